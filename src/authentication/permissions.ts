@@ -1,0 +1,13 @@
+/** The permissions that the operations ask for. */
+export const PERMISSIONS = [
+  'create:roles',
+  'assign:roles',
+  'read:roles',
+  'create:users',
+  'update:users',
+  'read:users',
+  'upload:historical',
+  'upload:nowcast',
+] as const;
+
+export type Permission = (typeof PERMISSIONS)[number];

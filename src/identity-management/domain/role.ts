@@ -1,0 +1,39 @@
+import { isName } from '../../common/text.js';
+import { InvalidIdentityValue } from './errors.js';
+
+export interface Role {
+  /** Given by the provider; opaque. */
+  readonly roleId: string;
+  readonly name: string;
+}
+
+export interface NewRole {
+  readonly name: string;
+  /** Each once, in the order given. */
+  readonly permissions: readonly string[];
+}
+
+export const MAX_ROLE_NAME_LENGTH = 128;
+export const MAX_PERMISSIONS = 256;
+export const MAX_PERMISSION_LENGTH = 255;
+/** `<action>:<scope>`, compared as text: `*` means nothing special. */
+export const PERMISSION_PATTERN = /^[A-Za-z0-9_.*-]+:[A-Za-z0-9_./:*-]+$/;
+
+export const isRoleName = (value: unknown): value is string => isName(value, MAX_ROLE_NAME_LENGTH);
+
+export const isPermission = (value: unknown): value is string =>
+  typeof value === 'string' && value.length <= MAX_PERMISSION_LENGTH && PERMISSION_PATTERN.test(value);
+
+/**
+ * A role that may be created; a repeated permission counts once.
+ *
+ * @throws InvalidIdentityValue when the name or a permission breaks its rule, or there are none or more than 256.
+ */
+export function newRole(name: string, permissions: readonly string[]): NewRole {
+  const distinct = [...new Set(permissions)];
+  if (!isRoleName(name)) throw new InvalidIdentityValue('role name');
+  if (distinct.length === 0 || distinct.length > MAX_PERMISSIONS || !distinct.every(isPermission)) {
+    throw new InvalidIdentityValue('permissions');
+  }
+  return { name, permissions: distinct };
+}

@@ -1,0 +1,42 @@
+import { isName } from '../../common/text.js';
+import { InvalidIdentityValue } from './errors.js';
+
+export interface User {
+  /** `<provider_prefix>|<opaque_id>`, given by the provider. */
+  readonly userId: string;
+  /** The e-mail where the provider has no name. */
+  readonly name: string;
+  /** Empty where the provider has none. */
+  readonly email: string;
+}
+
+export interface NewUser {
+  /** In lower case. */
+  readonly email: string;
+  readonly name: string;
+  /** Each once, in the order given. */
+  readonly roleIds: readonly string[];
+}
+
+export const MAX_EMAIL_LENGTH = 254;
+export const MAX_USER_NAME_LENGTH = 255;
+
+export const isUserName = (value: unknown): value is string => isName(value, MAX_USER_NAME_LENGTH);
+
+/** @throws InvalidIdentityValue when the name breaks its rule. */
+export function assertUserName(name: string): void {
+  if (!isUserName(name)) throw new InvalidIdentityValue('name');
+}
+
+/**
+ * A user that may be created: the e-mail in lower case, the name the e-mail where none is given, repeated roles once.
+ * That the e-mail has an e-mail's form is the caller's to check.
+ *
+ * @throws InvalidIdentityValue when a value breaks its rule.
+ */
+export function newUser(email: string, name: string | undefined, roleIds: readonly string[]): NewUser {
+  const lowerCase = email.toLowerCase();
+  if (!isName(lowerCase, MAX_EMAIL_LENGTH)) throw new InvalidIdentityValue('email');
+  if (name !== undefined) assertUserName(name);
+  return { email: lowerCase, name: name ?? lowerCase, roleIds: [...new Set(roleIds)] };
+}

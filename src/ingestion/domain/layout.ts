@@ -1,0 +1,48 @@
+import type { Upload, UploadKind } from './upload.js';
+
+/** UTF-8, percent-encoded (upper-case hex) but for `A-Z a-z 0-9 - _ .`, with `.` and `..` as `%2E` and `%2E%2E`. */
+export function encodePathSegment(text: string): string {
+  if (text === '.' || text === '..') return text.replaceAll('.', '%2E');
+  return encodeURIComponent(text).replace(/[!'()*~]/g, (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`);
+}
+
+/** The client's last extension, lower case, where it is `.` and 1-8 letters or digits; otherwise empty. */
+export const extensionOf = (filename: string): string => /\.[A-Za-z0-9]{1,8}$/.exec(filename)?.[0].toLowerCase() ?? '';
+
+/** `YYYY-MM-DD`, in UTC. */
+export const utcDate = (time: Date): string => time.toISOString().slice(0, 10);
+
+/** Where a file's bytes stand, relative to the store's root. */
+export function contentPath(file: {
+  kind: UploadKind;
+  customerId: string;
+  filename: string;
+  uploadId: string;
+  /** When the upload began. */
+  beganAt: Date;
+}): string {
+  const customer = encodePathSegment(file.customerId);
+  const name = `${file.uploadId}${extensionOf(file.filename)}`;
+  return `files/kind=${file.kind}/customer_id=${customer}/date=${utcDate(file.beganAt)}/${name}`;
+}
+
+/** The directory of the segments that hold the lines of one kind and day, relative to the store's root. */
+export const segmentDirectory = (kind: UploadKind, receivedAt: Date): string =>
+  `uploads/kind=${kind}/date=${utcDate(receivedAt)}`;
+
+/** The index line of an upload: one JSON object, without the newline that ends it. */
+export function indexLine(upload: Upload): string {
+  return JSON.stringify({
+    upload_id: upload.uploadId,
+    kind: upload.kind,
+    customer_id: upload.customerId,
+    filename: upload.filename,
+    manufacturer: upload.manufacturer,
+    additional_data: upload.additionalData,
+    received_at: upload.receivedAt.toISOString(),
+    content_path: upload.content?.path ?? null,
+    content_type: upload.content?.type ?? null,
+    content_size: upload.content?.size ?? null,
+    content_sha256: upload.content?.sha256 ?? null,
+  });
+}

@@ -1,0 +1,61 @@
+import { ServiceError } from '../../common/service-error.js';
+import { isName } from '../../common/text.js';
+import { encodePathSegment } from './layout.js';
+
+export const UPLOAD_KINDS = ['historical', 'nowcast'] as const;
+/** What the data is for: training forecasting models, or generating forecasts. */
+export type UploadKind = (typeof UPLOAD_KINDS)[number];
+
+/** Who sent what: the three query parameters of an upload (service interface, part 2). */
+export interface UploadParameters {
+  readonly customerId: string;
+  readonly filename: string;
+  readonly manufacturer: string;
+}
+
+/** The bytes of an uploaded file, as they are kept. */
+export interface UploadContent {
+  /** Relative to the store's root, with `/` between its parts. */
+  readonly path: string;
+  /** The media type as the client sent it. */
+  readonly type: string;
+  /** Bytes. */
+  readonly size: number;
+  /** Lower-case hex. */
+  readonly sha256: string;
+}
+
+/** An upload that is complete: what one line of the index tells. */
+export interface Upload extends UploadParameters {
+  /** UUID version 7, so that ids sort by the time at which the upload began. */
+  readonly uploadId: string;
+  readonly kind: UploadKind;
+  readonly additionalData: string | null;
+  /** When the upload was complete. */
+  readonly receivedAt: Date;
+  /** Null for an upload without a file. */
+  readonly content: UploadContent | null;
+}
+
+export const MAX_PARAMETER_LENGTH = 128;
+export const MAX_FILENAME_LENGTH = 255;
+export const MAX_ENCODED_CUSTOMER_ID_BYTES = 240;
+
+/** 1-128 code points, not blank, no control character, and 240 bytes at most as a directory's name. */
+export const isCustomerId = (value: unknown): value is string =>
+  isName(value, MAX_PARAMETER_LENGTH) && encodePathSegment(value).length <= MAX_ENCODED_CUSTOMER_ID_BYTES;
+
+/** 1-255 code points, not blank, no control character, no `/` or `\`, neither `.` nor `..`. */
+export const isFilename = (value: unknown): value is string =>
+  isName(value, MAX_FILENAME_LENGTH) && !/[/\\]/.test(value) && value !== '.' && value !== '..';
+
+/** 1-128 code points, not blank, no control character. */
+export const isManufacturer = (value: unknown): value is string => isName(value, MAX_PARAMETER_LENGTH);
+
+/** @throws ServiceError `invalid-query-parameter` when one of the three breaks its rule. */
+export function assertUploadParameters(parameters: UploadParameters): void {
+  const { customerId, filename, manufacturer } = parameters;
+  if (!isCustomerId(customerId) || !isFilename(filename) || !isManufacturer(manufacturer)) {
+    throw new ServiceError('invalid-query-parameter');
+  }
+}

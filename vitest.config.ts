@@ -1,0 +1,12 @@
+import { defineConfig } from 'vitest/config';
+
+export default defineConfig({
+  test: {
+    include: ['src/**/*.spec.ts', 'test/**/*.spec.ts'],
+    environment: 'node',
+    globalSetup: ['test/support/build.ts'],
+    isolate: false,
+    maxWorkers: 2,
+    testTimeout: 30_000,
+  },
+});
