@@ -1,10 +1,7 @@
+import { encodePathSegment } from './path-segment.js';
 import type { Upload, UploadKind } from './upload.js';
 
-/** UTF-8, percent-encoded (upper-case hex) but for `A-Z a-z 0-9 - _ .`, with `.` and `..` as `%2E` and `%2E%2E`. */
-export function encodePathSegment(text: string): string {
-  if (text === '.' || text === '..') return text.replaceAll('.', '%2E');
-  return encodeURIComponent(text).replace(/[!'()*~]/g, (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`);
-}
+export { encodePathSegment } from './path-segment.js';
 
 /** The client's last extension, lower case, where it is `.` and 1-8 letters or digits; otherwise empty. */
 export const extensionOf = (filename: string): string => /\.[A-Za-z0-9]{1,8}$/.exec(filename)?.[0].toLowerCase() ?? '';

@@ -1,6 +1,6 @@
 import { ServiceError } from '../../common/service-error.js';
 import { isName } from '../../common/text.js';
-import { encodePathSegment } from './layout.js';
+import { encodePathSegment } from './path-segment.js';
 
 export const UPLOAD_KINDS = ['historical', 'nowcast'] as const;
 /** What the data is for: training forecasting models, or generating forecasts. */

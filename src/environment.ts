@@ -1,0 +1,167 @@
+import { readFileSync } from 'node:fs';
+import { parseEnv } from 'node:util';
+import { z } from 'zod';
+
+/** What the environment variables say, checked. README's table tells what each means. */
+export interface Environment {
+  readonly production: boolean;
+  readonly host: string;
+  readonly port: number;
+  /** Empty, or with a leading and no trailing slash. */
+  readonly basePath: string;
+  /** Without a trailing slash. */
+  readonly publicUrl: string | undefined;
+  readonly trustProxy: number;
+  readonly dataDirectory: string;
+  readonly fileStorage: 'local';
+  readonly identityProvider: 'embedded';
+  readonly oidc: { readonly issuer: string | undefined; readonly audience: string };
+  readonly embeddedAdminSecret: string | undefined;
+  readonly ingestionAuthorization: 'open' | 'required';
+  readonly maxUploadBytes: number;
+  readonly maxJsonBytes: number;
+  readonly corsOrigins: readonly string[];
+  readonly rateLimitPerMinute: number;
+  readonly requestTimeoutMs: number;
+  readonly requestIdleTimeoutMs: number;
+  readonly shutdownTimeoutMs: number;
+  readonly logLevel: LogLevel;
+}
+
+const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
+export type LogLevel = (typeof LOG_LEVELS)[number];
+
+/** One or more variables are wrong; each of `problems` is a line that names one, and holds no value. */
+export class EnvironmentError extends Error {
+  constructor(readonly problems: readonly string[]) {
+    super(problems.join('\n'));
+    this.name = 'EnvironmentError';
+  }
+}
+
+const HIGHEST_TIMEOUT_MS = 2 ** 31 - 1;
+
+function whole(fallback: number, least: number, most: number) {
+  const message = `must be a whole number from ${least} to ${most}`;
+  return z
+    .string()
+    .regex(/^\d{1,16}$/, message)
+    .transform(Number)
+    .pipe(z.number().min(least, message).max(most, message))
+    .default(fallback);
+}
+
+function oneOf<const Names extends readonly string[]>(...names: Names) {
+  return z.enum(names, `must be ${names.map((name) => `"${name}"`).join(' or ')}`);
+}
+
+/** The message for an adapter that isn't there: some come with a later version. */
+const adapterMessage =
+  (here: string, ...later: string[]) =>
+  ({ input }: { input?: unknown }): string =>
+    later.includes(String(input)) ? `"${String(input)}" is not available in this version; use "${here}"` : `must be "${here}"`;
+
+const isOrigin = (text: string): boolean => text === '*' || (URL.canParse(text) && new URL(text).origin === text);
+
+const httpUrl = z.string().refine((text) => {
+  if (!URL.canParse(text) || /[?#]/.test(text)) return false;
+  const url = new URL(text);
+  return ['http:', 'https:'].includes(url.protocol) && url.username === '' && url.password === '';
+}, 'must be an http or https URL without user, query or fragment');
+
+const VARIABLES = z.object({
+  NODE_ENV: z.string().optional(),
+  HOST: z.string().regex(/^[A-Za-z0-9.:_-]+$/, 'must be an address or a host name').default('127.0.0.1'),
+  PORT: whole(3000, 0, 65_535),
+  BASE_PATH: z
+    .string()
+    .regex(/^(\/(?!\.{1,2}(\/|$))[A-Za-z0-9._~-]+)+$/, 'must begin with "/" and not end with it, of letters, digits and . _ ~ -')
+    .default(''),
+  PUBLIC_URL: httpUrl.transform((url) => url.replace(/\/+$/, '')).optional(),
+  TRUST_PROXY: whole(0, 0, 100),
+  DATA_DIR: z.string().default('./data'),
+  FILE_STORAGE: z.enum(['local'], { error: adapterMessage('local', 's3', 'azure') }).default('local'),
+  IDENTITY_PROVIDER: z.enum(['embedded'], { error: adapterMessage('embedded', 'keycloak', 'auth0') }).default('embedded'),
+  OIDC_ISSUER: httpUrl.optional(),
+  OIDC_AUDIENCE: z.string().default('load-data-api'),
+  EMBEDDED_ADMIN_SECRET: z.string().regex(/^[\x21-\x7e]+$/, 'must be visible ASCII characters').optional(),
+  INGESTION_AUTH: oneOf('open', 'required').default('open'),
+  MAX_UPLOAD_BYTES: whole(5_368_709_120, 1, Number.MAX_SAFE_INTEGER),
+  MAX_JSON_BYTES: whole(10_485_760, 1, 268_435_456),
+  CORS_ORIGINS: z
+    .string()
+    .transform((list) => list.split(',').map((origin) => origin.trim()))
+    .refine((origins) => origins.every(isOrigin), 'must be origins such as https://app.example.com, separated by commas')
+    .default([]),
+  RATE_LIMIT_PER_MINUTE: whole(0, 0, 1_000_000_000),
+  REQUEST_TIMEOUT_MS: whole(7_200_000, 1, HIGHEST_TIMEOUT_MS),
+  REQUEST_IDLE_TIMEOUT_MS: whole(60_000, 1, HIGHEST_TIMEOUT_MS),
+  SHUTDOWN_TIMEOUT_MS: whole(10_000, 0, HIGHEST_TIMEOUT_MS),
+  LOG_LEVEL: oneOf(...LOG_LEVELS).default('info'),
+});
+
+/**
+ * Checks the variables; empty is unset.
+ *
+ * @throws EnvironmentError with a line for each wrong one.
+ */
+export function parseEnvironment(variables: Readonly<Record<string, string | undefined>>): Environment {
+  const set = Object.fromEntries(Object.entries(variables).filter(([, value]) => value !== undefined && value !== ''));
+  const parsed = VARIABLES.safeParse(set);
+  if (!parsed.success) {
+    throw new EnvironmentError(parsed.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`));
+  }
+  const found = parsed.data;
+  if (found.PUBLIC_URL !== undefined && !new URL(found.PUBLIC_URL).pathname.endsWith(found.BASE_PATH || '')) {
+    throw new EnvironmentError(['PUBLIC_URL: must end with BASE_PATH']);
+  }
+  return {
+    production: found.NODE_ENV === 'production',
+    host: found.HOST,
+    port: found.PORT,
+    basePath: found.BASE_PATH,
+    publicUrl: found.PUBLIC_URL,
+    trustProxy: found.TRUST_PROXY,
+    dataDirectory: found.DATA_DIR,
+    fileStorage: found.FILE_STORAGE,
+    identityProvider: found.IDENTITY_PROVIDER,
+    oidc: { issuer: found.OIDC_ISSUER, audience: found.OIDC_AUDIENCE },
+    embeddedAdminSecret: found.EMBEDDED_ADMIN_SECRET,
+    ingestionAuthorization: found.INGESTION_AUTH,
+    maxUploadBytes: found.MAX_UPLOAD_BYTES,
+    maxJsonBytes: found.MAX_JSON_BYTES,
+    corsOrigins: found.CORS_ORIGINS,
+    rateLimitPerMinute: found.RATE_LIMIT_PER_MINUTE,
+    requestTimeoutMs: found.REQUEST_TIMEOUT_MS,
+    requestIdleTimeoutMs: found.REQUEST_IDLE_TIMEOUT_MS,
+    shutdownTimeoutMs: found.SHUTDOWN_TIMEOUT_MS,
+    logLevel: found.LOG_LEVEL,
+  };
+}
+
+/**
+ * The process's environment, with the file `.env` of the working directory beneath it.
+ *
+ * @throws EnvironmentError
+ */
+export function loadEnvironment(): Environment {
+  const set = Object.entries(process.env).filter(([, value]) => value !== '');
+  return parseEnvironment({ ...readDotEnv(), ...Object.fromEntries(set) });
+}
+
+function readDotEnv(): Record<string, string | undefined> {
+  try {
+    return parseEnv(readFileSync('.env', 'utf8'));
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return {};
+    throw new EnvironmentError([`.env: ${(error as Error).message}`]);
+  }
+}
+
+/** The `{base_url}` that clients see, for the port that the service listens on. */
+export const baseUrl = (environment: Environment, port: number): string =>
+  environment.publicUrl ?? `${origin(environment.host, port)}${environment.basePath}`;
+
+/** `http://host:port`, an IPv6 address in brackets. */
+export const origin = (host: string, port: number): string =>
+  `http://${host.includes(':') ? `[${host}]` : host}:${port}`;

@@ -1,0 +1,47 @@
+import { applyDecorators } from '@nestjs/common';
+import { ApiResponse, type ApiResponseOptions } from '@nestjs/swagger';
+import type { ErrorKind } from '../common/service-error.js';
+import { ERROR_TABLE } from './error-table.js';
+
+/** What the connection alone is enough to refuse, whatever the operation. */
+const OF_EVERY_OPERATION = ['bad-request', 'request-timeout', 'too-many-requests', 'header-fields-too-large', 'internal'] as const;
+
+export const REQUEST_ID_HEADER = {
+  'X-Request-Id': {
+    description: "The request's id, which the log has too: the client's own, if it is one",
+    schema: { type: 'string' as const },
+  },
+};
+
+const RETRY_AFTER_HEADER = {
+  'Retry-After': { description: 'Seconds after which a repeat makes sense', schema: { type: 'integer' as const } },
+};
+
+/** Documents the error answers of an operation, each status with its exact texts. */
+export function ApiErrors(...kinds: ErrorKind[]): MethodDecorator & ClassDecorator {
+  const textsByStatus = new Map<number, Set<string>>();
+  for (const kind of [...kinds, ...OF_EVERY_OPERATION]) {
+    const { status, text } = ERROR_TABLE[kind];
+    textsByStatus.set(status, (textsByStatus.get(status) ?? new Set<string>()).add(text));
+  }
+  return applyDecorators(...[...textsByStatus].map(([status, texts]) => ApiResponse(errorResponse(status, [...texts]))));
+}
+
+function errorResponse(status: number, texts: string[]): ApiResponseOptions {
+  return {
+    status,
+    description: texts.join(' / '),
+    headers: { ...REQUEST_ID_HEADER, ...(status === 429 || status === 503 ? RETRY_AFTER_HEADER : {}) },
+    content: {
+      'application/json': {
+        schema: {
+          type: 'object',
+          required: ['error'],
+          additionalProperties: false,
+          properties: { error: { type: 'string', enum: texts } },
+        },
+        examples: Object.fromEntries(texts.map((error) => [error, { value: { error } }])),
+      },
+    },
+  };
+}

@@ -1,0 +1,21 @@
+import { ApiResponse } from '@nestjs/swagger';
+import { REQUEST_ID_HEADER } from './api-errors.decorator.js';
+
+/** Documents the answer `{status: "success", [id], message}` with its exact text. */
+export function ApiSuccess(
+  status: 200 | 201,
+  message: string,
+  more: { id?: { name: string; example: string }; headers?: Record<string, object> } = {},
+): MethodDecorator & ClassDecorator {
+  const id = more.id ? { [more.id.name]: { type: 'string', example: more.id.example } } : {};
+  return ApiResponse({
+    status,
+    description: message,
+    headers: { ...REQUEST_ID_HEADER, ...more.headers },
+    schema: {
+      type: 'object',
+      required: ['status', ...Object.keys(id), 'message'],
+      properties: { status: { type: 'string', enum: ['success'] }, ...id, message: { type: 'string', enum: [message] } },
+    },
+  });
+}

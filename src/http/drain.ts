@@ -1,0 +1,32 @@
+import type { IncomingMessage } from 'node:http';
+
+const MAX_DRAINED_BYTES = 64 * 1024 * 1024;
+const MAX_DRAIN_MS = 5_000;
+
+/**
+ * Reads and forgets what the client still sends after an early answer, 64 MiB or five seconds at most: closing at once
+ * would reset the connection, and the client might never get to read the answer.
+ *
+ * @returns whether all of the request has come in, so that the connection can go on.
+ */
+export function drain(request: IncomingMessage): Promise<boolean> {
+  return new Promise((resolve) => {
+    let bytes = 0;
+    const stop = (): void => {
+      clearTimeout(timer);
+      request.off('data', count).off('end', stop).off('close', stop).off('error', stop);
+      resolve(request.complete);
+    };
+    const count = (chunk: Buffer): void => {
+      bytes += chunk.length;
+      if (bytes > MAX_DRAINED_BYTES) stop();
+    };
+    const timer = setTimeout(stop, MAX_DRAIN_MS);
+    if (request.readableEnded || request.destroyed) {
+      stop();
+      return;
+    }
+    request.removeAllListeners('readable').on('data', count).once('end', stop).once('close', stop).once('error', stop);
+    request.resume();
+  });
+}

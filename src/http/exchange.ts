@@ -1,0 +1,45 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import { v4 as uuidV4 } from 'uuid';
+
+const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/;
+
+/** One request and its response, and what is known of them beside what Node and Express keep. */
+export interface Exchange {
+  readonly requestId: string;
+  readonly startedAt: number;
+  readonly response: ServerResponse;
+  /** The client waits for `100 Continue` before it sends its body (RFC 9110, 10.1.1). */
+  awaitsContinue: boolean;
+  /** Why it was refused, for the log. */
+  refusal?: { readonly kind: string; readonly reason: string };
+}
+
+const exchanges = new WeakMap<IncomingMessage, Exchange>();
+const latest = new WeakMap<Socket, Exchange>();
+
+/** The client's `X-Request-Id` where it may be used, otherwise a new one. */
+export function requestIdOf(request: IncomingMessage): string {
+  const given = request.headers['x-request-id'];
+  return typeof given === 'string' && REQUEST_ID.test(given) ? given : uuidV4();
+}
+
+export function beginExchange(request: IncomingMessage, response: ServerResponse, awaitsContinue: boolean): Exchange {
+  const exchange: Exchange = { requestId: requestIdOf(request), startedAt: performance.now(), response, awaitsContinue };
+  exchanges.set(request, exchange);
+  latest.set(request.socket, exchange);
+  return exchange;
+}
+
+export const exchangeOf = (request: IncomingMessage): Exchange | undefined => exchanges.get(request);
+
+/** The exchange that began last on a connection. */
+export const latestExchange = (socket: Socket): Exchange | undefined => latest.get(socket);
+
+/** Whether the request has a body, by its framing (RFC 9112, 6.3); it may still be empty. */
+export const hasBody = ({ headers }: IncomingMessage): boolean =>
+  headers['transfer-encoding'] !== undefined || (declaredLength(headers) ?? 0) > 0;
+
+/** Bytes, by Content-Length; undefined without one. */
+export const declaredLength = (headers: IncomingMessage['headers']): number | undefined =>
+  headers['content-length'] === undefined ? undefined : Number(headers['content-length']);

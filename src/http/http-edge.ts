@@ -1,0 +1,108 @@
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import { Logger } from '@nestjs/common';
+import { v4 as uuidV4 } from 'uuid';
+import { type ErrorKind, ServiceError } from '../common/service-error.js';
+import { answerError, errorBody } from './answer.js';
+import { drain } from './drain.js';
+import { ERROR_TABLE } from './error-table.js';
+import { beginExchange, type Exchange, hasBody, latestExchange } from './exchange.js';
+
+const logger = new Logger('Http');
+/** How long a connection may linger after an answer of its own to what the parser refused. */
+const LINGER_MS = 5_000;
+
+/**
+ * Takes over what Node's HTTP server would answer by itself, so that every answer has the interface's form and an id:
+ * refusals of the parser, requests without Host, CONNECT, and `Expect`. Logs a line for each request.
+ */
+export function guardHttpEdge(server: Server): void {
+  const handlers = server.listeners('request') as ((request: IncomingMessage, response: ServerResponse) => void)[];
+  const receive = (request: IncomingMessage, response: ServerResponse, awaitsContinue = false): void => {
+    const exchange = beginExchange(request, response, awaitsContinue);
+    response.setHeader('X-Request-Id', exchange.requestId);
+    response.once('close', () => {
+      logRequest(request, response, exchange);
+    });
+    response.once('finish', () => {
+      releaseRequest(request);
+    });
+    if (request.headers.host === undefined && request.httpVersion === '1.1') {
+      answerError(request, response, new ServiceError('bad-request', 'Host is missing.'));
+      return;
+    }
+    for (const handle of handlers) handle.call(server, request, response);
+  };
+
+  Object.assign(server, { requireHostHeader: false });
+  server.removeAllListeners('request').on('request', receive);
+  server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {
+    receive(request, response, true);
+  });
+  // An expectation that we don't know may be passed over (RFC 9110, 10.1.1).
+  server.on('checkExpectation', receive);
+  server.on('connect', (_request: IncomingMessage, socket: Socket) => {
+    answerSocket(socket, 'not-found');
+  });
+  server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
+    if (!socket.writable || error.code === 'ECONNRESET') socket.destroy();
+    else answerSocket(socket, kindOfParserError(error));
+  });
+}
+
+function kindOfParserError({ code }: NodeJS.ErrnoException): ErrorKind {
+  if (code === 'HPE_HEADER_OVERFLOW') return 'header-fields-too-large';
+  return code === 'ERR_HTTP_REQUEST_TIMEOUT' ? 'request-timeout' : 'bad-request';
+}
+
+/** After an answer that came early: what the client still sends is drained, so that the connection can go on. */
+function releaseRequest(request: IncomingMessage): void {
+  if (request.complete || !hasBody(request)) return;
+  void drain(request).then((complete) => {
+    if (!complete) request.socket.destroySoon();
+  });
+}
+
+/** An answer where there is no response object, or none that can be used. */
+function answerSocket(socket: Socket, kind: ErrorKind): void {
+  const exchange = latestExchange(socket);
+  const open = exchange && !exchange.response.writableFinished ? exchange : undefined;
+  if (open?.response.headersSent) {
+    socket.destroy();
+    return;
+  }
+  const requestId = open?.requestId ?? uuidV4();
+  const { status, text } = ERROR_TABLE[kind];
+  const body = errorBody(kind);
+  logger.log({ msg: 'request', requestId, status, kind, reason: 'refused by the HTTP parser' });
+  socket.end(
+    [
+      `HTTP/1.1 ${status} ${text.slice(0, -1)}`,
+      `X-Request-Id: ${requestId}`,
+      'Content-Type: application/json; charset=utf-8',
+      `Content-Length: ${Buffer.byteLength(body)}`,
+      'Connection: close',
+      '',
+      body,
+    ].join('\r\n'),
+  );
+  socket.resume();
+  const timer = setTimeout(() => socket.destroy(), LINGER_MS).unref();
+  socket.once('close', () => {
+    clearTimeout(timer);
+  });
+}
+
+function logRequest(request: IncomingMessage, response: ServerResponse, exchange: Exchange): void {
+  const { requestId, startedAt, refusal } = exchange;
+  logger.log({
+    msg: 'request',
+    requestId,
+    method: request.method,
+    path: (request.url ?? '').split('?', 1)[0]?.slice(0, 256),
+    status: response.headersSent ? response.statusCode : undefined,
+    ms: Math.round((performance.now() - startedAt) * 10) / 10,
+    ...refusal,
+    ...(response.writableFinished ? {} : { aborted: true }),
+  });
+}

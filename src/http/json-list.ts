@@ -1,0 +1,56 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { answerError } from './answer.js';
+import { toServiceError } from './to-service-error.js';
+
+/**
+ * Answers `{"<member>": [...]}` page by page, no faster than the client reads, holding one page at a time.
+ * The first page is fetched before anything is sent, so that its failure still gets the error table's answer (it
+ * rejects); a later failure breaks the connection, so that no client takes a part for the whole.
+ */
+export async function sendJsonList<Item>(
+  request: IncomingMessage,
+  response: ServerResponse,
+  member: string,
+  pages: AsyncIterable<readonly Item[]>,
+): Promise<void> {
+  const iterator = pages[Symbol.asyncIterator]();
+  const first = await iterator.next();
+  if (response.destroyed || request.method === 'HEAD') {
+    await iterator.return?.();
+  }
+  response.statusCode = 200;
+  response.setHeader('Content-Type', 'application/json; charset=utf-8');
+  if (request.method === 'HEAD') {
+    response.end();
+    return;
+  }
+  try {
+    await pipeline(Readable.from(listChunks(member, first, iterator), { highWaterMark: 1 }), response);
+  } catch (error) {
+    if (!response.destroyed || !isHangUp(error)) answerError(request, response, toServiceError(error));
+  }
+}
+
+const isHangUp = (error: unknown): boolean =>
+  error instanceof Error && 'code' in error && error.code === 'ERR_STREAM_PREMATURE_CLOSE';
+
+async function* listChunks<Item>(
+  member: string,
+  first: IteratorResult<readonly Item[], unknown>,
+  iterator: AsyncIterator<readonly Item[]>,
+): AsyncGenerator<string> {
+  try {
+    yield `{${JSON.stringify(member)}:[`;
+    let separator = '';
+    for (let page = first; !page.done; page = await iterator.next()) {
+      if (page.value.length === 0) continue;
+      yield separator + page.value.map((item) => JSON.stringify(item)).join(',');
+      separator = ',';
+    }
+    yield ']}';
+  } finally {
+    await iterator.return?.();
+  }
+}

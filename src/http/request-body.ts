@@ -1,0 +1,61 @@
+import type { IncomingMessage } from 'node:http';
+import { ServiceError } from '../common/service-error.js';
+import { exchangeOf } from './exchange.js';
+
+export interface RequestBodyLimits {
+  /** Milliseconds that the client may stay silent while we wait for it. */
+  readonly idleTimeoutMs: number;
+  /** Bytes as they come over the wire. */
+  readonly maxBytes: number;
+}
+
+/**
+ * The body of a request as it comes in; asks for it with `100 Continue` where the client waits for that. No faster
+ * than it is read. The request outlives an early end of the iteration, so that it can still be answered.
+ *
+ * @throws ServiceError `payload-too-large`, `request-timeout`, or `client-aborted` when the connection broke off.
+ */
+export async function* requestBody(
+  request: IncomingMessage & { body?: unknown },
+  { idleTimeoutMs, maxBytes }: RequestBodyLimits,
+): AsyncGenerator<Buffer, void, undefined> {
+  if (request.body !== undefined) throw new Error('A body parser ran before us: create the app with { bodyParser: false }.');
+  const exchange = exchangeOf(request);
+  if (exchange?.awaitsContinue) {
+    exchange.awaitsContinue = false;
+    exchange.response.writeContinue();
+  }
+
+  let wake = (): void => undefined;
+  const notify = (): void => {
+    wake();
+  };
+  const events = ['readable', 'end', 'error', 'close'] as const;
+  for (const event of events) request.on(event, notify);
+  try {
+    for (let bytes = 0; ; ) {
+      const chunk = request.read() as Buffer | null;
+      if (chunk !== null) {
+        bytes += chunk.length;
+        if (bytes > maxBytes) throw new ServiceError('payload-too-large');
+        yield chunk;
+      } else if (request.readableEnded) {
+        return;
+      } else if (request.destroyed) {
+        throw new ServiceError('client-aborted', 'The client broke its request off.', { cause: request.errored });
+      } else {
+        await new Promise<void>((resolve, reject) => {
+          const timer = setTimeout(() => {
+            reject(new ServiceError('request-timeout', 'The client sends nothing.'));
+          }, idleTimeoutMs);
+          wake = () => {
+            clearTimeout(timer);
+            resolve();
+          };
+        });
+      }
+    }
+  } finally {
+    for (const event of events) request.off(event, notify);
+  }
+}

@@ -1,0 +1,29 @@
+import { HttpException } from '@nestjs/common';
+import { type ErrorKind, ServiceError } from '../common/service-error.js';
+
+const KIND_OF_STATUS: Readonly<Record<number, ErrorKind>> = {
+  400: 'bad-request',
+  403: 'unauthorized',
+  404: 'not-found',
+  408: 'request-timeout',
+  413: 'payload-too-large',
+  415: 'unsupported-media-type',
+  429: 'too-many-requests',
+};
+
+const statusOf = (exception: unknown): number | undefined => {
+  if (exception instanceof HttpException) return exception.getStatus();
+  // Express and its middleware put the status of a client's mistake on the error.
+  const status = exception instanceof Error && 'status' in exception ? exception.status : undefined;
+  return typeof status === 'number' ? status : undefined;
+};
+
+/**
+ * Anything thrown, as an error of a known kind; `internal` where nothing better is known. What somebody else wrote
+ * stays in the cause, because a message of ours may be logged.
+ */
+export function toServiceError(exception: unknown): ServiceError {
+  if (exception instanceof ServiceError) return exception;
+  const kind = KIND_OF_STATUS[statusOf(exception) ?? 500] ?? 'internal';
+  return new ServiceError(kind, kind, { cause: exception });
+}

@@ -1,0 +1,40 @@
+import { applyDecorators, UseGuards, UseInterceptors } from '@nestjs/common';
+import { ApiBearerAuth, ApiOAuth2, ApiOperation } from '@nestjs/swagger';
+import { PermissionGuard, RequirePermission } from '../../../../authentication/permission.guard.js';
+import type { Permission } from '../../../../authentication/permissions.js';
+import type { ErrorKind } from '../../../../common/service-error.js';
+import { ApiErrors } from '../../../../http/api-errors.decorator.js';
+import { JsonContentGuard } from './json-content.guard.js';
+import { RefusalInterceptor } from './refusal.interceptor.js';
+
+const operation = (permission: Permission, summary: string): MethodDecorator =>
+  applyDecorators(
+    RequirePermission(permission),
+    ApiOperation({ summary, description: `Needs the permission \`${permission}\`.` }),
+    ApiBearerAuth('token'),
+    ApiOAuth2([], 'client'),
+  );
+
+/** An operation without a body. */
+export const IdentityQuery = (permission: Permission, summary: string): MethodDecorator =>
+  applyDecorators(
+    operation(permission, summary),
+    UseGuards(PermissionGuard),
+    ApiErrors('unauthorized', 'provider-error', 'provider-unavailable'),
+  );
+
+/** An operation with a JSON body; whatever is wrong with the request is refused as `refusal`. */
+export const IdentityCommand = (permission: Permission, summary: string, refusal: ErrorKind): MethodDecorator =>
+  applyDecorators(
+    operation(permission, summary),
+    UseGuards(PermissionGuard, JsonContentGuard),
+    UseInterceptors(RefusalInterceptor(refusal)),
+    ApiErrors(
+      refusal,
+      'unauthorized',
+      'payload-too-large',
+      'unsupported-media-type',
+      'provider-error',
+      'provider-unavailable',
+    ),
+  );

@@ -1,0 +1,78 @@
+import { ApiProperty } from '@nestjs/swagger';
+import { ArrayNotEmpty, IsArray, IsEmail, IsNotEmpty, IsString, Matches, ValidateIf } from 'class-validator';
+import { MAX_PERMISSION_LENGTH, MAX_PERMISSIONS, MAX_ROLE_NAME_LENGTH, PERMISSION_PATTERN } from '../../../domain/role.js';
+import { MAX_EMAIL_LENGTH, MAX_USER_NAME_LENGTH } from '../../../domain/user.js';
+
+// The shape of each request; the rules for texts are the domain's.
+
+const USER_ID = { type: String, example: 'embedded|0198c5a0-5b1e-7c7e-8d55-0c1f5a3e7a10' } as const;
+const ROLE_ID = { type: String, example: 'role_0198c5a05b1e7c7e8d550c1f5a3e7a10' } as const;
+
+/** The body of `POST /assign-role`. */
+export class AssignRoleDto {
+  @ApiProperty(USER_ID)
+  @IsString()
+  @IsNotEmpty()
+  readonly user_id!: string;
+
+  @ApiProperty(ROLE_ID)
+  @IsString()
+  @IsNotEmpty()
+  readonly role_id!: string;
+}
+
+/** The body of `POST /create-role`. */
+export class CreateRoleDto {
+  @ApiProperty({ type: String, minLength: 1, maxLength: MAX_ROLE_NAME_LENGTH, example: 'Load data manager' })
+  @IsString()
+  readonly role_name!: string;
+
+  @ApiProperty({
+    type: 'array',
+    minItems: 1,
+    maxItems: MAX_PERMISSIONS,
+    items: { type: 'string', pattern: PERMISSION_PATTERN.source, maxLength: MAX_PERMISSION_LENGTH },
+    example: ['upload:historical', 'upload:nowcast'],
+  })
+  @IsArray()
+  @ArrayNotEmpty()
+  @IsString({ each: true })
+  @Matches(PERMISSION_PATTERN, { each: true })
+  readonly permissions!: string[];
+}
+
+/** The body of `POST /create-user`. */
+export class CreateUserDto {
+  @ApiProperty({ type: String, format: 'email', maxLength: MAX_EMAIL_LENGTH, example: 'operator@grid.example' })
+  @IsEmail()
+  readonly email!: string;
+
+  @ApiProperty({
+    type: String,
+    required: false,
+    minLength: 1,
+    maxLength: MAX_USER_NAME_LENGTH,
+    description: 'The e-mail where it is absent',
+    example: 'Grid operator',
+  })
+  @ValidateIf(({ name }: CreateUserDto) => name !== undefined)
+  @IsString()
+  readonly name?: string;
+
+  @ApiProperty({ type: 'array', items: { type: 'string' }, description: 'Ids of roles; may be empty', example: [] })
+  @IsArray()
+  @IsString({ each: true })
+  readonly roles!: string[];
+}
+
+/** The body of `POST /update-user`. */
+export class UpdateUserDto {
+  @ApiProperty(USER_ID)
+  @IsString()
+  @IsNotEmpty()
+  readonly user_id!: string;
+
+  @ApiProperty({ type: String, minLength: 1, maxLength: MAX_USER_NAME_LENGTH, example: 'Grid operator, night shift' })
+  @IsString()
+  readonly new_name!: string;
+}

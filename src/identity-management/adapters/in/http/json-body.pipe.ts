@@ -1,0 +1,39 @@
+import type { IncomingMessage } from 'node:http';
+import { type ArgumentMetadata, Injectable, type PipeTransform } from '@nestjs/common';
+import { plainToInstance } from 'class-transformer';
+import { validateSync } from 'class-validator';
+import { ServiceError } from '../../../../common/service-error.js';
+import { readJson } from '../../../../http/json-body.js';
+import { RequestParam } from '../../../../http/request-param.js';
+import { JsonLimits } from '../../../identity-management.options.js';
+
+/** Reads a JSON object into the DTO of the parameter. A pipe, because a body must not be read before the guards. */
+@Injectable()
+export class JsonBodyPipe implements PipeTransform<IncomingMessage, Promise<object>> {
+  constructor(private readonly limits: JsonLimits) {}
+
+  /** @throws ServiceError `invalid-request-body` when it is no such object; what `readJson` throws. */
+  async transform(request: IncomingMessage, { metatype }: ArgumentMetadata): Promise<object> {
+    const { maxJsonBytes, idleTimeoutMs } = this.limits;
+    const body = await readJson(request, { maxBytes: maxJsonBytes, idleTimeoutMs });
+    if (typeof body !== 'object' || body === null || Array.isArray(body)) {
+      throw new ServiceError('invalid-request-body', 'not an object');
+    }
+    const members = Object.entries(body).map(([name, value]) => [name, flat(value)] as const);
+    const dto = plainToInstance(metatype as new () => object, Object.fromEntries(members));
+    const defects = validateSync(dto);
+    if (defects.length > 0) {
+      throw new ServiceError('invalid-request-body', defects.map(({ property }) => property).join(', '));
+    }
+    return dto;
+  }
+}
+
+/** No member of ours is deeper than a list of texts, and what is deeper must not cost a stack. */
+function flat(value: unknown): unknown {
+  const isScalar = (item: unknown): boolean => typeof item !== 'object' || item === null;
+  return isScalar(value) || (Array.isArray(value) && value.every(isScalar)) ? value : null;
+}
+
+/** The validated JSON body of a request. */
+export const JsonBody = (): ParameterDecorator => RequestParam(JsonBodyPipe);

@@ -1,0 +1,7 @@
+/** Maps each item; ends the source when it is ended itself. */
+export async function* mapPages<From, To>(
+  pages: AsyncIterable<readonly From[]>,
+  map: (item: From) => To,
+): AsyncGenerator<To[], void, undefined> {
+  for await (const page of pages) yield page.map(map);
+}

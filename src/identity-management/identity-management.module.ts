@@ -1,0 +1,57 @@
+import { ConfigurableModuleBuilder, type DynamicModule, Module } from '@nestjs/common';
+import { HttpModule } from '../http/http.module.js';
+import { IdentityManagementController } from './adapters/in/http/identity-management.controller.js';
+import { AssignRole } from './application/assign-role.use-case.js';
+import { CreateRole } from './application/create-role.use-case.js';
+import { CreateUser } from './application/create-user.use-case.js';
+import { IdentityManagementLimits } from './application/identity-management.options.js';
+import { ListRoles } from './application/list-roles.use-case.js';
+import { ListUsers } from './application/list-users.use-case.js';
+import { IdentityProvider } from './application/ports/identity-provider.port.js';
+import { UpdateUser } from './application/update-user.use-case.js';
+import {
+  type IdentityManagementAdapters,
+  type IdentityManagementOptions,
+  JsonLimits,
+} from './identity-management.options.js';
+
+const { ConfigurableModuleClass, MODULE_OPTIONS_TOKEN } = new ConfigurableModuleBuilder<IdentityManagementOptions>()
+  .setClassMethodName('forRoot')
+  .setExtras<IdentityManagementAdapters>({ identityProvider: undefined, authentication: undefined }, withAdapters)
+  .build();
+
+function withAdapters(definition: DynamicModule, adapters: IdentityManagementAdapters): DynamicModule {
+  const { identityProvider, authentication } = adapters;
+  if (!identityProvider || !authentication) {
+    throw new Error('IdentityManagementModule needs { identityProvider, authentication }.');
+  }
+  return {
+    ...definition,
+    imports: [...(definition.imports ?? []), authentication],
+    providers: [...(definition.providers ?? []), { provide: IdentityProvider, ...identityProvider }],
+  };
+}
+
+/** The six operations for roles and users. Works alone in any application that is created with `{ bodyParser: false }`. */
+@Module({
+  imports: [HttpModule],
+  controllers: [IdentityManagementController],
+  providers: [
+    AssignRole,
+    CreateRole,
+    CreateUser,
+    ListRoles,
+    ListUsers,
+    UpdateUser,
+    {
+      provide: IdentityManagementLimits,
+      inject: [MODULE_OPTIONS_TOKEN],
+      useFactory: ({ providerTimeoutMs }: IdentityManagementOptions): IdentityManagementLimits => ({
+        providerTimeoutMs: providerTimeoutMs ?? 10_000,
+      }),
+    },
+    { provide: JsonLimits, inject: [MODULE_OPTIONS_TOKEN], useFactory: (options: IdentityManagementOptions) => new JsonLimits(options) },
+  ],
+  exports: [IdentityProvider],
+})
+export class IdentityManagementModule extends ConfigurableModuleClass {}

@@ -1,0 +1,32 @@
+import type { DynamicModule, Type } from '@nestjs/common';
+import type { ProviderDefinition } from '../common/provider-definition.js';
+import type { IdentityProvider } from './application/ports/identity-provider.port.js';
+
+/** The limits of identity management. */
+export interface IdentityManagementOptions {
+  /** Milliseconds that the provider may stay silent. 10,000 by default. */
+  readonly providerTimeoutMs?: number;
+  /** Bytes of one JSON body. 10 MiB by default. */
+  readonly maxJsonBytes?: number;
+  /** Milliseconds that a client may stay silent in the middle of its request. 60,000 by default. */
+  readonly idleTimeoutMs?: number;
+}
+
+/** What the identity-management module is made of; both are needed. */
+export interface IdentityManagementAdapters {
+  /** Where users and roles are. */
+  identityProvider: ProviderDefinition<IdentityProvider> | undefined;
+  /** A module that exports `AccessTokenVerifier`: whom it believes about who is asking. */
+  authentication: DynamicModule | Type | undefined;
+}
+
+/** The limits that hold for a request's body. */
+export class JsonLimits {
+  readonly maxJsonBytes: number;
+  readonly idleTimeoutMs: number;
+
+  constructor(options: IdentityManagementOptions) {
+    this.maxJsonBytes = options.maxJsonBytes ?? 10_485_760;
+    this.idleTimeoutMs = options.idleTimeoutMs ?? 60_000;
+  }
+}

@@ -1,0 +1,59 @@
+import type { DynamicModule } from '@nestjs/common';
+import { AuthenticationModule } from './authentication/authentication.module.js';
+import type { ProviderDefinition } from './common/provider-definition.js';
+import type { Environment } from './environment.js';
+import { EmbeddedIdentityProvider } from './identity-management/adapters/out/embedded/embedded.identity-provider.adapter.js';
+import { EmbeddedIdentityProviderModule } from './identity-management/adapters/out/embedded/embedded-identity-provider.module.js';
+import { TokenIssuer } from './identity-management/adapters/out/embedded/token-issuer.js';
+import type { IdentityProvider } from './identity-management/application/ports/identity-provider.port.js';
+import { MeasuredIdentityProvider } from './operations/metrics/measured-identity-provider.js';
+import { Metrics } from './operations/metrics/metrics.js';
+import { ServiceAddress } from './operations/service-address.js';
+
+export interface ChosenIdentityProvider {
+  /** What the adapter is made from. */
+  readonly imports: DynamicModule[];
+  readonly identityProvider: ProviderDefinition<IdentityProvider>;
+  /** Believes the provider's tokens. */
+  readonly authentication: DynamicModule;
+}
+
+/** The identity provider that the environment chose, and the authentication that goes with it. */
+export const identityProviderFor = (environment: Environment): ChosenIdentityProvider =>
+  ADAPTERS[environment.identityProvider](environment);
+
+const ADAPTERS: Record<Environment['identityProvider'], (environment: Environment) => ChosenIdentityProvider> = { embedded };
+
+function embedded({ dataDirectory, embeddedAdminSecret, oidc }: Environment): ChosenIdentityProvider {
+  const issuerOf = (address: ServiceAddress) => (): string => oidc.issuer ?? `${address.baseUrl}/idp`;
+  const provider = EmbeddedIdentityProviderModule.forRootAsync({
+    inject: [ServiceAddress],
+    useFactory: (address: ServiceAddress) => ({
+      directory: dataDirectory,
+      adminSecret: embeddedAdminSecret,
+      issuer: issuerOf(address),
+      publicUrl: () => address.baseUrl,
+      audience: oidc.audience,
+    }),
+  });
+  return {
+    imports: [provider],
+    identityProvider: {
+      inject: [EmbeddedIdentityProvider, Metrics, ServiceAddress],
+      useFactory: (inner: EmbeddedIdentityProvider, metrics: Metrics, address: ServiceAddress) => {
+        // For tokens that are made beside the running service.
+        address.onAnnounced(() => inner.recordIssuer(issuerOf(address)()));
+        return new MeasuredIdentityProvider(inner, metrics);
+      },
+    },
+    authentication: AuthenticationModule.forRootAsync({
+      imports: [provider],
+      inject: [TokenIssuer, ServiceAddress],
+      useFactory: (tokens: TokenIssuer, address: ServiceAddress) => ({
+        issuer: issuerOf(address),
+        audience: oidc.audience,
+        keySet: { load: () => Promise.resolve(tokens.publicKeySet()) },
+      }),
+    }),
+  };
+}

@@ -1,0 +1,18 @@
+// What a team builds on: the two feature modules, their ports, and what adapters are made of.
+export { AccessTokenVerifier, type AccessToken } from './authentication/access-token.js';
+export * from './authentication/index.js';
+export { ServiceError, type ErrorKind } from './common/service-error.js';
+export type { ProviderDefinition } from './common/provider-definition.js';
+export { LocalDiskFileStorage } from './ingestion/adapters/out/local-disk/local-disk.file-storage.adapter.js';
+export { FileStorage, type StoredContent, type UploadDraft } from './ingestion/application/ports/file-storage.port.js';
+export { contentPath, indexLine, segmentDirectory } from './ingestion/domain/layout.js';
+export type { Upload, UploadContent, UploadKind } from './ingestion/domain/upload.js';
+export { IngestionModule } from './ingestion/ingestion.module.js';
+export type { IngestionAdapters, IngestionOptions } from './ingestion/ingestion.options.js';
+export { IdentityProvider, type ProviderCallOptions } from './identity-management/application/ports/identity-provider.port.js';
+export * from './identity-management/domain/errors.js';
+export type { NewRole, Role } from './identity-management/domain/role.js';
+export type { NewUser, User } from './identity-management/domain/user.js';
+export { EmbeddedIdentityProvider } from './identity-management/adapters/out/embedded/embedded.identity-provider.adapter.js';
+export { IdentityManagementModule } from './identity-management/identity-management.module.js';
+export type { IdentityManagementAdapters, IdentityManagementOptions } from './identity-management/identity-management.options.js';

@@ -1,0 +1,75 @@
+import { applyDecorators } from '@nestjs/common';
+import { ApiBearerAuth, ApiBody, ApiOperation, ApiQuery } from '@nestjs/swagger';
+import { ApiErrors } from '../../../../http/api-errors.decorator.js';
+import { ApiSuccess } from '../../../../http/api-success.decorator.js';
+import { GREEN_BUTTON_EXAMPLE, NEM12_EXAMPLE } from './load-file.examples.js';
+import { MAX_FILENAME_LENGTH, MAX_PARAMETER_LENGTH } from '../../../domain/upload.js';
+
+const HEADERS = {
+  'X-Upload-Id': { description: 'The id of the upload, in its line of the index', schema: { type: 'string' } },
+  'X-Upload-Digest': {
+    description: "sha-256 over the file's bytes, in the syntax of RFC 9530; only with a file",
+    schema: { type: 'string', example: 'sha-256=:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=:' },
+  },
+};
+
+const parameter = (name: string, maxLength: number, description: string, example: string): MethodDecorator =>
+  ApiQuery({ name, required: true, description, example, schema: { type: 'string', minLength: 1, maxLength } });
+
+const QUERY = [
+  parameter('customer_id', MAX_PARAMETER_LENGTH, 'Unique ID of the customer', 'acme-energy'),
+  parameter('filename', MAX_FILENAME_LENGTH, 'Name of the file being uploaded', 'nem12_multiple_meters.csv'),
+  parameter('manufacturer', MAX_PARAMETER_LENGTH, 'Manufacturer of the data source', 'Landis+Gyr'),
+];
+
+const ADDITIONAL_DATA = { type: 'string', nullable: true, description: 'Extra data, sent only if required' } as const;
+
+const CONTENT = {
+  'multipart/form-data': {
+    schema: {
+      type: 'object',
+      required: ['file'],
+      properties: { file: { type: 'string', format: 'binary' }, additional_data: ADDITIONAL_DATA },
+    },
+  },
+  'application/json': {
+    schema: { type: 'object', properties: { additional_data: ADDITIONAL_DATA } },
+    examples: {
+      'with additional data': { value: { additional_data: 'meter replaced on 2003-12-04' } },
+      'without': { value: {} },
+    },
+  },
+  'text/csv': {
+    schema: { type: 'string', format: 'binary' },
+    examples: { 'NEM12 interval data': { value: NEM12_EXAMPLE } },
+  },
+  'application/xml': {
+    schema: { type: 'string', format: 'binary' },
+    examples: { 'Green Button usage': { value: GREEN_BUTTON_EXAMPLE } },
+  },
+  'application/octet-stream': { schema: { type: 'string', format: 'binary' } },
+} as const;
+
+/** Documents an upload operation (service interface, 4.1 and 4.2; `Sending the file itself`). */
+export function ApiUpload(what: string): MethodDecorator {
+  return applyDecorators(
+    ApiOperation({
+      summary: `Upload ${what} load data`,
+      description:
+        'As JSON, with a file as multipart/form-data, or with the bytes of the file as the body. ' +
+        'The answer 200 means that the upload survives a power cut.',
+    }),
+    ...QUERY,
+    ApiBody({ required: false, content: CONTENT as never } as never),
+    ApiBearerAuth('token'),
+    ApiSuccess(200, 'Data uploaded successfully.', { headers: HEADERS }),
+    ApiErrors(
+      'invalid-query-parameter',
+      'invalid-request-body',
+      'unauthorized',
+      'payload-too-large',
+      'unsupported-media-type',
+      'provider-unavailable',
+    ),
+  );
+}

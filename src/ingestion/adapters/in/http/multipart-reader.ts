@@ -1,0 +1,141 @@
+import contentDisposition from 'content-disposition';
+import { ServiceError } from '../../../../common/service-error.js';
+
+const MAX_PART_HEADER_BYTES = 16_384;
+const CRLF = Buffer.from('\r\n');
+const BLANK_LINE = Buffer.from('\r\n\r\n');
+const DASH = 0x2d;
+
+/** One part of a form (RFC 7578). */
+export interface MultipartPart {
+  /** The `name` of its Content-Disposition; undefined where it has none. */
+  readonly name: string | undefined;
+  /** Its Content-Type as sent; undefined where it has none. */
+  readonly contentType: string | undefined;
+  /** Read once, before the next part is asked for; what isn't read is passed over. */
+  readonly bytes: AsyncGenerator<Buffer, void, undefined>;
+}
+
+const malformed = (message: string, cause?: unknown): ServiceError =>
+  new ServiceError('invalid-request-body', message, { cause });
+
+/**
+ * Reads a form part by part, in the order in which it comes in and no faster than it is asked (RFC 2046, 5.1.1).
+ * Whatever its source throws passes through.
+ */
+export class MultipartReader {
+  private readonly delimiter: Buffer;
+  /** Read from the source and not yet given out. Begins as if a line had ended before the form. */
+  private unread: Buffer = CRLF;
+  /** Whether the delimiter that ends the present part (first of all, what stands before the form) is still to come. */
+  private inside = true;
+
+  constructor(
+    private readonly source: AsyncIterator<Buffer>,
+    boundary: string,
+  ) {
+    this.delimiter = Buffer.from(`\r\n--${boundary}`, 'latin1');
+  }
+
+  /**
+   * The next part; undefined after the last one, when the source has been read to its end.
+   *
+   * @throws ServiceError `invalid-request-body` when the form is malformed or ends too early.
+   */
+  async next(): Promise<MultipartPart | undefined> {
+    if (this.inside) await skip(this.upToDelimiter());
+    if (await this.isClosed()) {
+      while (!(await this.source.next()).done);
+      return undefined;
+    }
+    const headers = parseHeaders(await this.readHeaders());
+    this.inside = true;
+    return { ...headers, bytes: this.upToDelimiter() };
+  }
+
+  /** What stands before the next delimiter; takes the delimiter too. */
+  private async *upToDelimiter(): AsyncGenerator<Buffer, void, undefined> {
+    for (let at; (at = this.unread.indexOf(this.delimiter)) !== 0; ) {
+      // A delimiter may have begun in the last bytes.
+      const end = at > 0 ? at : this.unread.length - this.delimiter.length + 1;
+      if (end > 0) {
+        const chunk = this.unread.subarray(0, end);
+        this.unread = this.unread.subarray(end);
+        yield chunk;
+      }
+      if (at < 0) await this.more();
+    }
+    this.unread = this.unread.subarray(this.delimiter.length);
+    this.inside = false;
+  }
+
+  /** Behind a delimiter: whether it was the closing one. Leaves the line break of another one unread. */
+  private async isClosed(): Promise<boolean> {
+    await this.need(2);
+    if (this.unread[0] === DASH && this.unread[1] === DASH) return true;
+    while (this.unread[0] === 0x20 || this.unread[0] === 0x09) {
+      this.unread = this.unread.subarray(1);
+      await this.need(2);
+    }
+    if (!this.unread.subarray(0, 2).equals(CRLF)) throw malformed('text behind a boundary');
+    return false;
+  }
+
+  private async readHeaders(): Promise<string> {
+    let end;
+    while ((end = this.unread.indexOf(BLANK_LINE)) < 0) {
+      if (this.unread.length > MAX_PART_HEADER_BYTES) throw malformed('headers of a part too long');
+      await this.more();
+    }
+    if (end > MAX_PART_HEADER_BYTES) throw malformed('headers of a part too long');
+    const headers = this.unread.subarray(2, Math.max(2, end)).toString('latin1');
+    this.unread = this.unread.subarray(end + BLANK_LINE.length);
+    return headers;
+  }
+
+  private async need(bytes: number): Promise<void> {
+    while (this.unread.length < bytes) await this.more();
+  }
+
+  private async more(): Promise<void> {
+    const next = await this.source.next();
+    if (next.done) throw malformed('the form ends too early');
+    this.unread = this.unread.length === 0 ? next.value : Buffer.concat([this.unread, next.value]);
+  }
+}
+
+async function skip(bytes: AsyncIterable<Buffer>): Promise<void> {
+  const iterator = bytes[Symbol.asyncIterator]();
+  while (!(await iterator.next()).done);
+}
+
+function parseHeaders(text: string): Omit<MultipartPart, 'bytes'> {
+  const headers = new Map<string, string>();
+  for (const line of text === '' ? [] : text.split('\r\n')) {
+    const [, name, value] = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*(.*?)[ \t]*$/.exec(line) ?? [];
+    if (name === undefined || value === undefined || !isFieldValue(value)) {
+      throw malformed('a header of a part');
+    }
+    if (headers.has(name.toLowerCase())) throw malformed('a header of a part twice');
+    headers.set(name.toLowerCase(), value);
+  }
+  const type = headers.get('content-type');
+  return {
+    name: nameOf(headers.get('content-disposition')),
+    contentType: type === '' ? undefined : type,
+  };
+}
+
+/** Visible octets, blanks and tabs (RFC 9110, 5.5); one character stands for an octet. */
+const isFieldValue = (value: string): boolean =>
+  [...value].every((octet) => (octet >= ' ' && octet !== '\u007f') || octet === '\t');
+
+function nameOf(disposition: string | undefined): string | undefined {
+  if (disposition === undefined) return undefined;
+  try {
+    const { type, parameters } = contentDisposition.parse(disposition);
+    return type === 'form-data' ? parameters.name : undefined;
+  } catch (error) {
+    throw malformed('Content-Disposition', error);
+  }
+}

@@ -1,0 +1,30 @@
+import type { IncomingMessage } from 'node:http';
+import { Injectable, type PipeTransform } from '@nestjs/common';
+import { plainToInstance } from 'class-transformer';
+import { validateSync } from 'class-validator';
+import { ServiceError } from '../../../../common/service-error.js';
+import { queryValues } from '../../../../http/raw-query.js';
+import { RequestParam } from '../../../../http/request-param.js';
+import { UploadQueryDto } from './upload-query.dto.js';
+
+const NAMES = ['customer_id', 'filename', 'manufacturer'] as const;
+
+/** Reads the three parameters from the URL as it was sent: a parser in front would hide what must be refused. */
+@Injectable()
+export class UploadQueryPipe implements PipeTransform<IncomingMessage, UploadQueryDto> {
+  /** @throws ServiceError `invalid-query-parameter` when one is absent, repeated, or breaks its rule. */
+  transform(request: IncomingMessage): UploadQueryDto {
+    const plain = Object.fromEntries(NAMES.map((name) => [name, single(queryValues(request, name))]));
+    const query = plainToInstance(UploadQueryDto, plain);
+    const defects = validateSync(query);
+    if (defects.length > 0) {
+      throw new ServiceError('invalid-query-parameter', defects.map(({ property }) => property).join(', '));
+    }
+    return query;
+  }
+}
+
+const single = (values: string[] | undefined): string | undefined => (values?.length === 1 ? values[0] : undefined);
+
+/** The validated query parameters of an upload. */
+export const UploadQuery = (): ParameterDecorator => RequestParam(UploadQueryPipe);

@@ -1,0 +1,43 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { Injectable } from '@nestjs/common';
+import { UploadLoadData } from '../../../application/upload-load-data.use-case.js';
+import type { UploadKind } from '../../../domain/upload.js';
+import { UploadLimits } from '../../../ingestion.options.js';
+import { openUploadBody } from './upload-body.js';
+import type { UploadQueryDto } from './upload-query.dto.js';
+
+export interface UploadAnswer {
+  readonly status: 'success';
+  readonly message: string;
+}
+
+/** What the two upload operations do alike. */
+@Injectable()
+export class UploadHandler {
+  constructor(
+    private readonly uploadLoadData: UploadLoadData,
+    private readonly limits: UploadLimits,
+  ) {}
+
+  /** Answers when the upload is durable, with `X-Upload-Id` and, for a file, `X-Upload-Digest` (RFC 9530's syntax). */
+  async handle(
+    kind: UploadKind,
+    query: UploadQueryDto,
+    request: IncomingMessage,
+    response: ServerResponse,
+  ): Promise<UploadAnswer> {
+    const { uploadId, content } = await this.uploadLoadData.execute({
+      kind,
+      customerId: query.customer_id,
+      filename: query.filename,
+      manufacturer: query.manufacturer,
+      ...(await openUploadBody(request, this.limits)),
+    });
+    response.setHeader('X-Upload-Id', uploadId);
+    if (content) {
+      const digest = Buffer.from(content.sha256, 'hex').toString('base64');
+      response.setHeader('X-Upload-Digest', `sha-256=:${digest}:`);
+    }
+    return { status: 'success', message: 'Data uploaded successfully.' };
+  }
+}

@@ -1,0 +1,48 @@
+import { ConfigurableModuleBuilder, type DynamicModule, Module, type Provider } from '@nestjs/common';
+import { AccessTokenVerifier } from '../authentication/access-token.js';
+import { HttpModule } from '../http/http.module.js';
+import { HistoricalIngestionController } from './adapters/in/http/historical-ingestion.controller.js';
+import { NowcastIngestionController } from './adapters/in/http/nowcast-ingestion.controller.js';
+import { UploadHandler } from './adapters/in/http/upload.handler.js';
+import { FileStorage } from './application/ports/file-storage.port.js';
+import { UploadLoadData } from './application/upload-load-data.use-case.js';
+import {
+  type IngestionAdapters,
+  type IngestionOptions,
+  UploadAuthorization,
+  UploadLimits,
+} from './ingestion.options.js';
+
+const { ConfigurableModuleClass, MODULE_OPTIONS_TOKEN } = new ConfigurableModuleBuilder<IngestionOptions>()
+  .setClassMethodName('forRoot')
+  .setExtras<IngestionAdapters>({ fileStorage: undefined, authentication: undefined }, withAdapters)
+  .build();
+
+function withAdapters(definition: DynamicModule, { fileStorage, authentication }: IngestionAdapters): DynamicModule {
+  if (!fileStorage) throw new Error('IngestionModule needs { fileStorage }, for example { useClass: MyFileStorage }.');
+  const authorization: Provider = authentication
+    ? {
+        provide: UploadAuthorization,
+        inject: [AccessTokenVerifier],
+        useFactory: (accessTokens: AccessTokenVerifier) => new UploadAuthorization(accessTokens),
+      }
+    : { provide: UploadAuthorization, useValue: new UploadAuthorization() };
+  return {
+    ...definition,
+    imports: [...(definition.imports ?? []), ...(authentication ? [authentication] : [])],
+    providers: [...(definition.providers ?? []), { provide: FileStorage, ...fileStorage }, authorization],
+  };
+}
+
+/** The two uploads. Works alone in any Nest application that is created with `{ bodyParser: false }`. */
+@Module({
+  imports: [HttpModule],
+  controllers: [HistoricalIngestionController, NowcastIngestionController],
+  providers: [
+    UploadLoadData,
+    UploadHandler,
+    { provide: UploadLimits, inject: [MODULE_OPTIONS_TOKEN], useFactory: (options: IngestionOptions) => new UploadLimits(options) },
+  ],
+  exports: [FileStorage],
+})
+export class IngestionModule extends ConfigurableModuleClass {}

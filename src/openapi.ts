@@ -1,0 +1,38 @@
+import type { INestApplication } from '@nestjs/common';
+import { DocumentBuilder, type OpenAPIObject, SwaggerModule } from '@nestjs/swagger';
+import type { Environment } from './environment.js';
+
+type Operations = Record<string, { responses: Record<string, unknown>; security?: unknown }>;
+
+/** OpenAPI 3 from the code, with those answers left out that this configuration never gives. */
+export function createOpenApiDocument(app: INestApplication, environment: Environment): OpenAPIObject {
+  const { basePath, rateLimitPerMinute, ingestionAuthorization } = environment;
+  const config = new DocumentBuilder()
+    .setTitle('Load-data service')
+    .setDescription('Historical and nowcast load data comes in here; the people behind it get their roles here.')
+    .setVersion('1')
+    .addServer(basePath || '/')
+    .addBearerAuth({ type: 'http', scheme: 'bearer', bearerFormat: 'JWT', description: 'An access token' }, 'token')
+    .addOAuth2(
+      {
+        type: 'oauth2',
+        description: 'The client `admin` of the embedded identity provider',
+        flows: { clientCredentials: { tokenUrl: `${basePath}/idp/token`, scopes: {} } },
+      },
+      'client',
+    )
+    .build();
+  const document = SwaggerModule.createDocument(app, config, { ignoreGlobalPrefix: true });
+
+  for (const [path, operations] of Object.entries(document.paths)) {
+    for (const operation of Object.values(operations as Operations)) {
+      if (rateLimitPerMinute === 0) delete operation.responses['429'];
+      if (path.startsWith('/ingest') && ingestionAuthorization === 'open') {
+        delete operation.responses['403'];
+        delete operation.responses['503'];
+        delete operation.security;
+      }
+    }
+  }
+  return document;
+}

@@ -1,0 +1,35 @@
+import type { ServerResponse } from 'node:http';
+import { Controller, Get, Res, ServiceUnavailableException } from '@nestjs/common';
+import { ApiExcludeController } from '@nestjs/swagger';
+import { HealthCheckService } from '@nestjs/terminus';
+import { NotRateLimited } from '../../http/rate-limit.js';
+import { Readiness } from './readiness.js';
+
+/** For orchestrators, with terminus's bodies. */
+@ApiExcludeController()
+@NotRateLimited()
+@Controller('health')
+export class HealthController {
+  constructor(
+    private readonly health: HealthCheckService,
+    private readonly readiness: Readiness,
+  ) {}
+
+  /** 200 while the process serves at all. */
+  @Get('live')
+  live(): Promise<object> {
+    return this.health.check([]);
+  }
+
+  /** 200 when every operation can be served, otherwise 503. */
+  @Get('ready')
+  async ready(@Res({ passthrough: true }) response: ServerResponse): Promise<object> {
+    try {
+      return await this.health.check(this.readiness.checks);
+    } catch (error) {
+      if (!(error instanceof ServiceUnavailableException)) throw error;
+      response.statusCode = error.getStatus();
+      return error.getResponse() as object;
+    }
+  }
+}

@@ -1,0 +1,57 @@
+import type { LoggerService } from '@nestjs/common';
+import { type Logger, pino } from 'pino';
+import pretty from 'pino-pretty';
+
+/** One JSON object a line on standard output; for people where that is a terminal. */
+export function createLogger(level: string): Logger {
+  const options = { level, base: null, serializers: { err: describeError } };
+  return process.stdout.isTTY ? pino(options, pretty({ sync: true, colorize: true })) : pino(options);
+}
+
+/** What a log may tell of an error: its members may hold what a client or a provider sent. */
+function describeError(error: unknown): unknown {
+  if (!(error instanceof Error)) return { type: typeof error };
+  const { name, message, stack, cause } = error;
+  const code = 'code' in error ? error.code : undefined;
+  return { type: name, message, code, stack, ...(cause === undefined ? {} : { cause: describeError(cause) }) };
+}
+
+/** Where Nest tells each module and route that it found. */
+const BOOT_DETAILS = new Set(['InstanceLoader', 'RoutesResolver', 'RouterExplorer', 'NestFactory', 'NestApplication']);
+
+/** Nest's logger, on pino: `Logger.log({ msg, ... })` makes a line with those members. */
+export class PinoLoggerService implements LoggerService {
+  constructor(private readonly logger: Logger) {}
+
+  log(message: unknown, ...rest: unknown[]): void {
+    this.write(BOOT_DETAILS.has(String(rest.at(-1))) ? 'debug' : 'info', message, rest);
+  }
+
+  error(message: unknown, ...rest: unknown[]): void {
+    this.write('error', message, rest);
+  }
+
+  warn(message: unknown, ...rest: unknown[]): void {
+    this.write('warn', message, rest);
+  }
+
+  debug(message: unknown, ...rest: unknown[]): void {
+    this.write('debug', message, rest);
+  }
+
+  verbose(message: unknown, ...rest: unknown[]): void {
+    this.write('trace', message, rest);
+  }
+
+  fatal(message: unknown, ...rest: unknown[]): void {
+    this.write('fatal', message, rest);
+  }
+
+  private write(level: 'fatal' | 'error' | 'warn' | 'info' | 'debug' | 'trace', message: unknown, rest: unknown[]): void {
+    const texts = rest.filter((part) => typeof part === 'string');
+    const [context, stack] = texts.reverse();
+    if (message instanceof Error) this.logger[level]({ context, err: message }, message.message);
+    else if (typeof message === 'object' && message !== null) this.logger[level]({ context, ...message });
+    else this.logger[level]({ context, stack }, String(message));
+  }
+}

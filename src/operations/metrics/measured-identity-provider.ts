@@ -1,0 +1,74 @@
+import {
+  IdentityProvider,
+  type ProviderCallOptions,
+} from '../../identity-management/application/ports/identity-provider.port.js';
+import { IdentityRefusal } from '../../identity-management/domain/errors.js';
+import type { NewRole, Role } from '../../identity-management/domain/role.js';
+import type { NewUser, User } from '../../identity-management/domain/user.js';
+import type { Metrics } from './metrics.js';
+
+/** Counts and times the calls to an identity provider; of a list, each page. */
+export class MeasuredIdentityProvider extends IdentityProvider {
+  constructor(
+    private readonly provider: IdentityProvider,
+    private readonly metrics: Metrics,
+  ) {
+    super();
+  }
+
+  override createRole(role: NewRole, options: ProviderCallOptions): Promise<string> {
+    return this.measured('createRole', () => this.provider.createRole(role, options));
+  }
+
+  override createUser(user: NewUser, options: ProviderCallOptions): Promise<string> {
+    return this.measured('createUser', () => this.provider.createUser(user, options));
+  }
+
+  override updateUser(userId: string, change: { readonly name: string }, options: ProviderCallOptions): Promise<void> {
+    return this.measured('updateUser', () => this.provider.updateUser(userId, change, options));
+  }
+
+  override assignRole(userId: string, roleId: string, options: ProviderCallOptions): Promise<void> {
+    return this.measured('assignRole', () => this.provider.assignRole(userId, roleId, options));
+  }
+
+  override listRoles(options: ProviderCallOptions): AsyncIterable<readonly Role[]> {
+    return this.measuredPages('listRoles', this.provider.listRoles(options));
+  }
+
+  override listUsers(options: ProviderCallOptions): AsyncIterable<readonly User[]> {
+    return this.measuredPages('listUsers', this.provider.listUsers(options));
+  }
+
+  override checkHealth(options: ProviderCallOptions): Promise<void> {
+    return this.measured('checkHealth', () => this.provider.checkHealth(options));
+  }
+
+  private async measured<Result>(operation: string, call: () => Promise<Result>): Promise<Result> {
+    const stop = this.metrics.providerSeconds.startTimer({ operation });
+    let outcome = 'failed';
+    try {
+      const result = await call();
+      outcome = 'ok';
+      return result;
+    } catch (error) {
+      if (error instanceof IdentityRefusal) outcome = 'refused';
+      throw error;
+    } finally {
+      stop();
+      this.metrics.providerCalls.inc({ operation, outcome });
+    }
+  }
+
+  private measuredPages<Item>(operation: string, pages: AsyncIterable<readonly Item[]>): AsyncIterable<readonly Item[]> {
+    return {
+      [Symbol.asyncIterator]: () => {
+        const iterator = pages[Symbol.asyncIterator]();
+        return {
+          next: () => this.measured(operation, () => iterator.next()),
+          return: async () => (await iterator.return?.()) ?? { done: true, value: undefined },
+        };
+      },
+    };
+  }
+}

@@ -1,0 +1,19 @@
+import { Controller, Get, Header } from '@nestjs/common';
+import { ApiExcludeController } from '@nestjs/swagger';
+import { Registry } from 'prom-client';
+import { NotRateLimited } from '../../http/rate-limit.js';
+import { Metrics } from './metrics.js';
+
+/** Prometheus' text format. */
+@ApiExcludeController()
+@NotRateLimited()
+@Controller('metrics')
+export class MetricsController {
+  constructor(private readonly metrics: Metrics) {}
+
+  @Get()
+  @Header('Content-Type', Registry.PROMETHEUS_CONTENT_TYPE)
+  read(): Promise<string> {
+    return this.metrics.registry.metrics();
+  }
+}

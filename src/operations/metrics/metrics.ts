@@ -1,0 +1,38 @@
+import { Injectable } from '@nestjs/common';
+import { collectDefaultMetrics, Counter, Histogram, Registry } from 'prom-client';
+
+const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60];
+
+/** What the service counts; a registry of its own, so that two services in one process don't meet. */
+@Injectable()
+export class Metrics {
+  readonly registry = new Registry();
+
+  readonly requests = this.counter('http_requests_total', 'HTTP requests answered', ['method', 'route', 'status']);
+  readonly requestSeconds = this.histogram('http_request_duration_seconds', 'Time from head to answer', ['method', 'route']);
+  readonly uploads = this.counter('load_data_uploads_total', 'Uploads acknowledged', ['kind']);
+  readonly uploadBytes = this.counter('load_data_upload_bytes_total', 'Bytes of the files acknowledged', ['kind']);
+  readonly uploadFailures = this.counter('load_data_upload_failures_total', 'Uploads given up', ['kind', 'reason']);
+  readonly flushes = this.counter('load_data_flushes_total', 'Flushes of the index', ['outcome']);
+  readonly flushedLines = this.counter('load_data_flushed_lines_total', 'Lines in the flushes of the index', []);
+  readonly flushSeconds = this.histogram('load_data_flush_duration_seconds', 'Time of a flush of the index', []);
+  readonly providerCalls = this.counter('identity_provider_calls_total', 'Calls to the identity provider', [
+    'operation',
+    'outcome',
+  ]);
+  readonly providerSeconds = this.histogram('identity_provider_call_duration_seconds', 'Time of a call to the identity provider', [
+    'operation',
+  ]);
+
+  constructor() {
+    collectDefaultMetrics({ register: this.registry });
+  }
+
+  private counter<const Label extends string>(name: string, help: string, labelNames: Label[]): Counter<Label> {
+    return new Counter({ name, help, labelNames, registers: [this.registry] });
+  }
+
+  private histogram<const Label extends string>(name: string, help: string, labelNames: Label[]): Histogram<Label> {
+    return new Histogram({ name, help, labelNames, buckets: SECONDS, registers: [this.registry] });
+  }
+}

@@ -1,0 +1,18 @@
+import { baseUrl, type Environment, origin } from '../environment.js';
+
+const ANY_ADDRESS: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '::1' };
+
+/** The one line that tells people that the service is ready, and how to begin. */
+export function readyLine(environment: Environment, port: number): string {
+  const base = baseUrl(environment, port);
+  const line = `Ready: ${base} | Swagger UI: ${base}/docs`;
+  if (environment.production) return line;
+  const local = `${origin(ANY_ADDRESS[environment.host] ?? environment.host, port)}${environment.basePath}`;
+  return `${line} | try: ${environment.ingestionAuthorization === 'open' ? uploadCommand(local) : `curl -s '${local}/health/ready'`}`;
+}
+
+function uploadCommand(base: string): string {
+  const query = 'customer_id=acme-energy&filename=load.csv&manufacturer=acme';
+  const url = `${base}/ingestHistoricalLoadData/upload_historical?${query}`;
+  return `curl -s -H 'Content-Type: text/csv' --data-binary '2026-01-01T00:00Z,3.31' '${url}'`;
+}

@@ -1,0 +1,68 @@
+// Checks which part of src may import which. Run by `npm run lint`; another folder than src may be named.
+import { cruise } from 'dependency-cruiser';
+import extractTSConfig from 'dependency-cruiser/config-utl/extract-ts-config';
+
+const root = process.argv[2] ?? 'src';
+const FEATURE = '(?:ingestion|identity-management)';
+const inner = (path) => `^${root}/${path}`;
+
+const forbidden = [
+  {
+    name: 'domain-imports-domain-and-common-only',
+    from: { path: inner(`(${FEATURE})/domain/`), pathNot: '\\.spec\\.ts$' },
+    to: { pathNot: [inner('$1/domain/'), inner('common/(service-error|text)\\.ts$')] },
+  },
+  {
+    name: 'application-imports-no-adapter-and-no-transport',
+    from: { path: inner(`(${FEATURE})/application/`) },
+    to: { path: [inner(`${FEATURE}/adapters/`), inner('(http|operations|authentication)/'), 'node_modules/express/', '^(fs|http|net)(/|$)'] },
+  },
+  {
+    name: 'features-stay-apart',
+    from: { path: inner(`(${FEATURE})/`) },
+    to: { path: inner(`${FEATURE}/`), pathNot: inner('$1/') },
+  },
+  {
+    name: 'ways-in-and-out-meet-in-the-application-only',
+    from: { path: inner(`${FEATURE}/adapters/(in|out)/`) },
+    to: { path: inner(`${FEATURE}/adapters/(in|out)/`), pathNot: inner(`${FEATURE}/adapters/$1/`) },
+  },
+  {
+    name: 'adapters-out-stay-apart',
+    from: { path: inner(`(${FEATURE})/adapters/out/([^/]+)/`) },
+    to: { path: inner(`${FEATURE}/adapters/out/`), pathNot: inner('$1/adapters/out/$2/') },
+  },
+  {
+    name: 'shared-parts-know-no-feature',
+    from: { path: inner('(common|http|authentication|data-directory)/') },
+    to: { path: inner(`(${FEATURE}|operations|testing)/`) },
+  },
+  {
+    name: 'operations-know-ports-and-domains-only',
+    from: { path: inner('operations/') },
+    to: { path: inner(`${FEATURE}/(?!application/ports/|domain/)`) },
+  },
+  {
+    name: 'nothing-served-imports-testing',
+    from: { path: inner('(?!testing/)'), pathNot: '\\.spec\\.ts$|/testing/' },
+    to: { path: ['/testing/', 'node_modules/vitest/'] },
+  },
+  { name: 'no-circular', from: {}, to: { circular: true } },
+].map((rule) => ({ ...rule, severity: 'error' }));
+
+const { output } = await cruise(
+  [root],
+  { ruleSet: { forbidden }, validate: true, doNotFollow: { path: 'node_modules' }, tsPreCompilationDeps: true },
+  {},
+  { tsConfig: extractTSConfig('tsconfig.json') },
+);
+
+const sources = output.modules.map(({ source }) => source);
+// A rule that matches nothing checks nothing: a folder was renamed, or the pattern is wrong.
+const idle = forbidden.filter(({ from }) => from.path && !sources.some((source) => new RegExp(from.path).test(source)));
+const { violations } = output.summary;
+
+for (const { rule, from, to } of violations) console.error(`${rule.name}: ${from} -> ${to}`);
+for (const { name } of idle) console.error(`${name}: matches no file`);
+console.log(`boundaries: ${sources.length} modules, ${violations.length} violations, ${idle.length} idle rules`);
+if (violations.length + idle.length > 0) process.exitCode = 1;

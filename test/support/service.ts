@@ -1,0 +1,73 @@
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import type { AddressInfo } from 'node:net';
+import type { Server } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { NestExpressApplication } from '@nestjs/platform-express';
+import { Test, type TestingModuleBuilder } from '@nestjs/testing';
+import { AppModule } from '../../src/app.module.js';
+import { setUpApp } from '../../src/app.setup.js';
+import { baseUrl, parseEnvironment } from '../../src/environment.js';
+import { TokenIssuer } from '../../src/identity-management/adapters/out/embedded/token-issuer.js';
+import { ServiceAddress } from '../../src/operations/service-address.js';
+import { CollectingLogger } from './collecting-logger.js';
+
+export interface RunningService {
+  readonly app: NestExpressApplication;
+  /** `{base_url}`. */
+  readonly url: string;
+  readonly port: number;
+  readonly dataDirectory: string;
+  readonly log: CollectingLogger;
+  /** A token of the embedded provider's administrator. */
+  adminToken(customerIds?: string[]): Promise<string>;
+  /** All lines of the index. */
+  lines(): Promise<Record<string, unknown>[]>;
+  /** Names of all files below a folder of the data directory. */
+  files(folder: string): Promise<string[]>;
+  close(): Promise<void>;
+}
+
+/** Starts the whole service in this process, on a free port and a fresh data directory. */
+export async function startService(
+  variables: Record<string, string> = {},
+  customize: (builder: TestingModuleBuilder) => TestingModuleBuilder = (builder) => builder,
+): Promise<RunningService> {
+  const dataDirectory = variables['DATA_DIR'] ?? (await mkdtemp(join(tmpdir(), 'load-data-')));
+  const environment = parseEnvironment({ PORT: '0', ...variables, DATA_DIR: dataDirectory });
+  const module = await customize(Test.createTestingModule({ imports: [AppModule.forRoot(environment)] })).compile();
+  const log = new CollectingLogger();
+  const app = module.createNestApplication<NestExpressApplication>({ bodyParser: false });
+  app.useLogger(log);
+  setUpApp(app, environment);
+  await app.listen(0, environment.host);
+  const server: Server = app.getHttpServer();
+  const { port } = server.address() as AddressInfo;
+  const url = baseUrl(environment, port);
+  await app.get(ServiceAddress).announce(url);
+
+  const files = async (folder: string): Promise<string[]> => {
+    const entries = await readdir(join(dataDirectory, folder), { recursive: true, withFileTypes: true });
+    return entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
+  };
+  return {
+    app,
+    url,
+    port,
+    dataDirectory,
+    log,
+    files,
+    adminToken: (customerIds) => app.get(TokenIssuer, { strict: false }).administratorToken(customerIds),
+    lines: async () => {
+      const segments = await Promise.all((await files('uploads')).map((file) => readFile(file, 'utf8')));
+      return segments.flatMap((segment) =>
+        segment.split('\n').filter(Boolean).map((line) => JSON.parse(line) as Record<string, unknown>),
+      );
+    },
+    close: async () => {
+      server.closeAllConnections();
+      await app.close();
+      if (variables['DATA_DIR'] === undefined) await rm(dataDirectory, { recursive: true, force: true });
+    },
+  };
+}
