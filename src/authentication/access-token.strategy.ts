@@ -1,0 +1,47 @@
+import type { IncomingMessage } from 'node:http';
+import { decodeProtectedHeader } from 'jose';
+import { Strategy, type VerifiedCallback } from 'passport-jwt';
+import type { AuthenticationOptions } from './authentication.options.js';
+import { bearerToken } from './bearer-token.js';
+import { toAccessToken } from './claims.js';
+import type { KeySet } from './key-set.js';
+import { checkClaims, checkHeader, type Claims } from './token-rules.js';
+import { ALGORITHMS } from './verification-key.js';
+
+/** passport-jwt for access tokens of one issuer. Its user is an `AccessToken`; its info on failure an `Error`. */
+export class AccessTokenStrategy extends Strategy {
+  /** @throws RangeError when the clock tolerance is not 0 to 10 seconds. */
+  constructor({ issuer, audience, clockToleranceSeconds: tolerance = 5 }: AuthenticationOptions, keys: KeySet) {
+    if (!(tolerance >= 0 && tolerance <= 10)) throw new RangeError('The clock tolerance is 0 to 10 seconds.');
+    // Apart, because the types call deprecated what is the one way to name a tolerance.
+    const verification = { jsonWebTokenOptions: { clockTolerance: tolerance } };
+    super(
+      {
+        ...verification,
+        jwtFromRequest: bearerToken,
+        secretOrKeyProvider: (_request: IncomingMessage, token: string, done) => {
+          // jsonwebtoken takes a KeyObject, unlike these types; what it throws must end here, too.
+          findKey(keys, token).then((key) => { done(null, key as unknown as Buffer); }).catch(done);
+        },
+        algorithms: [...ALGORITHMS],
+        audience: [audience], // An empty text would be no check at all; in an array it is one.
+      },
+      (claims: Claims, done: VerifiedCallback) => {
+        try {
+          checkClaims(claims, typeof issuer === 'string' ? issuer : issuer(), tolerance);
+        } catch (error) {
+          done(null, false, error);
+          return;
+        }
+        done(null, toAccessToken(claims, audience));
+      },
+    );
+  }
+}
+
+async function findKey(keys: KeySet, token: string) {
+  const header = decodeProtectedHeader(token);
+  const { key, algorithm } = await keys.find(checkHeader({ ...header }));
+  if (header.alg !== algorithm) throw new Error("The algorithm is not the key's.");
+  return key;
+}

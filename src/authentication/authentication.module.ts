@@ -1,0 +1,26 @@
+import { ConfigurableModuleBuilder, Module } from '@nestjs/common';
+import { AccessTokenVerifier } from './access-token.js';
+import { AccessTokenStrategy } from './access-token.strategy.js';
+import type { AuthenticationOptions } from './authentication.options.js';
+import { KeySet } from './key-set.js';
+import { PassportAccessTokenVerifier } from './passport.access-token-verifier.js';
+import { PermissionGuard } from './permission.guard.js';
+
+const { ConfigurableModuleClass, MODULE_OPTIONS_TOKEN } = new ConfigurableModuleBuilder<AuthenticationOptions>()
+  .setClassMethodName('forRoot')
+  .build();
+
+/** Who is asking, and may they: `forRoot` and `forRootAsync` take `AuthenticationOptions`. */
+@Module({
+  providers: [
+    {
+      provide: AccessTokenVerifier,
+      inject: [MODULE_OPTIONS_TOKEN],
+      useFactory: (options: AuthenticationOptions) =>
+        new PassportAccessTokenVerifier(new AccessTokenStrategy(options, new KeySet(options.keySet, options))),
+    },
+    PermissionGuard,
+  ],
+  exports: [AccessTokenVerifier, PermissionGuard],
+})
+export class AuthenticationModule extends ConfigurableModuleClass {}

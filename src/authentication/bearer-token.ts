@@ -1,0 +1,16 @@
+import type { IncomingMessage } from 'node:http';
+
+const MAX_LENGTH = 16_384;
+/** RFC 9110, section 11.4: a scheme in any letter case, blanks, one token68. */
+const BEARER = /^bearer[ \t]+([A-Za-z0-9._~+/-]+=*)$/i;
+
+/**
+ * The bearer token of a request (RFC 6750, section 2.1), at most 16,384 characters long; null when there is none, or the
+ * header stands there twice, which Node would hide in `headers`.
+ */
+export function bearerToken({ rawHeaders }: IncomingMessage): string | null {
+  const isOurs = (_: string, index: number) => index % 2 === 1 && rawHeaders[index - 1]?.toLowerCase() === 'authorization';
+  const values = rawHeaders.filter(isOurs);
+  const token = values.length === 1 ? BEARER.exec(values[0] ?? '')?.[1] : undefined;
+  return token !== undefined && token.length <= MAX_LENGTH ? token : null;
+}

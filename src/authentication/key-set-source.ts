@@ -1,0 +1,41 @@
+import { once } from 'node:events';
+import type { FetchImplementation, JSONWebKeySet } from 'jose';
+
+/** Where an issuer's keys (RFC 7517) come from: an http(s) URL, or a function for an issuer in this process. */
+export type KeySetSource = { readonly url: string } | { readonly load: () => Promise<JSONWebKeySet> };
+
+const MAX_BYTES = 1024 * 1024;
+
+/** @throws TypeError when the source's URL is no http(s) URL. */
+export function urlOf(source: KeySetSource): URL {
+  if ('load' in source) return new URL('urn:key-set');
+  const url = new URL(source.url);
+  if (url.protocol !== 'http:' && url.protocol !== 'https:') throw new TypeError('A key set has an http or https URL.');
+  return url;
+}
+
+/** Gets the key set from either source, within the time of the signal; an answer over 1 MiB (decoded) is an error. */
+export function fetchFrom(source: KeySetSource): FetchImplementation {
+  return async (url, init) => bounded('url' in source ? await fetch(url, init) : await inTime(source.load, init.signal));
+}
+
+async function inTime(load: () => Promise<JSONWebKeySet>, signal: AbortSignal): Promise<Response> {
+  return Response.json(await Promise.race([load(), aborted(signal)]));
+}
+
+async function aborted(signal: AbortSignal): Promise<never> {
+  await once(signal, 'abort');
+  throw signal.reason;
+}
+
+async function bounded(response: Response): Promise<Response> {
+  const body = response.body as AsyncIterable<Uint8Array> | null;
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  for await (const chunk of body ?? []) {
+    size += chunk.length;
+    if (size > MAX_BYTES) throw new RangeError(`The key set is larger than ${MAX_BYTES} bytes.`);
+    chunks.push(chunk);
+  }
+  return new Response(Buffer.concat(chunks), { status: response.status });
+}

@@ -1,0 +1,216 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { KeySet, type KeySetTimes } from './key-set.js';
+import { ecKey, jwkOf, rsaKey, TestIssuer } from '../testing/test-issuer.js';
+
+const first = rsaKey();
+const second = rsaKey();
+const SECOND = 1000;
+const MINUTE = 60 * SECOND;
+const unauthorized = { kind: 'unauthorized' };
+const unavailable = { kind: 'provider-unavailable' };
+
+let issuer: TestIssuer;
+beforeEach(async () => {
+  vi.useFakeTimers({ toFake: ['Date'] });
+  issuer = await new TestIssuer().start();
+  issuer.keys = [jwkOf(first, { kid: 'first' })];
+});
+afterEach(async () => {
+  vi.useRealTimers();
+  await issuer.stop();
+});
+
+const keySet = (times?: KeySetTimes) => new KeySet({ url: issuer.keySetUrl }, times);
+const later = (milliseconds: number) => vi.setSystemTime(Date.now() + milliseconds);
+/** What came of so many at once: `found`, or the kinds of error. */
+async function many(count: number, find: (index: number) => Promise<unknown>): Promise<Set<string>> {
+  const ends = await Promise.allSettled(Array.from({ length: count }, (_, index) => find(index)));
+  return new Set(ends.map((end) => (end.status === 'fulfilled' ? 'found' : (end.reason as { kind: string }).kind)));
+}
+
+describe('a key set that can be had', () => {
+  it('is fetched once for all who ask at the same time, and kept', async () => {
+    const keys = keySet();
+    const found = await Promise.all(Array.from({ length: 100 }, () => keys.find('first')));
+    later(9 * MINUTE);
+    const { key, algorithm } = await keys.find('first');
+    expect(found.every((each) => each.key === key)).toBe(true);
+    expect(key.export({ format: 'jwk' })).toEqual(jwkOf(first, {}));
+    expect(algorithm).toBe('RS256');
+    expect(issuer.fetches).toBe(1);
+  });
+
+  it('is fetched again after ten minutes, and a key that was withdrawn counts no more', async () => {
+    const keys = keySet();
+    await keys.find('first');
+    issuer.keys = [jwkOf(second, { kid: 'second' })];
+    later(10 * MINUTE);
+    await expect(keys.find('first')).rejects.toMatchObject(unauthorized);
+    await expect(keys.find('second')).resolves.toBeDefined();
+    expect(issuer.fetches).toBe(2);
+  });
+
+  it('shows a new key to the first who asks for it after the cool-down', async () => {
+    const keys = keySet();
+    await keys.find('first');
+    issuer.keys = [jwkOf(second, { kid: 'second' })];
+    later(4 * SECOND);
+    await expect(keys.find('second')).rejects.toMatchObject(unauthorized);
+    expect(issuer.fetches).toBe(1);
+    later(SECOND);
+    await expect(keys.find('second')).resolves.toBeDefined();
+    await expect(keys.find('first')).rejects.toMatchObject(unauthorized);
+    expect(issuer.fetches).toBe(2);
+  });
+
+  it('is not fetched for junk within the cool-down, and once for 200 after it', async () => {
+    const keys = keySet({ cooldownMs: 20 * SECOND });
+    await keys.find('first');
+    expect(await many(200, (index) => keys.find(`junk ${index}`))).toEqual(new Set(['unauthorized']));
+    later(19 * SECOND);
+    expect(await many(200, (index) => keys.find(`junk ${index}`))).toEqual(new Set(['unauthorized']));
+    expect(issuer.fetches).toBe(1);
+    later(SECOND);
+    expect(await many(200, (index) => keys.find(`junk ${index}`))).toEqual(new Set(['unauthorized']));
+    expect(issuer.fetches).toBe(2);
+    for (let index = 0; index < 50; index++) await expect(keys.find(`more junk ${index}`)).rejects.toMatchObject(unauthorized);
+    expect(issuer.fetches).toBe(2);
+  });
+
+  it('may come from a function, on the same terms', async () => {
+    const load = vi.fn(() => Promise.resolve({ keys: [jwkOf(first, { kid: 'first' })] }));
+    const keys = new KeySet({ load }, { cooldownMs: 5 * SECOND });
+    expect(await many(50, () => keys.find('first'))).toEqual(new Set(['found']));
+    await expect(keys.find('junk')).rejects.toMatchObject(unauthorized);
+    expect(load).toHaveBeenCalledOnce();
+
+    later(10 * MINUTE);
+    const cause = new Error('disk');
+    load.mockImplementation(() => { throw cause; });
+    await expect(keys.find('junk')).rejects.toMatchObject({ ...unavailable, cause });
+    await expect(keys.find('first')).resolves.toBeDefined();
+    expect(load).toHaveBeenCalledTimes(2);
+  });
+});
+
+describe("a key set that can't be had", () => {
+  const answers: Readonly<Record<string, TestIssuer['answer']>> = {
+    'an error': (_, response) => response.writeHead(500).end(),
+    'an error around a key set': (_, response) => response.writeHead(500).end(JSON.stringify({ keys: issuer.keys })),
+    HTML: (_, response) => response.end('<html>Sign in</html>'),
+    'no key set': (_, response) => response.end('{"keys":{}}'),
+    'a list of no keys': (_, response) => response.end('{"keys":[null]}'),
+    'no body': (_, response) => response.writeHead(204).end(),
+    'more than 1 MiB': (_, response) => response.end(JSON.stringify({ keys: issuer.keys, more: 'x'.repeat(1024 * 1024) })),
+    'a broken connection': (_, response) => { response.write('{'); response.destroy(); },
+    'silence': () => undefined,
+    'silence after the first bytes': (_, response) => response.write('{'),
+  };
+
+  it.each(Object.entries(answers))("%s: is the provider's fault", async (_, answer) => {
+    issuer.answer = answer;
+    await expect(keySet({ timeoutMs: 100 }).find('first')).rejects.toMatchObject({
+      ...unavailable,
+      cause: expect.any(Error) as Error,
+      retryAfterSeconds: 5,
+    });
+    expect(issuer.fetches).toBe(1);
+  });
+
+  it('is not looked for where a redirect points', async () => {
+    const elsewhere = await new TestIssuer().start();
+    elsewhere.keys = issuer.keys;
+    issuer.answer = (_, response) => response.writeHead(302, { Location: elsewhere.keySetUrl }).end();
+    await expect(keySet().find('first')).rejects.toMatchObject(unavailable);
+    await elsewhere.stop();
+    expect(elsewhere.fetches).toBe(0);
+  });
+
+  it('is refused where a function never ends', async () => {
+    const keys = new KeySet({ load: () => new Promise(() => undefined) }, { timeoutMs: 50 });
+    await expect(keys.find('first')).rejects.toMatchObject(unavailable);
+  });
+
+  it('is asked for once by 100 calls, at once or one by one, until the cool-down is over; then all is well again', async () => {
+    issuer.answer = answers['an error'];
+    const keys = keySet();
+    expect(await many(50, () => keys.find('first'))).toEqual(new Set(['provider-unavailable']));
+    for (let index = 0; index < 50; index++) await expect(keys.find(`junk ${index}`)).rejects.toMatchObject(unavailable);
+    expect(issuer.fetches).toBe(1);
+
+    issuer.answer = undefined;
+    later(2 * SECOND);
+    await expect(keys.find('first')).rejects.toMatchObject({ retryAfterSeconds: 3 });
+    expect(issuer.fetches).toBe(1);
+    later(3 * SECOND);
+    await expect(keys.find('first')).resolves.toBeDefined();
+    await expect(keys.find('junk')).rejects.toMatchObject(unauthorized);
+    expect(issuer.fetches).toBe(2);
+  });
+
+  it('is found again when its server listens again', async () => {
+    const keys = keySet();
+    await issuer.stop();
+    await expect(keys.find('first')).rejects.toMatchObject(unavailable);
+    await issuer.start();
+    later(5 * SECOND);
+    await expect(keys.find('first')).resolves.toBeDefined();
+  });
+
+  it('leaves the keys that are known in use for an hour, and no longer', async () => {
+    const keys = keySet();
+    await keys.find('first');
+    await issuer.stop();
+    later(30 * SECOND);
+    await expect(keys.find('junk')).rejects.toMatchObject(unavailable);
+    await expect(keys.find('first')).resolves.toBeDefined();
+    later(59 * MINUTE);
+    await expect(keys.find('first')).resolves.toBeDefined();
+    later(30 * SECOND);
+    await expect(keys.find('first')).rejects.toMatchObject(unavailable);
+    await issuer.start();
+    later(5 * SECOND);
+    await expect(keys.find('first')).resolves.toBeDefined();
+  });
+});
+
+describe('a key', () => {
+  const usable = { kid: 'k' };
+  const rsa = (members: object) => ({ ...jwkOf(first, usable), ...members });
+
+  it.each([
+    ['for encryption', rsa({ use: 'enc' })],
+    ['with operations that are not verifying', rsa({ key_ops: ['encrypt'] })],
+    ['that is symmetric', { kty: 'oct', k: 'c2VjcmV0', ...usable }],
+    ['that is symmetric and named for HMAC', { kty: 'oct', k: 'c2VjcmV0', alg: 'HS256', ...usable }],
+    ['named for HMAC', rsa({ alg: 'HS256' })],
+    ['named for none', rsa({ alg: 'none' })],
+    ['named for encryption', rsa({ alg: 'RSA-OAEP' })],
+    ['of RSA with 1024 bits', jwkOf(rsaKey(1024), usable)],
+    ['that Node cannot read', { kty: 'RSA', n: 1, ...usable }],
+    ['of an unknown type', { kty: 'new', ...usable }],
+    ['whose kid is a number', rsa({ kid: 7 })],
+  ])("%s is none of ours, and stands in no other's way", async (_, jwk) => {
+    issuer.keys = [jwk as TestIssuer['keys'][number], jwkOf(second, { kid: 'other', use: 'sig', key_ops: ['verify'] })];
+    const keys = keySet();
+    await expect(keys.find('k')).rejects.toMatchObject(unauthorized);
+    await expect(keys.find('other')).resolves.toMatchObject({ algorithm: 'RS256' });
+  });
+
+  it('has the algorithm that the key set names', async () => {
+    issuer.keys = [jwkOf(first, { kid: 'ps', alg: 'PS256' }), jwkOf(ecKey(), { kid: 'es', alg: 'ES256' })];
+    const keys = keySet();
+    await expect(keys.find('ps')).resolves.toMatchObject({ algorithm: 'PS256' });
+    await expect(keys.find('es')).resolves.toMatchObject({ algorithm: 'ES256' });
+  });
+
+  it('for encryption leaves its kid to the one for signatures', async () => {
+    issuer.keys = [rsa({ use: 'enc', alg: 'RSA-OAEP' }), jwkOf(second, usable)];
+    expect((await keySet().find('k')).key.export({ format: 'jwk' })).toEqual(jwkOf(second, {}));
+  });
+});
+
+it('takes no URL but http and https', () => {
+  expect(() => new KeySet({ url: 'file:///keys.json' })).toThrow(TypeError);
+  expect(() => new KeySet({ url: 'keys.json' })).toThrow(TypeError);
+});

@@ -1,0 +1,37 @@
+/** What RFC 7519, RFC 8725 and RFC 9068 ask of an access token, as far as passport-jwt doesn't. */
+
+const TYPES: readonly unknown[] = ['jwt', 'at+jwt', 'application/at+jwt'];
+const MAX_KID_LENGTH = 256;
+/** Claims of ID tokens (OpenID Connect Core, section 3.1.3.6) and of logout tokens (Back-Channel Logout, section 2.4). */
+const FOREIGN_CLAIMS = ['at_hash', 'c_hash', 'events'];
+
+export type Claims = Readonly<Record<string, unknown>>;
+
+/**
+ * @returns the `kid` of a header that may be an access token's.
+ * @throws Error that says which rule is broken.
+ */
+export function checkHeader({ crit, typ, kid }: Claims): string {
+  if (crit !== undefined) throw new Error('There is a crit header, and no extension is known.');
+  if (typ !== undefined && !TYPES.includes(typeof typ === 'string' ? typ.toLowerCase() : typ)) {
+    throw new Error("The header's typ is not an access token's.");
+  }
+  if (typeof kid !== 'string' || kid.length > MAX_KID_LENGTH) throw new Error('There is no kid, or it is too long.');
+  return kid;
+}
+
+/**
+ * @param toleranceSeconds how far the issuer's clock may be ahead of ours.
+ * @throws Error that says which rule is broken.
+ */
+export function checkClaims(claims: Claims, issuer: string, toleranceSeconds: number): void {
+  const { iss, sub, exp, iat, typ, token_use: use } = claims;
+  const now = Date.now() / 1000;
+  if (iss !== issuer) throw new Error('Another issuer.');
+  if (typeof sub !== 'string' || sub === '') throw new Error('No subject.');
+  if (!Number.isFinite(exp)) throw new Error('No time of expiry.'); // A past one is passport-jwt's to refuse.
+  if (iat !== undefined && !(typeof iat === 'number' && iat <= now + toleranceSeconds)) throw new Error('Issued in the future.');
+  // Keycloak's mark: Bearer, ID, Refresh, Offline, Logout.
+  if (typ !== undefined && typ !== 'Bearer') throw new Error("The typ claim is not an access token's.");
+  if (use === 'id' || FOREIGN_CLAIMS.some((name) => claims[name] !== undefined)) throw new Error('Not an access token.');
+}

@@ -1,0 +1,43 @@
+import { createPublicKey, type KeyObject } from 'node:crypto';
+import type { JSONWebKeySet, JWK } from 'jose';
+
+/** The signatures that a key may be for: asymmetric ones alone, so that no public key can serve as a shared secret. */
+export const ALGORITHMS = [
+  'RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512',
+] as const;
+
+export type SignatureAlgorithm = (typeof ALGORITHMS)[number];
+
+const MIN_RSA_BITS = 2048; // RFC 7518, sections 3.3 and 3.5
+
+/** A key of the issuer, and the one algorithm that it may verify. */
+export interface VerificationKey {
+  readonly key: KeyObject;
+  readonly algorithm: SignatureAlgorithm;
+}
+
+/** The keys that may verify a signature, by `kid`. The others are passed over; of two with one `kid` the first counts. */
+export function verificationKeys(jwks: JSONWebKeySet): Map<string, VerificationKey> {
+  const keys = new Map<string, VerificationKey>();
+  for (const jwk of jwks.keys) {
+    if (jwk.kid === undefined || keys.has(jwk.kid)) continue;
+    const key = verificationKey(jwk);
+    if (key) keys.set(jwk.kid, key);
+  }
+  return keys;
+}
+
+function verificationKey(jwk: JWK): VerificationKey | undefined {
+  const algorithm = ALGORITHMS.find((name) => name === (jwk.alg ?? 'RS256'));
+  if (!algorithm || !isForSignatures(jwk)) return undefined;
+  try {
+    const key = createPublicKey({ key: jwk, format: 'jwk' });
+    const bits = key.asymmetricKeyDetails?.modulusLength;
+    return bits !== undefined && bits < MIN_RSA_BITS ? undefined : { key, algorithm };
+  } catch {
+    return undefined; // One key that Node doesn't know must not take the others with it.
+  }
+}
+
+const isForSignatures = ({ use, key_ops: operations }: JWK): boolean =>
+  (use ?? 'sig') === 'sig' && (operations === undefined || (Array.isArray(operations) && operations.includes('verify')));

@@ -1,0 +1,77 @@
+import { constants, createHmac, createPublicKey, generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer, IncomingMessage, type RequestListener } from 'node:http';
+import { type AddressInfo, Socket } from 'node:net';
+import type { JWK } from 'jose';
+
+export const AUDIENCE = 'load-data-api';
+
+export const rsaKey = (bits = 2048): KeyObject => generateKeyPairSync('rsa', { modulusLength: bits }).privateKey;
+export const ecKey = (): KeyObject => generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey;
+
+/** The public half as a JSON Web Key. */
+export const jwkOf = (key: KeyObject, members: JWK): JWK => ({ ...createPublicKey(key).export({ format: 'jwk' }), ...members });
+
+const encode = (value: unknown): string =>
+  Buffer.from(typeof value === 'string' ? value : JSON.stringify(value)).toString('base64url');
+
+/** A compact JWS over anything, right or wrong; a text is taken as it is. `alg` tells how to sign, RS256 if it can't. */
+export function signToken(key: KeyObject | string, header: Readonly<Record<string, unknown>>, payload: unknown): string {
+  const input = `${encode(header)}.${encode(payload)}`;
+  const signature = (): Buffer => {
+    if (header.alg === 'none') return Buffer.alloc(0);
+    if (typeof key === 'string') return createHmac('sha256', key).update(input).digest();
+    if (header.alg === 'PS256') {
+      return sign('sha256', Buffer.from(input), { key, padding: constants.RSA_PKCS1_PSS_PADDING, saltLength: 32 });
+    }
+    return sign(header.alg === 'RS512' ? 'sha512' : 'sha256', Buffer.from(input), { key, dsaEncoding: 'ieee-p1363' });
+  };
+  return `${input}.${signature().toString('base64url')}`;
+}
+
+/** A request with these `Authorization` headers. */
+export function requestWith(...authorization: readonly string[]): IncomingMessage {
+  const request = new IncomingMessage(new Socket());
+  request.rawHeaders = ['Host', 'localhost', ...authorization.flatMap((value) => ['Authorization', value])];
+  return request;
+}
+
+/** Seconds since 1970. */
+export const now = (): number => Math.floor(Date.now() / 1000);
+
+/** Serves a key set on loopback and counts how often it is asked for. */
+export class TestIssuer {
+  keys: JWK[] = [];
+  fetches = 0;
+  /** Answers instead of the key set, while it is set. */
+  answer: RequestListener | undefined;
+  #port = 0;
+  #server = createServer();
+
+  get url(): string {
+    return `http://127.0.0.1:${this.#port}`;
+  }
+
+  get keySetUrl(): string {
+    return `${this.url}/jwks`;
+  }
+
+  /** Listens; on the same port again after `stop`. */
+  async start(): Promise<this> {
+    this.#server = createServer((request, response) => {
+      this.fetches++;
+      if (this.answer) this.answer(request, response);
+      else response.setHeader('Content-Type', 'application/json').end(JSON.stringify({ keys: this.keys }));
+    });
+    await once(this.#server.listen(this.#port, '127.0.0.1'), 'listening');
+    this.#port = (this.#server.address() as AddressInfo).port;
+    return this;
+  }
+
+  async stop(): Promise<void> {
+    if (!this.#server.listening) return;
+    this.#server.close();
+    this.#server.closeAllConnections();
+    await once(this.#server, 'close');
+  }
+}
