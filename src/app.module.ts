@@ -18,14 +18,14 @@ import { OperationsModule } from './operations/operations.module.js';
 @Module({})
 export class AppModule {
   static forRoot(environment: Environment): DynamicModule {
-    const { maxUploadBytes, maxJsonBytes, requestIdleTimeoutMs: idleTimeoutMs } = environment;
+    const { maxUploadBytes, maxJsonBytes, rateLimitPerMinute, requestIdleTimeoutMs: idleTimeoutMs } = environment;
     const { imports, identityProvider, authentication } = identityProviderFor(environment);
     return {
       module: AppModule,
       imports: [
         OperationsModule,
         TerminusModule.forRoot({ logger: false }),
-        ThrottlerModule.forRoot(rateLimit(environment.rateLimitPerMinute)),
+        ...(rateLimitPerMinute > 0 ? [ThrottlerModule.forRoot(rateLimit(rateLimitPerMinute))] : []),
         IngestionModule.forRoot({
           fileStorage: fileStorageFor(environment),
           authentication: environment.ingestionAuthorization === 'required' ? authentication : undefined,
@@ -41,7 +41,11 @@ export class AppModule {
         }),
       ],
       controllers: [HealthController, MetricsController],
-      providers: [Readiness, RequestMetrics, { provide: APP_GUARD, useClass: RateLimitGuard }],
+      providers: [
+        Readiness,
+        RequestMetrics,
+        ...(rateLimitPerMinute > 0 ? [{ provide: APP_GUARD, useClass: RateLimitGuard }] : []),
+      ],
     };
   }
 }

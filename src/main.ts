@@ -5,7 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { NestFactory } from '@nestjs/core';
 import type { NestExpressApplication } from '@nestjs/platform-express';
 import { AppModule } from './app.module.js';
-import { setUpApp } from './app.setup.js';
+import { createHttpAdapter, setUpApp } from './app.setup.js';
 import { DataDirectoryInUseError } from './data-directory/data-directory-lock.js';
 import { baseUrl, type Environment, EnvironmentError, loadEnvironment } from './environment.js';
 import { Readiness } from './operations/health/readiness.js';
@@ -19,7 +19,7 @@ const READINESS_INTERVAL_MS = 1_000;
 async function boot(environment: Environment): Promise<void> {
   const logger = createLogger(environment.logLevel);
   const options = { bodyParser: false, abortOnError: false, logger: new PinoLoggerService(logger) };
-  const app = await NestFactory.create<NestExpressApplication>(AppModule.forRoot(environment), options);
+  const app = await NestFactory.create<NestExpressApplication>(AppModule.forRoot(environment), createHttpAdapter(), options);
   setUpApp(app, environment);
   await app.init();
   const server: Server = app.getHttpServer();

@@ -9,11 +9,10 @@ const MINUTE_MS = 60_000;
 const authorization = (context: ExecutionContext): string | undefined =>
   context.switchToHttp().getRequest<Request>().headers.authorization;
 
-/** So many requests a minute for each client address, and for each token; counted over all operations together. */
+/** So many requests a minute, at least 1, for each client address and for each token, over all operations together. */
 export const rateLimit = (perMinute: number): ThrottlerModuleOptions => ({
   setHeaders: false,
   generateKey: (_context, tracker, name) => `${name}:${tracker}`,
-  skipIf: () => perMinute === 0,
   throttlers: [
     { name: 'address', ttl: MINUTE_MS, limit: perMinute, getTracker: (request) => (request as unknown as Request).ip ?? '' },
     {

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import type { NestExpressApplication } from '@nestjs/platform-express';
 import { Test, type TestingModuleBuilder } from '@nestjs/testing';
 import { AppModule } from '../../src/app.module.js';
-import { setUpApp } from '../../src/app.setup.js';
+import { createHttpAdapter, setUpApp } from '../../src/app.setup.js';
 import { baseUrl, parseEnvironment } from '../../src/environment.js';
 import { TokenIssuer } from '../../src/identity-management/adapters/out/embedded/token-issuer.js';
 import { ServiceAddress } from '../../src/operations/service-address.js';
@@ -37,7 +37,7 @@ export async function startService(
   const environment = parseEnvironment({ PORT: '0', ...variables, DATA_DIR: dataDirectory });
   const module = await customize(Test.createTestingModule({ imports: [AppModule.forRoot(environment)] })).compile();
   const log = new CollectingLogger();
-  const app = module.createNestApplication<NestExpressApplication>({ bodyParser: false });
+  const app = module.createNestApplication<NestExpressApplication>(createHttpAdapter(), { bodyParser: false });
   app.useLogger(log);
   setUpApp(app, environment);
   await app.listen(0, environment.host);

@@ -1,0 +1,332 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { guardHttpEdge } from '../../src/http/http-edge.js';
+import { FileStorage } from '../../src/ingestion/application/ports/file-storage.port.js';
+import { InMemoryFileStorage } from '../../src/testing/in-memory.file-storage.js';
+import { exchange, open, type RawAnswer, readAnswer } from '../support/raw.js';
+import { type RunningService, startService } from '../support/service.js';
+
+const UPLOAD = '/ingestHistoricalLoadData/upload_historical?customer_id=a&filename=b.csv&manufacturer=c';
+const HOST = 'Host: x\r\n';
+const head = (line: string, ...headers: string[]): string => [line, 'Host: x', ...headers, '', ''].join('\r\n');
+const OK = '{"status":"success","message":"Data uploaded successfully."}';
+
+let service: RunningService;
+beforeAll(async () => {
+  service = await startService({ MAX_UPLOAD_BYTES: '100000000', REQUEST_IDLE_TIMEOUT_MS: '400', REQUEST_TIMEOUT_MS: '3000' });
+});
+afterAll(() => service.close());
+
+function expectError(answer: RawAnswer, status: number, error: string): void {
+  expect({ status: answer.status, body: answer.body }).toEqual({ status, body: JSON.stringify({ error }) });
+  expect(answer.headers['content-type']).toBe('application/json; charset=utf-8');
+  expect(answer.headers['x-request-id']).toMatch(/^[A-Za-z0-9._-]{1,128}$/);
+}
+
+describe('what the HTTP parser refuses', () => {
+  it.each([
+    ['no HTTP', 'hello\r\n\r\n', 400, 'Bad request.'],
+    ['an unknown method', head('GRAB / HTTP/1.1'), 400, 'Bad request.'],
+    ['a malformed URL', head('GET / / HTTP/1.1'), 400, 'Bad request.'],
+    ['a malformed header', `GET / HTTP/1.1\r\n${HOST}no colon\r\n\r\n`, 400, 'Bad request.'],
+    ['a control character in a header', `GET / HTTP/1.1\r\n${HOST}X: a\u0001\r\n\r\n`, 400, 'Bad request.'],
+    ['two lengths', head(`POST ${UPLOAD} HTTP/1.1`, 'Content-Length: 1', 'Content-Length: 2'), 400, 'Bad request.'],
+    ['a length and a coding', head(`POST ${UPLOAD} HTTP/1.1`, 'Content-Length: 1', 'Transfer-Encoding: chunked'), 400, 'Bad request.'],
+    ['a length that is none', head(`POST ${UPLOAD} HTTP/1.1`, 'Content-Length: x'), 400, 'Bad request.'],
+    ['a malformed chunk', head(`POST ${UPLOAD} HTTP/1.1`, 'Transfer-Encoding: chunked') + 'zz\r\n', 400, 'Bad request.'],
+    ['HTTP/3.0', 'GET / HTTP/3.0\r\n\r\n', 400, 'Bad request.'],
+    ['no Host', 'GET /health/live HTTP/1.1\r\n\r\n', 400, 'Bad request.'],
+    ['headers too long', head('GET / HTTP/1.1', `X: ${'y'.repeat(20_000)}`), 431, 'Request header fields too large.'],
+    ['headers far too long', head('GET / HTTP/1.1', `X: ${'y'.repeat(3_000_000)}`), 431, 'Request header fields too large.'],
+    ['a URL too long', head(`GET /${'y'.repeat(20_000)} HTTP/1.1`), 431, 'Request header fields too large.'],
+    ['CONNECT', head('CONNECT x:1 HTTP/1.1'), 404, 'Not found.'],
+    ['headers that never end', `GET / HTTP/1.1\r\n${HOST}`, 408, 'Request timeout.'],
+  ])('%s', async (_name, request, status, error) => {
+    const answer = await exchange(service.port, request);
+    expectError(answer, status, error);
+    expect(service.log.text).toContain(`"requestId":"${answer.headers['x-request-id'] ?? ''}"`);
+  });
+
+  it('breaks off, without a second answer, when one is under way', async () => {
+    const server = createServer((_request, response) => response.writeHead(200).write('the beginning'));
+    guardHttpEdge(server);
+    await once(server.listen(0, '127.0.0.1'), 'listening');
+    const socket = await open((server.address() as AddressInfo).port);
+    let text = '';
+    const ended = new Promise((resolve) => socket.once('end', resolve));
+    socket.on('data', (chunk: Buffer) => {
+      if (text === '') socket.write('garbage\r\n\r\n');
+      text += chunk.toString('latin1');
+    });
+    socket.on('error', () => undefined);
+    socket.write(head('GET / HTTP/1.1'));
+    await ended;
+    expect(text).toMatch(/^HTTP\/1\.1 200 OK[^]*the beginning\r\n$/);
+    server.close();
+  });
+});
+
+describe('unknown paths and methods', () => {
+  it.each([
+    ['GET', '/'],
+    ['GET', '/nothing'],
+    ['GET', '//health/live'],
+    ['GET', '/health/live/'],
+    ['GET', '/Health/live'],
+    ['GET', '/health%2Flive'],
+    ['GET', '/%'],
+    ['GET', '/%E0%A4%A'],
+    ['GET', '/docs/%E0%A4%A'],
+    ['GET', '/docs/nothing.js'],
+    ['GET', '/docs/..%2f..%2fpackage.json'],
+    ['GET', '/docs/../package.json'],
+    ['GET', '/idp/nothing'],
+    ['GET', '/idp/token'],
+    ['GET', UPLOAD],
+    ['PUT', UPLOAD],
+    ['OPTIONS', UPLOAD],
+    ['OPTIONS', '*'],
+    ['TRACE', '/health/live'],
+    ['POST', '/health/live'],
+    ['DELETE', '/idpManagementBackend/users'],
+    ['POST', '/docs'],
+    ['PATCH', '/metrics'],
+    ['POST', UPLOAD.toLowerCase()],
+    ['POST', UPLOAD.replace('?', '/?')],
+  ])('%s %s', async (method, target) => {
+    expectError(await exchange(service.port, head(`${method} ${target} HTTP/1.1`)), 404, 'Not found.');
+  });
+
+  it('takes a URL in its absolute form', async () => {
+    expect((await exchange(service.port, head('GET http://x/health/live HTTP/1.1'))).status).toBe(200);
+  });
+});
+
+describe('request ids', () => {
+  it.each(['a', 'A-b_c.9', 'x'.repeat(128)])('keeps %s', async (id) => {
+    const answer = await fetch(`${service.url}/health/live`, { headers: { 'X-Request-Id': id } });
+    expect(answer.headers.get('x-request-id')).toBe(id);
+    expect(service.log.text).toContain(`"requestId":"${id}"`);
+  });
+
+  it.each(['', 'x'.repeat(129), 'a b', 'a/b', 'é', 'a,b'])('replaces %j', async (id) => {
+    const answer = await fetch(`${service.url}/nothing`, { headers: { 'X-Request-Id': id } });
+    expect(answer.headers.get('x-request-id')).not.toBe(id);
+    expect(answer.headers.get('x-request-id')).toMatch(/^[0-9a-f-]{36}$/);
+  });
+
+  it('replaces a repeated one', async () => {
+    const answer = await exchange(service.port, head('GET /nothing HTTP/1.1', 'X-Request-Id: a', 'X-Request-Id: b'));
+    expect(answer.headers['x-request-id']).toMatch(/^[0-9a-f-]{36}$/);
+  });
+});
+
+describe('Expect: 100-continue', () => {
+  const expecting = (length: number): string =>
+    head(`POST ${UPLOAD} HTTP/1.1`, 'Content-Type: text/csv', `Content-Length: ${String(length)}`, 'Expect: 100-continue');
+
+  it('asks for a body that it will read', async () => {
+    const socket = await open(service.port);
+    socket.write(expecting(3));
+    const [interim] = (await once(socket, 'data')) as [Buffer];
+    expect(interim.toString()).toBe('HTTP/1.1 100 Continue\r\n\r\n');
+    const answer = readAnswer(socket);
+    socket.write('abc');
+    expect((await answer).body).toBe(OK);
+    socket.destroy();
+  });
+
+  it.each([
+    ['too long', expecting(100_000_001), 413],
+    ['not served', expecting(3).replace('text/csv', 'application/x-www-form-urlencoded'), 415],
+    ['for a bad query', expecting(3).replace('customer_id', 'customer'), 400],
+    ['for nobody', expecting(3).replace('upload_historical', 'nothing'), 404],
+  ])('refuses at once what is %s', async (_name, request, status) => {
+    const socket = await open(service.port);
+    socket.write(request);
+    const [first] = (await once(socket, 'data')) as [Buffer];
+    expect(first.toString()).toMatch(new RegExp(`^HTTP/1.1 ${String(status)} `));
+    socket.destroy();
+  });
+
+  it('passes over an expectation that it does not know', async () => {
+    expect((await exchange(service.port, head('GET /health/live HTTP/1.1', 'Expect: wonders'))).status).toBe(200);
+  });
+});
+
+describe('early answers', () => {
+  const refused = (...headers: string[]): string =>
+    head(`POST ${UPLOAD.replace('customer_id', 'x')} HTTP/1.1`, 'Content-Type: text/csv', ...headers);
+
+  it.each([
+    ['keeping the connection', []],
+    ['closing the connection', ['Connection: close']],
+  ])('lets the client send on and read the answer, %s', async (_name, headers) => {
+    const size = 20_000_000;
+    const socket = await open(service.port);
+    const answer = readAnswer(socket);
+    socket.write(refused(`Content-Length: ${String(size)}`, ...headers));
+    const chunk = Buffer.alloc(1_000_000);
+    for (let sent = 0; sent < size; sent += chunk.length) {
+      if (!socket.write(chunk)) await once(socket, 'drain');
+    }
+    expectError(await answer, 400, 'Invalid or missing query parameter.');
+    if (headers.length === 0) {
+      const next = readAnswer(socket);
+      socket.write(head('GET /health/live HTTP/1.1'));
+      expect((await next).status).toBe(200);
+    }
+    socket.destroy();
+  });
+
+  it('ends the connection of a client that sends for ever', async () => {
+    const socket = await open(service.port);
+    socket.on('error', () => undefined);
+    const closed = new Promise((resolve) => socket.once('close', resolve));
+    socket.resume();
+    socket.write(refused('Transfer-Encoding: chunked'));
+    const chunk = Buffer.from(`100000\r\n${'x'.repeat(0x100000)}\r\n`);
+    let sent = 0;
+    const send = (): void => {
+      while (!socket.destroyed && sent < 200_000_000 && socket.write(chunk)) sent += chunk.length;
+    };
+    socket.on('drain', send);
+    send();
+    await closed;
+    expect(sent).toBeLessThan(200_000_000);
+  });
+});
+
+describe('uploads that break off', () => {
+  const begin = (...headers: string[]): string => head(`POST ${UPLOAD} HTTP/1.1`, 'Content-Type: text/csv', ...headers);
+  const staging = (): Promise<string[]> => service.files('staging');
+
+  async function untilStagingIs(count: number): Promise<void> {
+    await expect.poll(async () => (await staging()).length, { interval: 5, timeout: 5_000 }).toBe(count);
+  }
+
+  it.each([
+    ['hangs up in a file', begin('Content-Length: 100'), 'abc'],
+    ['hangs up in a chunked file', begin('Transfer-Encoding: chunked'), '3\r\nabc\r\n'],
+    [
+      'hangs up in a form',
+      begin('Content-Length: 1000').replace('text/csv', 'multipart/form-data; boundary=b'),
+      `--b\r\nContent-Disposition: form-data; name="file"\r\n\r\n${'x'.repeat(300)}`,
+    ],
+  ])('keeps nothing of a client that %s', async (_name, request, body) => {
+    const lines = (await service.lines()).length;
+    const socket = await open(service.port);
+    socket.write(request + body);
+    await untilStagingIs(1);
+    socket.destroy();
+    await untilStagingIs(0);
+    expect(await service.lines()).toHaveLength(lines);
+    expect((await exchange(service.port, begin('Content-Length: 3') + 'abc')).body).toBe(OK);
+  });
+
+  it('answers a client that sends too little and ends', async () => {
+    const socket = await open(service.port);
+    const answer = readAnswer(socket);
+    socket.end(begin('Content-Length: 100') + 'abc');
+    expectError(await answer, 400, 'Bad request.');
+    await untilStagingIs(0);
+  });
+
+  it.each([
+    ['stops sending', begin('Content-Length: 100') + 'abc'],
+    ['never begins', begin('Content-Length: 100')],
+    ['stops in JSON', begin('Content-Length: 100').replace('text/csv', 'application/json') + '{'],
+  ])('answers a client that %s', async (_name, request) => {
+    expectError(await exchange(service.port, request), 408, 'Request timeout.');
+    await untilStagingIs(0);
+  });
+
+  it('takes what comes slowly but steadily', async () => {
+    const socket = await open(service.port);
+    const answer = readAnswer(socket);
+    socket.write(begin('Content-Length: 6'));
+    for (const byte of 'abcdef') {
+      socket.write(byte);
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+    expect((await answer).body).toBe(OK);
+    socket.destroy();
+  });
+});
+
+describe('under BASE_PATH, with CORS', () => {
+  let based: RunningService;
+  beforeAll(async () => {
+    based = await startService(
+      { BASE_PATH: '/load/v1', CORS_ORIGINS: 'https://app.example.com, https://b.example.com' },
+      (builder) => builder.overrideProvider(FileStorage).useClass(InMemoryFileStorage),
+    );
+  });
+  afterAll(() => based.close());
+
+  it.each([
+    ['/load/v1/health/live', 200],
+    ['/load/v1/health/ready', 200],
+    ['/load/v1/metrics', 200],
+    ['/load/v1/docs', 200],
+    ['/load/v1/docs-json', 200],
+    ['/load/v1/idp/.well-known/openid-configuration', 200],
+    ['/load/v1/idpManagementBackend/users', 403],
+    ['/load/v1', 404],
+    ['/load/v1/nothing', 404],
+    ['/health/live', 404],
+    ['/docs', 404],
+    ['/', 404],
+    ['/load/v10/health/live', 404],
+  ])('GET %s is %i', async (path, status) => {
+    const answer = await fetch(`http://127.0.0.1:${String(based.port)}${path}`);
+    expect(answer.status).toBe(status);
+    expect(answer.headers.get('x-request-id')).toBeTruthy();
+    if (status === 404) expect(await answer.json()).toEqual({ error: 'Not found.' });
+  });
+
+  it('serves the operations', async () => {
+    const answer = await fetch(based.url + UPLOAD, { method: 'POST', headers: { Origin: 'https://app.example.com' } });
+    expect(await answer.text()).toBe(OK);
+    expect(answer.headers.get('access-control-allow-origin')).toBe('https://app.example.com');
+    expect(answer.headers.get('access-control-expose-headers')).toContain('X-Upload-Id');
+  });
+
+  it('lets only the named origins in', async () => {
+    const preflight = (origin: string): Promise<Response> =>
+      fetch(based.url + UPLOAD, {
+        method: 'OPTIONS',
+        headers: { Origin: origin, 'Access-Control-Request-Method': 'POST', 'Access-Control-Request-Headers': 'authorization' },
+      });
+    expect((await preflight('https://b.example.com')).headers.get('access-control-allow-origin')).toBe('https://b.example.com');
+    expect((await preflight('https://evil.example.com')).headers.get('access-control-allow-origin')).toBeNull();
+  });
+});
+
+describe('what is observed', () => {
+  it('counts requests, uploads, bytes, flushes and provider calls', async () => {
+    await exchange(service.port, head(`POST ${UPLOAD} HTTP/1.1`, 'Content-Type: text/csv', 'Content-Length: 3') + 'abc');
+    const token = await service.adminToken();
+    await fetch(`${service.url}/idpManagementBackend/roles`, { headers: { Authorization: `Bearer ${token}` } });
+    const metrics = await (await fetch(`${service.url}/metrics`)).text();
+    for (const line of [
+      /^http_requests_total\{method="POST",route="\/ingestHistoricalLoadData\/upload_historical",status="200"\} [1-9]/m,
+      /^http_requests_total\{method="GET",route="unmatched",status="404"\} [1-9]/m,
+      /^load_data_uploads_total\{kind="historical"\} [1-9]/m,
+      /^load_data_upload_bytes_total\{kind="historical"\} [1-9]/m,
+      /^load_data_flushes_total\{outcome="ok"\} [1-9]/m,
+      /^identity_provider_calls_total\{operation="listRoles",outcome="ok"\} [1-9]/m,
+    ]) {
+      expect(metrics).toMatch(line);
+    }
+  });
+
+  it('answers HEAD where it answers GET', async () => {
+    for (const path of ['/health/live', '/health/ready', '/metrics', '/docs-json', '/idp/jwks']) {
+      const answer = await fetch(service.url + path, { method: 'HEAD' });
+      expect([path, answer.status, await answer.text()]).toEqual([path, 200, '']);
+    }
+  });
+});

@@ -1,0 +1,58 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { type Program, Workspace } from '../support/process.js';
+
+const UPLOADED = '{"status":"success","message":"Data uploaded successfully."}';
+const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'];
+
+describe('ready line', () => {
+  let workspace: Workspace;
+
+  beforeEach(async () => {
+    workspace = await Workspace.create();
+  });
+  afterEach(() => workspace.dispose());
+
+  /** Runs a line as somebody would who pastes it into a terminal, wherever that stands. */
+  async function paste(command: string | undefined): Promise<string> {
+    const shell = workspace.run('/bin/sh', ['-c', command ?? 'false'], {}, '/');
+    expect(await shell.exited).toEqual({ code: 0, signal: null });
+    return shell.stdout;
+  }
+
+  function expectJsonBut(readyLine: string, { lines }: Program): void {
+    expect(lines.filter((line) => line === readyLine)).toHaveLength(1);
+    for (const line of lines.filter((line) => line !== readyLine)) {
+      expect(JSON.parse(line)).toEqual(expect.objectContaining({ level: expect.any(Number) as number }));
+    }
+  }
+
+  it.each(LOG_LEVELS)('at LOG_LEVEL=%s is the one line that is no JSON, and true', async (LOG_LEVEL) => {
+    const { program, readyLine, url, swaggerUrl, curl } = await workspace.start({ LOG_LEVEL });
+
+    expect((await fetch(`${url}/health/ready`)).status).toBe(200);
+    expect((await fetch(swaggerUrl)).status).toBe(200);
+    expect((await fetch(`${url}/nowhere`)).status).toBe(404);
+    expect(readyLine.endsWith(curl ?? '?')).toBe(true);
+    expect(await paste(curl)).toBe(UPLOADED);
+
+    expect(await program.end('SIGTERM')).toEqual({ code: 0, signal: null });
+    expectJsonBut(readyLine, program);
+    expect(program.stderr).toBe('');
+    if (LOG_LEVEL === 'silent') expect(program.lines).toEqual([readyLine]);
+  });
+
+  it.each([
+    ['on every address', { HOST: '0.0.0.0' }, UPLOADED],
+    ['with a base path', { BASE_PATH: '/grid/v1' }, UPLOADED],
+    ['behind a proxy', { BASE_PATH: '/v1', PUBLIC_URL: 'https://grid.example/api/v1' }, UPLOADED],
+    ['where uploads need a token', { INGESTION_AUTH: 'required' }, /^\{"status":"(ok|success)"/],
+  ])('ends in a command that works as pasted: %s', async (_, variables, answer) => {
+    expect(await paste((await workspace.start(variables)).curl)).toMatch(answer);
+  });
+
+  it('has no command with NODE_ENV=production', async () => {
+    const { readyLine, url } = await workspace.start({ NODE_ENV: 'production' });
+    expect(readyLine).not.toContain('curl');
+    expect((await fetch(`${url}/health/ready`)).status).toBe(200);
+  });
+});

@@ -1,0 +1,79 @@
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { DataDirectoryView } from '../../src/testing/data-directory.view.js';
+import { Workspace } from '../support/process.js';
+import { exchange, open } from '../support/raw.js';
+import { SlowUpload } from '../support/slow-upload.js';
+
+/** Whether a new connection is accepted. */
+function accepts(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(port, '127.0.0.1')
+      .once('connect', () => {
+        socket.destroy();
+        resolve(true);
+      })
+      .once('error', () => {
+        resolve(false);
+      });
+  });
+}
+
+async function untilRefused(port: number): Promise<void> {
+  while (await accepts(port));
+}
+
+describe('shutdown', () => {
+  let workspace: Workspace;
+  let view: DataDirectoryView;
+
+  beforeEach(async () => {
+    workspace = await Workspace.create();
+    view = new DataDirectoryView(workspace.data);
+  });
+  afterEach(() => workspace.dispose());
+
+  it.each(['SIGTERM', 'SIGINT'] as const)('on %s finishes what is in flight, accepts nothing more, and exits 0', async (signal) => {
+    const { program, port } = await workspace.start();
+    const idle = await open(port);
+    const upload = await SlowUpload.begin(port);
+
+    program.child.kill(signal);
+    await untilRefused(port);
+    expect(program.child.exitCode).toBeNull();
+    expect(await upload.finish()).toMatchObject({ status: 200 });
+
+    expect(await program.exited).toEqual({ code: 0, signal: null });
+    expect(program.stderr).toBe('');
+    expect(await view.lines()).toMatchObject([{ customer_id: 'slow' }]);
+    upload.destroy();
+    idle.destroy();
+  });
+
+  it('exits 0 also when the time has run out, and half an upload leaves nothing', async () => {
+    const { program, port } = await workspace.start({ SHUTDOWN_TIMEOUT_MS: '100' });
+    const upload = await SlowUpload.begin(port);
+    expect(await program.end('SIGTERM')).toEqual({ code: 0, signal: null });
+    await upload.closed();
+
+    await workspace.start();
+    expect([await view.lines(), await view.contentPaths(), await view.files('staging')]).toEqual([[], [], []]);
+  });
+
+  it('does not wait for connections that are kept alive and idle', async () => {
+    const { program, port } = await workspace.start({ SHUTDOWN_TIMEOUT_MS: '2147483647' });
+    const socket = await open(port);
+    socket.write('GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n');
+    await once(socket, 'data');
+    expect(await exchange(port, 'GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n')).toMatchObject({ status: 200 });
+    expect(await program.end('SIGTERM')).toEqual({ code: 0, signal: null });
+    socket.destroy();
+  });
+
+  it('exits 0 while it still boots, too', async () => {
+    const program = workspace.launch({ LOG_LEVEL: 'debug' });
+    await program.line(/Starting Nest application/);
+    expect(await program.end('SIGTERM')).toEqual({ code: 0, signal: null });
+  });
+});

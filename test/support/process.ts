@@ -1,0 +1,126 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+
+export type Variables = Readonly<Record<string, string>>;
+
+export interface Exit {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+}
+
+/** A program that was started, and what it has written until now. */
+export class Program {
+  stdout = '';
+  stderr = '';
+  /** Resolves when it has ended and all that it wrote is here. */
+  readonly exited: Promise<Exit>;
+
+  constructor(readonly child: ChildProcess) {
+    child.stdout?.setEncoding('utf8').on('data', (text: string) => (this.stdout += text));
+    child.stderr?.setEncoding('utf8').on('data', (text: string) => (this.stderr += text));
+    this.exited = new Promise((resolve, reject) => {
+      child.once('error', reject).once('close', (code, signal) => {
+        resolve({ code, signal });
+      });
+    });
+  }
+
+  /** The lines of standard output that are whole. */
+  get lines(): string[] {
+    return this.stdout.split('\n').slice(0, -1);
+  }
+
+  /** The first line of standard output that matches, as soon as it is there; rejects when the program ends before. */
+  async line(pattern: RegExp): Promise<string> {
+    for (;;) {
+      const found = this.lines.find((line) => pattern.test(line));
+      if (found !== undefined) return found;
+      const ended = await Promise.race([
+        this.exited.then(() => true),
+        once(this.child.stdout as NodeJS.EventEmitter, 'data').then(() => false),
+      ]);
+      if (ended && !this.lines.some((line) => pattern.test(line))) {
+        throw new Error(`It ended without a line like ${String(pattern)}:\n${this.stdout}${this.stderr}`);
+      }
+    }
+  }
+
+  /** Sends a signal and waits for the end. */
+  end(signal: NodeJS.Signals): Promise<Exit> {
+    this.child.kill(signal);
+    return this.exited;
+  }
+}
+
+/** The service in a process of its own, as far as its ready line tells. */
+export interface ServiceProcess {
+  readonly program: Program;
+  readonly readyLine: string;
+  /** `{base_url}`, as clients see it. */
+  readonly url: string;
+  readonly swaggerUrl: string;
+  /** Undefined where the ready line carries none. */
+  readonly curl: string | undefined;
+  /** Where it listens on this machine, `http://host:port`. */
+  readonly origin: string;
+  readonly port: number;
+}
+
+const READY_LINE = /^[^{].*\/docs/;
+
+/** Reads what the ready line carries, once it is there. */
+export async function ready(program: Program): Promise<ServiceProcess> {
+  const readyLine = await program.line(READY_LINE);
+  const [url = '', swaggerUrl = ''] = readyLine.match(/https?:\/\/[^\s']+/g) ?? [];
+  const curl = /\bcurl .*$/.exec(readyLine)?.[0];
+  const { origin, port } = new URL(/https?:\/\/[^\s'"]+/.exec(curl ?? url)?.[0] ?? '');
+  return { program, readyLine, url, swaggerUrl, curl, origin, port: Number(port) };
+}
+
+/** A directory of its own, in which the programs of a test run; what still runs at the end is killed. */
+export class Workspace {
+  private readonly programs: Program[] = [];
+
+  private constructor(readonly directory: string) {}
+
+  static async create(): Promise<Workspace> {
+    return new Workspace(await mkdtemp(join(tmpdir(), 'load-data-')));
+  }
+
+  /** The DATA_DIR that programs get unless another is named. */
+  get data(): string {
+    return join(this.directory, 'data');
+  }
+
+  /** Starts the service with these variables and no others, and waits until it is ready. */
+  start(variables: Variables = {}): Promise<ServiceProcess> {
+    return ready(this.launch(variables));
+  }
+
+  /** Starts the service and doesn't wait. */
+  launch(variables: Variables = {}): Program {
+    return this.run(process.execPath, ['--trace-warnings', resolve('dist/main.js')], variables);
+  }
+
+  /** Runs the token command to its end. */
+  async token(parameters: readonly string[] = [], variables: Variables = {}): Promise<Program & Exit> {
+    const program = this.run(process.execPath, [resolve('dist/token.js'), ...parameters], variables);
+    return Object.assign(program, await program.exited);
+  }
+
+  /** Starts any program, in this directory unless another is named. */
+  run(command: string, parameters: readonly string[], variables: Variables, cwd = this.directory): Program {
+    const env = { PATH: process.env['PATH'], HOME: this.directory, PORT: '0', DATA_DIR: this.data, ...variables };
+    const program = new Program(spawn(command, parameters, { cwd, env, stdio: ['ignore', 'pipe', 'pipe'] }));
+    this.programs.push(program);
+    return program;
+  }
+
+  async dispose(): Promise<void> {
+    await Promise.all(this.programs.map((program) => program.end('SIGKILL')));
+    await rm(this.directory, { recursive: true, force: true });
+  }
+}

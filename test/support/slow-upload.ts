@@ -1,0 +1,40 @@
+import { once } from 'node:events';
+import type { Socket } from 'node:net';
+import { open, type RawAnswer, readAnswer } from './raw.js';
+
+const BODY = 'first half, second half';
+
+/** An upload that the service has begun to read, and whose end is still to be sent. */
+export class SlowUpload {
+  private constructor(private readonly socket: Socket) {}
+
+  static async begin(port: number): Promise<SlowUpload> {
+    const socket = await open(port);
+    const target = '/ingestHistoricalLoadData/upload_historical?customer_id=slow&filename=slow.csv&manufacturer=m';
+    socket.write(
+      `POST ${target} HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/csv\r\nContent-Length: ${BODY.length}\r\n` +
+        'Expect: 100-continue\r\n\r\n',
+    );
+    // The service asks for the body when it opens it.
+    await once(socket, 'data');
+    socket.write(BODY.slice(0, 10));
+    return new SlowUpload(socket);
+  }
+
+  /** Sends what is missing and reads the answer. */
+  finish(): Promise<RawAnswer> {
+    const answer = readAnswer(this.socket);
+    this.socket.write(BODY.slice(10));
+    return answer;
+  }
+
+  /** Resolves when the service has closed the connection. */
+  async closed(): Promise<void> {
+    this.socket.resume().once('error', () => undefined);
+    if (!this.socket.closed) await once(this.socket, 'close');
+  }
+
+  destroy(): void {
+    this.socket.destroy();
+  }
+}
