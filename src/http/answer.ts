@@ -25,13 +25,17 @@ export function answerError(request: IncomingMessage, response: ServerResponse, 
     response.destroy();
     return;
   }
-  const body = Buffer.from(errorBody(error.kind));
-  response.statusCode = status;
   for (const name of ['Content-Encoding', 'Content-Disposition', 'Cache-Control']) response.removeHeader(name);
+  if (error.retryAfterSeconds !== undefined) response.setHeader('Retry-After', String(error.retryAfterSeconds));
+  sendEarly(request, response, status, errorBody(error.kind));
+}
+
+/** Sends a JSON answer, of which the client may still be sending the request. */
+export function sendEarly(request: IncomingMessage, response: ServerResponse, status: number, json: string): void {
+  const body = Buffer.from(json);
+  response.statusCode = status;
   response.setHeader('Content-Type', 'application/json; charset=utf-8');
   response.setHeader('Content-Length', body.length);
-  if (error.retryAfterSeconds !== undefined) response.setHeader('Retry-After', String(error.retryAfterSeconds));
-
   if (request.complete || !hasBody(request)) {
     response.end(body);
     return;

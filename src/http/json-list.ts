@@ -17,19 +17,17 @@ export async function sendJsonList<Item>(
 ): Promise<void> {
   const iterator = pages[Symbol.asyncIterator]();
   const first = await iterator.next();
-  if (response.destroyed || request.method === 'HEAD') {
-    await iterator.return?.();
-  }
   response.statusCode = 200;
   response.setHeader('Content-Type', 'application/json; charset=utf-8');
-  if (request.method === 'HEAD') {
+  if (response.destroyed || request.method === 'HEAD') {
+    await iterator.return?.();
     response.end();
     return;
   }
   try {
     await pipeline(Readable.from(listChunks(member, first, iterator), { highWaterMark: 1 }), response);
   } catch (error) {
-    if (!response.destroyed || !isHangUp(error)) answerError(request, response, toServiceError(error));
+    if (!isHangUp(error)) answerError(request, response, toServiceError(error));
   }
 }
 

@@ -46,9 +46,7 @@ function withAdapters(definition: DynamicModule, adapters: IdentityManagementAda
     {
       provide: IdentityManagementLimits,
       inject: [MODULE_OPTIONS_TOKEN],
-      useFactory: ({ providerTimeoutMs }: IdentityManagementOptions): IdentityManagementLimits => ({
-        providerTimeoutMs: providerTimeoutMs ?? 10_000,
-      }),
+      useFactory: ({ providerTimeoutMs }: IdentityManagementOptions) => new IdentityManagementLimits(providerTimeoutMs),
     },
     { provide: JsonLimits, inject: [MODULE_OPTIONS_TOKEN], useFactory: (options: IdentityManagementOptions) => new JsonLimits(options) },
   ],

@@ -224,7 +224,7 @@ describe('query parameters', () => {
     ['what is no path', query({ customer_id: '..', filename: '...', manufacturer: '.' })],
     ['slashes elsewhere than in the filename', query({ customer_id: 'a/b\\c', manufacturer: 'a/b' })],
     ['blanks around', query({ customer_id: ' a ', filename: ' b ', manufacturer: ' c ' })],
-    ['+ for a blank', `${QUERY}`],
+    ['+ for a blank', QUERY],
     ['unknown parameters, also malformed', `${QUERY}&x=%zz&y[]=1&%zz=1&customer=2`],
     ['bytes that are not encoded', '?customer_id=Z%C3%BCrich&filename=f&manufacturer=m'],
   ])('takes %s', async (_name, search) => {

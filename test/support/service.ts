@@ -33,7 +33,7 @@ export async function startService(
   variables: Record<string, string> = {},
   customize: (builder: TestingModuleBuilder) => TestingModuleBuilder = (builder) => builder,
 ): Promise<RunningService> {
-  const dataDirectory = variables['DATA_DIR'] ?? (await mkdtemp(join(tmpdir(), 'load-data-')));
+  const dataDirectory = variables.DATA_DIR ?? (await mkdtemp(join(tmpdir(), 'load-data-')));
   const environment = parseEnvironment({ PORT: '0', ...variables, DATA_DIR: dataDirectory });
   const module = await customize(Test.createTestingModule({ imports: [AppModule.forRoot(environment)] })).compile();
   const log = new CollectingLogger();
@@ -67,7 +67,7 @@ export async function startService(
     close: async () => {
       server.closeAllConnections();
       await app.close();
-      if (variables['DATA_DIR'] === undefined) await rm(dataDirectory, { recursive: true, force: true });
+      if (variables.DATA_DIR === undefined) await rm(dataDirectory, { recursive: true, force: true });
     },
   };
 }

@@ -28,10 +28,14 @@ export class SlowUpload {
     return answer;
   }
 
-  /** Resolves when the service has closed the connection. */
-  async closed(): Promise<void> {
-    this.socket.resume().once('error', () => undefined);
-    if (!this.socket.closed) await once(this.socket, 'close');
+  /** Resolves when the service has ended the connection, in whatever way. */
+  cutOff(): Promise<void> {
+    return new Promise((resolve) => {
+      const done = (): void => {
+        resolve();
+      };
+      this.socket.once('end', done).once('error', done).once('close', done).resume();
+    });
   }
 
   destroy(): void {

@@ -1,0 +1,113 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { mkdtemp, readdir, rm, symlink } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { DataDirectoryInUseError, isLocked, lockDataDirectory } from './data-directory-lock.js';
+
+// The lock's own statements in plain JavaScript: a child process can't import TypeScript.
+const HOLDER = `
+  import Database from 'libsql';
+  const database = new Database(process.argv[1]);
+  database.exec('PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE');
+  process.stdout.write('held');
+  setInterval(() => database.inTransaction, 60_000);
+`;
+
+async function holdElsewhere(file: string): Promise<ChildProcess> {
+  const child = spawn(process.execPath, ['--input-type=module', '--eval', HOLDER, file], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  await once(child.stdout, 'data');
+  return child;
+}
+
+async function kill(child: ChildProcess): Promise<void> {
+  const gone = once(child, 'exit');
+  child.kill('SIGKILL');
+  await gone;
+}
+
+describe('data directory lock', () => {
+  let base: string;
+  let directory: string;
+
+  beforeEach(async () => {
+    base = await mkdtemp(join(tmpdir(), 'lock-'));
+    directory = join(base, 'data');
+  });
+  afterEach(() => rm(base, { recursive: true }));
+
+  it('makes the directory, and leaves nothing in it but the lock', async () => {
+    const lock = await lockDataDirectory(join(directory, 'deeper'), 'uploads');
+    expect(await readdir(join(directory, 'deeper'))).toEqual(['uploads.lock']);
+    lock.release();
+  });
+
+  it('refuses a second holder, in one line that names the directory as given', async () => {
+    const lock = await lockDataDirectory(directory, 'uploads');
+    const given = `${directory}/../data`;
+    const refusal = lockDataDirectory(given, 'uploads');
+    await expect(refusal).rejects.toThrow(DataDirectoryInUseError);
+    await expect(refusal).rejects.toThrow(new RegExp(`^DATA_DIR ${given} is in use by another process$`));
+    lock.release();
+  });
+
+  it('is free again once released, however often', async () => {
+    const lock = await lockDataDirectory(directory, 'uploads');
+    lock.release();
+    lock.release();
+    (await lockDataDirectory(directory, 'uploads')).release();
+  });
+
+  it('waits out one who holds it for a moment', async () => {
+    const lock = await lockDataDirectory(directory, 'uploads');
+    const waiting = lockDataDirectory(directory, 'uploads');
+    setImmediate(() => {
+      lock.release();
+    });
+    (await waiting).release();
+  });
+
+  it('is one of several in a directory', async () => {
+    const uploads = await lockDataDirectory(directory, 'uploads');
+    const identity = await lockDataDirectory(directory, 'identity');
+    uploads.release();
+    identity.release();
+  });
+
+  it('is held against another process, through a link too, and ends with it on SIGKILL', async () => {
+    const link = join(base, 'link');
+    (await lockDataDirectory(directory, 'uploads')).release();
+    await symlink(directory, link);
+    const child = await holdElsewhere(join(directory, 'uploads.lock'));
+
+    await expect(lockDataDirectory(directory, 'uploads')).rejects.toThrow(DataDirectoryInUseError);
+    await expect(lockDataDirectory(link, 'uploads')).rejects.toThrow(`DATA_DIR ${link} is in use`);
+    expect(isLocked(link, 'uploads')).toBe(true);
+
+    await kill(child);
+    expect(isLocked(link, 'uploads')).toBe(false);
+    (await lockDataDirectory(link, 'uploads')).release();
+  });
+
+  it('is seen by a probe, which takes nothing and makes nothing', async () => {
+    expect(isLocked(directory, 'uploads')).toBe(false);
+    expect(existsSync(directory)).toBe(false);
+
+    const lock = await lockDataDirectory(directory, 'uploads');
+    expect(isLocked(directory, 'uploads')).toBe(true);
+    expect(isLocked(directory, 'uploads')).toBe(true);
+    await expect(lockDataDirectory(directory, 'uploads')).rejects.toThrow(DataDirectoryInUseError);
+    lock.release();
+
+    expect(isLocked(directory, 'uploads')).toBe(false);
+    (await lockDataDirectory(directory, 'uploads')).release();
+  });
+
+  it('throws what the file system says when there can be no lock', async () => {
+    await expect(lockDataDirectory('/dev/null/data', 'uploads')).rejects.toThrow('ENOTDIR');
+  });
+});

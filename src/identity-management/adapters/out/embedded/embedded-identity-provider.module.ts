@@ -1,0 +1,38 @@
+import { Module } from '@nestjs/common';
+import { loadAdminSecret } from './admin-secret.js';
+import {
+  ConfigurableModuleClass,
+  EMBEDDED_IDENTITY_OPTIONS,
+  type EmbeddedIdentityProviderOptions,
+} from './embedded-identity-provider.options.js';
+import { EmbeddedIdentityProvider } from './embedded.identity-provider.adapter.js';
+import { ClientAuthentication } from './http/client-authentication.js';
+import { EmbeddedIssuerController } from './http/embedded-issuer.controller.js';
+import { loadSigningKeys } from './signing-keys.js';
+import { TokenIssuer } from './token-issuer.js';
+
+/** The embedded identity provider and its token issuer at `/idp`. Opens DATA_DIR and locks it until shutdown. */
+@Module({
+  controllers: [EmbeddedIssuerController],
+  providers: [
+    {
+      provide: EmbeddedIdentityProvider,
+      inject: [EMBEDDED_IDENTITY_OPTIONS],
+      useFactory: ({ directory }: EmbeddedIdentityProviderOptions) => EmbeddedIdentityProvider.open(directory),
+    },
+    {
+      provide: TokenIssuer,
+      inject: [EmbeddedIdentityProvider, EMBEDDED_IDENTITY_OPTIONS],
+      useFactory: async (provider: EmbeddedIdentityProvider, options: EmbeddedIdentityProviderOptions) =>
+        new TokenIssuer(await loadSigningKeys(options.directory), (userId) => provider.permissionsOf(userId), options),
+    },
+    {
+      provide: ClientAuthentication,
+      inject: [EMBEDDED_IDENTITY_OPTIONS],
+      useFactory: async ({ directory, adminSecret }: EmbeddedIdentityProviderOptions) =>
+        new ClientAuthentication(adminSecret ?? (await loadAdminSecret(directory))),
+    },
+  ],
+  exports: [EmbeddedIdentityProvider, TokenIssuer],
+})
+export class EmbeddedIdentityProviderModule extends ConfigurableModuleClass {}

@@ -1,0 +1,14 @@
+import { ConfigurableModuleBuilder } from '@nestjs/common';
+import type { TokenIssuerOptions } from './token-issuer.js';
+
+export interface EmbeddedIdentityProviderOptions extends TokenIssuerOptions {
+  /** `DATA_DIR`. */
+  readonly directory: string;
+  /** Stands in for the secret that is made at the first boot and kept in the data directory. */
+  readonly adminSecret?: string | undefined;
+  /** The `{base_url}` that clients see, without a trailing slash; asked for each answer, as `issuer`. */
+  readonly publicUrl: () => string;
+}
+
+export const { ConfigurableModuleClass, MODULE_OPTIONS_TOKEN: EMBEDDED_IDENTITY_OPTIONS } =
+  new ConfigurableModuleBuilder<EmbeddedIdentityProviderOptions>().setClassMethodName('forRoot').build();

@@ -1,0 +1,249 @@
+import { execFile } from 'node:child_process';
+import { chmodSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { DataDirectoryInUseError, isLocked } from '../../../../data-directory/data-directory-lock.js';
+import { identityProviderContract } from '../../../../testing/identity-provider.contract.js';
+import { ProviderError, ProviderUnavailable, RoleNotFound, UserNotFound } from '../../../domain/errors.js';
+import type { User } from '../../../domain/user.js';
+import { EmbeddedIdentityProvider } from './embedded.identity-provider.adapter.js';
+import { type IdentityDatabase, immediately, openIdentityDatabase } from './identity-database.js';
+
+const options = { signal: new AbortController().signal };
+
+function temporaryDirectory(): { readonly path: string; remove(): void } {
+  const path = mkdtempSync(join(tmpdir(), 'identity-'));
+  return {
+    path,
+    remove: () => {
+      rmSync(path, { recursive: true, force: true });
+    },
+  };
+}
+
+identityProviderContract('EmbeddedIdentityProvider', async () => {
+  const directory = temporaryDirectory();
+  let provider = await EmbeddedIdentityProvider.open(directory.path);
+  return {
+    provider,
+    unknownUserId: 'embedded|4b1b7a2e-6c2f-4d58-9d6a-0a8a3a4f9a10',
+    unknownRoleId: 'role_4b1b7a2e6c2f4d589d6a0a8a3a4f9a10',
+    reopen: async () => {
+      provider.close();
+      return (provider = await EmbeddedIdentityProvider.open(directory.path));
+    },
+    permissionsOf: (userId) => provider.permissionsOf(userId),
+    tearDown: () => {
+      provider.close();
+      directory.remove();
+    },
+  };
+});
+
+describe('EmbeddedIdentityProvider', () => {
+  let directory: ReturnType<typeof temporaryDirectory>;
+  let provider: EmbeddedIdentityProvider;
+  const databasePath = (): string => join(directory.path, 'identity', 'identity.db');
+  const beside = (): Promise<IdentityDatabase> => openIdentityDatabase(databasePath());
+
+  beforeEach(async () => {
+    directory = temporaryDirectory();
+    provider = await EmbeddedIdentityProvider.open(directory.path);
+  });
+  afterEach(() => {
+    provider.close();
+    directory.remove();
+  });
+
+  const createUser = (email: string): Promise<string> => provider.createUser({ email, name: 'Ada', roleIds: [] }, options);
+
+  it('gives ids of the documented form', async () => {
+    expect(await createUser('ada@example.com')).toMatch(/^embedded\|[0-9a-f-]{36}$/);
+    expect(await provider.createRole({ name: 'admin', permissions: ['a:b'] }, options)).toMatch(/^role_[0-9a-f]{32}$/);
+  });
+
+  it('does not look for ids that it could not have made', async () => {
+    const database = await beside();
+    const [role, user] = [`role_${'0'.repeat(32)}x`, `embedded|4b1b7a2e-6c2f-4d58-9d6a-0a8a3a4f9a10x`];
+    database.prepare('INSERT INTO roles (role_id, name) VALUES (?, ?)').run(role, 'x');
+    database.prepare('INSERT INTO users (user_id, email, name) VALUES (?, ?, ?)').run(user, 'x@example.com', 'x');
+    database.close();
+    await expect(provider.assignRole(await createUser('ada@example.com'), role, options)).rejects.toThrow(RoleNotFound);
+    await expect(provider.updateUser(user, { name: 'x' }, options)).rejects.toThrow(UserNotFound);
+  });
+
+  it('locks the data directory until it is closed, which may happen twice', async () => {
+    await expect(EmbeddedIdentityProvider.open(directory.path)).rejects.toThrow(DataDirectoryInUseError);
+    provider.onApplicationShutdown();
+    expect(isLocked(directory.path, 'identity')).toBe(false);
+    const next = await EmbeddedIdentityProvider.open(directory.path);
+    provider.close();
+    expect(isLocked(directory.path, 'identity')).toBe(true);
+    next.close();
+  });
+
+  it('gives the lock up when the database cannot be opened', async () => {
+    provider.close();
+    const database = await beside();
+    database.exec('PRAGMA user_version = 99');
+    database.close();
+    await expect(EmbeddedIdentityProvider.open(directory.path)).rejects.toThrow('identity.db was made by another version');
+    expect(isLocked(directory.path, 'identity')).toBe(false);
+  });
+
+  it('is opened beside the service, which sees what is written there and the other way round', async () => {
+    const shared = await EmbeddedIdentityProvider.open(directory.path, { shared: true });
+    await createUser('ada@example.com');
+    const userId = await shared.createUser({ email: 'bob@example.com', name: 'Bob', roleIds: [] }, options);
+    shared.close();
+    await expect(provider.updateUser(userId, { name: 'Robert' }, options)).resolves.toBeUndefined();
+    expect((await allUsers(provider)).map(({ name }) => name)).toEqual(['Ada', 'Robert']);
+  });
+
+  it('keeps the issuer recorded last', async () => {
+    expect(await provider.recordedIssuer()).toBeUndefined();
+    await provider.recordIssuer('http://one/idp');
+    await provider.recordIssuer('http://two/idp');
+    expect(await provider.recordedIssuer()).toBe('http://two/idp');
+  });
+
+  it('keeps directory and files to their owner, whatever the umask and whatever they were', async () => {
+    const other = temporaryDirectory();
+    const previous = process.umask(0);
+    try {
+      const open = await EmbeddedIdentityProvider.open(other.path);
+      await open.createUser({ email: 'ada@example.com', name: 'Ada', roleIds: [] }, options);
+      expect(process.umask(0)).toBe(0);
+      expect(modes(join(other.path, 'identity'))).toEqual({
+        '.': 0o700,
+        'identity.db': 0o600,
+        'identity.db-shm': 0o600,
+        'identity.db-wal': 0o600,
+      });
+      open.close();
+      chmodSync(join(other.path, 'identity'), 0o755);
+      chmodSync(join(other.path, 'identity', 'identity.db'), 0o644);
+      (await EmbeddedIdentityProvider.open(other.path)).close();
+      expect(modes(join(other.path, 'identity'))).toMatchObject({ '.': 0o700, 'identity.db': 0o600 });
+    } finally {
+      process.umask(previous);
+      other.remove();
+    }
+  });
+
+  it('writes ahead, synchronises fully and checks references', () => {
+    const { database } = provider as unknown as { database: IdentityDatabase };
+    expect(database.pragma('journal_mode')).toEqual([{ journal_mode: 'wal' }]);
+    expect(database.pragma('synchronous')).toEqual([{ synchronous: 2 }]);
+    expect(database.pragma('foreign_keys')).toEqual([{ foreign_keys: 1 }]);
+  });
+
+  it('is unavailable while another process keeps the database to itself, and well again afterwards', async () => {
+    const other = await beside();
+    other.exec('BEGIN IMMEDIATE');
+    await expect(createUser('ada@example.com')).rejects.toThrow(ProviderUnavailable);
+    await expect(provider.checkHealth(options)).rejects.toThrow(ProviderUnavailable);
+    other.exec('ROLLBACK');
+    other.close();
+    await expect(provider.checkHealth(options)).resolves.toBeUndefined();
+    await expect(createUser('ada@example.com')).resolves.toBeTypeOf('string');
+  });
+
+  it('says why the database failed, undoes the work, and goes on', async () => {
+    const { database } = provider as unknown as { database: IdentityDatabase };
+    const [{ page_count: pages }] = database.pragma('page_count') as [{ page_count: number }];
+    database.pragma(`max_page_count = ${pages}`);
+    const permissions = Array.from({ length: 256 }, (_, index) => `a:${'x'.repeat(240)}${index}`);
+    const failed = provider.createRole({ name: 'big', permissions }, options);
+    await expect(failed).rejects.toThrow(ProviderError);
+    await expect(failed).rejects.toMatchObject({ cause: { code: 'SQLITE_FULL' } });
+    database.pragma('max_page_count = 100000');
+    await expect(provider.createRole({ name: 'big', permissions }, options)).resolves.toBeTypeOf('string');
+  });
+
+  it('is unwell when the database has gone, or is closed', async () => {
+    rmSync(databasePath());
+    await expect(provider.checkHealth(options)).rejects.toThrow(ProviderError);
+    provider.close();
+    await expect(provider.checkHealth(options)).rejects.toThrow(ProviderError);
+    await expect(allUsers(provider)).rejects.toThrow(ProviderError);
+  });
+
+  it('lets each e-mail and each role name be had once, by whichever process', async () => {
+    const program = `
+      const [module, directory] = process.argv.slice(1);
+      const { EmbeddedIdentityProvider } = await import(module);
+      const provider = await EmbeddedIdentityProvider.open(directory, { shared: true });
+      const options = { signal: new AbortController().signal };
+      const refused = {};
+      for (let i = 0; i < 200; i++) {
+        await provider.createUser({ email: i + '@example.com', name: 'x', roleIds: [] }, options).catch((e) => (refused[e.name] = (refused[e.name] ?? 0) + 1));
+        await provider.createRole({ name: 'role ' + i, permissions: ['a:b'] }, options).catch((e) => (refused[e.name] = (refused[e.name] ?? 0) + 1));
+      }
+      provider.close();
+      console.log(JSON.stringify(refused));`;
+    const results = await Promise.all([0, 1, 2].map(() => run(program, directory.path)));
+    const refusals = results.flatMap((stdout) => Object.entries(JSON.parse(stdout) as Record<string, number>));
+    const count = (name: string) => refusals.filter(([error]) => error === name).reduce((sum, [, times]) => sum + times, 0);
+    expect(count('UserAlreadyExists')).toBe(400);
+    expect(count('RoleAlreadyExists')).toBe(400);
+    expect(await allUsers(provider)).toHaveLength(200);
+  });
+
+  it('is made once by processes that open it at the same time', async () => {
+    const fresh = temporaryDirectory();
+    const program = `
+      const [module, directory] = process.argv.slice(1);
+      const { EmbeddedIdentityProvider } = await import(module);
+      const provider = await EmbeddedIdentityProvider.open(directory, { shared: true });
+      await provider.createUser({ email: process.pid + '@example.com', name: 'x', roleIds: [] }, { signal: new AbortController().signal });
+      provider.close();`;
+    await Promise.all([0, 1, 2, 3].map(() => run(program, fresh.path)));
+    const opened = await EmbeddedIdentityProvider.open(fresh.path);
+    expect(await allUsers(opened)).toHaveLength(4);
+    opened.close();
+    fresh.remove();
+  });
+
+  it('lists 100,000 users in pages of 500, and lets other work go on between them', async () => {
+    const database = await beside();
+    immediately(database, () => {
+      const insert = database.prepare('INSERT INTO users (user_id, email, name) VALUES (?, ?, ?)');
+      for (let index = 0; index < 100_000; index++) insert.run(`embedded|${index}`, `${index}@example.com`, 'x');
+    });
+    database.close();
+    let turns = 0;
+    const timer = setInterval(() => turns++, 0);
+    const seen = new Set<string>();
+    let longest = 0;
+    for await (const page of provider.listUsers(options)) {
+      longest = Math.max(longest, page.length);
+      for (const { userId } of page) seen.add(userId);
+    }
+    clearInterval(timer);
+    expect(seen.size).toBe(100_000);
+    expect(longest).toBe(500);
+    expect(turns).toBeGreaterThan(0);
+  });
+});
+
+async function allUsers(provider: EmbeddedIdentityProvider): Promise<User[]> {
+  const users: User[] = [];
+  for await (const page of provider.listUsers(options)) users.push(...page);
+  return users;
+}
+
+function modes(directory: string): Record<string, number> {
+  return Object.fromEntries(
+    ['.', ...readdirSync(directory)].map((name) => [name, statSync(join(directory, name)).mode & 0o777]),
+  );
+}
+
+/** Runs a module in a process of its own, on what was built. */
+async function run(program: string, directory: string): Promise<string> {
+  const built = join(process.cwd(), 'dist/identity-management/adapters/out/embedded/embedded.identity-provider.adapter.js');
+  const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', program, built, directory]);
+  return stdout;
+}

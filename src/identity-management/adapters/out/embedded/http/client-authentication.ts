@@ -1,0 +1,47 @@
+import { createHash, timingSafeEqual } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
+import { ADMIN_CLIENT_ID } from '../token-issuer.js';
+import { formDecode } from './form-encoding.js';
+import { OAuthError } from './oauth-error.js';
+
+/** Secrets in the body (RFC 6749, 2.3.1; RFC 7521, 4.2), which this issuer doesn't take. */
+const BODY_CREDENTIALS = ['client_secret', 'client_assertion'];
+const BASIC = /^Basic +([A-Za-z0-9+/]+={0,2})$/i;
+
+/** Knows the client `admin`, by HTTP Basic alone (`client_secret_basic`). */
+export class ClientAuthentication {
+  private readonly secretDigest: Buffer;
+
+  constructor(adminSecret: string) {
+    if (adminSecret === '') throw new Error('The secret of the client admin is empty.');
+    this.secretDigest = digest(adminSecret);
+  }
+
+  /** @throws OAuthError `invalid_client`; `invalid_request` when the client shows credentials more than once. */
+  authenticate(request: IncomingMessage, parameters: ReadonlyMap<string, string>): void {
+    const headers = request.rawHeaders.filter((name, index) => index % 2 === 0 && name.toLowerCase() === 'authorization');
+    const inBody = BODY_CREDENTIALS.filter((name) => parameters.has(name));
+    if (headers.length + inBody.length > 1) {
+      throw new OAuthError('invalid_request', 'The client must authenticate in one way only.');
+    }
+    const { id, secret } = basicCredentials(request.headers.authorization ?? '');
+    // Both are always compared, so that an unknown client takes as long as a wrong secret.
+    const known = timingSafeEqual(digest(id), digest(ADMIN_CLIENT_ID));
+    const right = timingSafeEqual(digest(secret), this.secretDigest);
+    if (!known || !right) throw new OAuthError('invalid_client', 'The client is unknown or its secret is wrong.');
+  }
+}
+
+/** The two parts of RFC 6749, 2.3.1; empty where the header has another form. */
+function basicCredentials(authorization: string): { readonly id: string; readonly secret: string } {
+  const pair = Buffer.from(BASIC.exec(authorization)?.[1] ?? '', 'base64').toString('latin1');
+  const colon = pair.indexOf(':');
+  try {
+    if (colon > 0) return { id: formDecode(pair.slice(0, colon)), secret: formDecode(pair.slice(colon + 1)) };
+  } catch {
+    // A malformed escape is a wrong secret.
+  }
+  return { id: '', secret: '' };
+}
+
+const digest = (text: string): Buffer => createHash('sha256').update(text).digest();

@@ -1,0 +1,342 @@
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { type IncomingMessage, request as httpRequest } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { PassThrough } from 'node:stream';
+import { text } from 'node:stream/consumers';
+import { inspect } from 'node:util';
+import type { CanActivate, INestApplication, LoggerService, NestApplicationOptions } from '@nestjs/common';
+import type { NestExpressApplication } from '@nestjs/platform-express';
+import { DocumentBuilder, SwaggerModule } from '@nestjs/swagger';
+import { Test } from '@nestjs/testing';
+import { createRemoteJWKSet, jwtVerify } from 'jose';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { PERMISSIONS } from '../../../../../authentication/permissions.js';
+import { ServiceError } from '../../../../../common/service-error.js';
+import { ServiceExceptionFilter } from '../../../../../http/service-exception.filter.js';
+import { EmbeddedIdentityProviderModule } from '../embedded-identity-provider.module.js';
+import { TokenIssuer } from '../token-issuer.js';
+import { EmbeddedIssuerController } from './embedded-issuer.controller.js';
+
+interface Answer {
+  readonly status: number | undefined;
+  readonly headers: IncomingMessage['headers'];
+  readonly body: unknown;
+}
+
+const WITHOUT_BODY_PARSER: Pick<NestApplicationOptions, 'bodyParser'> = { bodyParser: false };
+const FORM = 'application/x-www-form-urlencoded';
+const GRANT = 'grant_type=client_credentials';
+
+let directory: string;
+let app: INestApplication | undefined;
+let origin: string;
+let issuer: () => string;
+let logged: string;
+
+/** Starts on the same directory as before, and ends what ran. */
+async function start({ adminSecret, guard }: { adminSecret?: string; guard?: CanActivate } = {}): Promise<void> {
+  await app?.close();
+  const note = (...messages: unknown[]): void => {
+    logged += inspect(messages, { depth: 10 });
+  };
+  const logger: LoggerService = { log: note, error: note, warn: note, debug: note, verbose: note, fatal: note };
+  const module = EmbeddedIdentityProviderModule.forRoot({
+    directory,
+    adminSecret,
+    audience: 'load-data-api',
+    issuer: () => issuer(),
+    publicUrl: () => origin,
+  });
+  const compiled = await Test.createTestingModule({ imports: [module] }).setLogger(logger).compile();
+  app = compiled.createNestApplication<NestExpressApplication>(WITHOUT_BODY_PARSER);
+  app.useGlobalFilters(new ServiceExceptionFilter());
+  if (guard) app.useGlobalGuards(guard);
+  await app.listen(0, '127.0.0.1');
+  origin = `http://127.0.0.1:${(app.getHttpServer() as { address(): AddressInfo }).address().port}`;
+}
+
+beforeAll(async () => {
+  directory = mkdtempSync(join(tmpdir(), 'issuer-'));
+  await start();
+});
+beforeEach(() => {
+  issuer = () => `${origin}/idp`;
+  logged = '';
+});
+afterAll(async () => {
+  await app?.close();
+  rmSync(directory, { recursive: true });
+});
+
+const adminSecret = (): string => readFileSync(join(directory, 'identity', 'admin-secret'), 'utf8').trim();
+const basic = (id: string, secret: string): string => `Basic ${Buffer.from(`${id}:${secret}`).toString('base64')}`;
+const admin = (): string => basic('admin', adminSecret());
+
+interface Posting {
+  readonly body?: string | Buffer;
+  readonly authorization?: string | string[];
+  readonly headers?: Record<string, string>;
+}
+
+async function postToken({ body = GRANT, authorization = admin(), headers = {} }: Posting = {}): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    const outgoing = httpRequest(`${origin}/idp/token`, {
+      method: 'POST',
+      headers: {
+        'Content-Type': FORM,
+        ...(authorization.length > 0 && { Authorization: authorization }),
+        ...headers,
+      },
+    });
+    outgoing.on('error', reject).on('response', (response) => {
+      text(response).then((content) => {
+        const body: unknown = content === '' ? undefined : JSON.parse(content);
+        resolve({ status: response.statusCode, headers: response.headers, body });
+      }, reject);
+    });
+    outgoing.end(body);
+  });
+}
+
+describe('the metadata', () => {
+  it('describes the one grant, with the endpoints under the public URL', async () => {
+    const response = await fetch(`${origin}/idp/.well-known/openid-configuration`);
+    expect(response.status).toBe(200);
+    expect(response.headers.get('content-type')).toContain('application/json');
+    expect(await response.json()).toEqual({
+      issuer: `${origin}/idp`,
+      token_endpoint: `${origin}/idp/token`,
+      jwks_uri: `${origin}/idp/jwks`,
+      grant_types_supported: ['client_credentials'],
+      token_endpoint_auth_methods_supported: ['client_secret_basic'],
+      response_types_supported: [],
+      subject_types_supported: ['public'],
+      id_token_signing_alg_values_supported: ['RS256'],
+    });
+  });
+
+  it('tells an issuer of another name, and takes no host from the request', async () => {
+    issuer = () => 'https://issuer.example';
+    const response = await fetch(`${origin}/idp/.well-known/openid-configuration`, {
+      headers: { 'X-Forwarded-Host': 'evil.example' },
+    });
+    expect(await response.json()).toMatchObject({ issuer: 'https://issuer.example', jwks_uri: `${origin}/idp/jwks` });
+  });
+});
+
+describe('the key set', () => {
+  it('holds public members only', async () => {
+    const { keys } = (await (await fetch(`${origin}/idp/jwks`)).json()) as { keys: object[] };
+    expect(keys.map((key) => Object.keys(key).sort())).toEqual([['alg', 'e', 'kid', 'kty', 'n', 'use']]);
+  });
+});
+
+describe('a right token request', () => {
+  it('gets the administrator a token that the key set verifies, and that nobody caches', async () => {
+    const { status, headers, body } = await postToken();
+    expect(status).toBe(200);
+    expect(headers).toMatchObject({ 'cache-control': 'no-store', pragma: 'no-cache' });
+    expect(headers['content-type']).toContain('application/json');
+    expect(body).toEqual({ access_token: (body as { access_token: string }).access_token, token_type: 'Bearer', expires_in: 3600 });
+    const { payload } = await jwtVerify(
+      (body as { access_token: string }).access_token,
+      createRemoteJWKSet(new URL(`${origin}/idp/jwks`)),
+      { issuer: `${origin}/idp`, audience: 'load-data-api', typ: 'at+jwt' },
+    );
+    expect(payload).toMatchObject({ sub: 'admin', client_id: 'admin', permissions: [...PERMISSIONS], customer_id: '*' });
+  });
+
+  it.each<[string, () => Posting]>([
+    ['with scope, resource and audience, which it ignores', () => ({ body: `${GRANT}&scope=a+b&resource=urn%3Ax&audience=y&other=z` })],
+    ['with a charset', () => ({ headers: { 'Content-Type': `${FORM}; charset=UTF-8` } })],
+    ['with the type in capitals', () => ({ headers: { 'Content-Type': FORM.toUpperCase() } })],
+    ['with the scheme in another letter case', () => ({ authorization: admin().replace('Basic', 'bAsIc') })],
+    ['with an escaped id', () => ({ authorization: basic('%61dmin', adminSecret()) })],
+    ['with an empty client_secret, which counts as none', () => ({ body: `${GRANT}&client_secret=` })],
+    ['with escapes in the body', () => ({ body: 'grant%5Ftype=client%5fcredentials&&' })],
+    ['of exactly 4096 bytes', () => ({ body: `${GRANT}&x=`.padEnd(4096, 'x') })],
+  ])('%s', async (_, posting) => {
+    expect((await postToken(posting())).status).toBe(200);
+  });
+});
+
+describe('a wrong client', () => {
+  it.each<[string, () => Posting]>([
+    ['no Authorization', () => ({ authorization: '' })],
+    ['a wrong secret', () => ({ authorization: basic('admin', 'wrong') })],
+    ['a secret that lacks its end', () => ({ authorization: basic('admin', adminSecret().slice(0, -1)) })],
+    ['a secret with something behind it', () => ({ authorization: basic('admin', `${adminSecret()}x`) })],
+    ['an empty secret', () => ({ authorization: basic('admin', '') })],
+    ['an unknown client', () => ({ authorization: basic('eve', adminSecret()) })],
+    ['an empty client', () => ({ authorization: basic('', adminSecret()) })],
+    ['a client in another letter case', () => ({ authorization: basic('Admin', adminSecret()) })],
+    ['both empty', () => ({ authorization: basic('', '') })],
+    ['no colon', () => ({ authorization: `Basic ${Buffer.from(adminSecret()).toString('base64')}` })],
+    ['a secret with a malformed escape', () => ({ authorization: basic('admin', `${adminSecret()}%zz`) })],
+    ['a secret with a lone percent sign', () => ({ authorization: basic('admin', '%') })],
+    ['an id with an escape that is no UTF-8', () => ({ authorization: basic('%ff', adminSecret()) })],
+    ['nothing but the scheme', () => ({ authorization: 'Basic' })],
+    ['no base64', () => ({ authorization: `Basic admin:${adminSecret()}` })],
+    ['two words', () => ({ authorization: `${admin()} ${admin().slice(6)}` })],
+    ['another scheme', () => ({ authorization: `Bearer ${adminSecret()}` })],
+    ['the secret in the body', () => ({ authorization: '', body: `${GRANT}&client_id=admin&client_secret=${adminSecret()}` })],
+    ['an assertion in the body', () => ({ authorization: '', body: `${GRANT}&client_assertion=a.b.c` })],
+    ['a wrong secret, and another grant', () => ({ authorization: basic('admin', 'wrong'), body: 'grant_type=password' })],
+    ['a wrong secret, and no grant', () => ({ authorization: basic('admin', 'wrong'), body: '' })],
+  ])('with %s gets 401 and the challenge', async (_, posting) => {
+    const answer = await postToken(posting());
+    expectError(answer, 401, 'invalid_client');
+    expect(answer.headers['www-authenticate']).toBe('Basic realm="load-data"');
+  });
+
+  it("gets no challenge in a page's script, whose browser would open its own login", async () => {
+    const answer = await postToken({ authorization: basic('admin', 'x'), headers: { 'X-Requested-With': 'XMLHttpRequest' } });
+    expectError(answer, 401, 'invalid_client');
+    expect(answer.headers).not.toHaveProperty('www-authenticate');
+  });
+
+  it('gets no token for a secret in the query', async () => {
+    const query = `?${GRANT}&client_id=admin&client_secret=${adminSecret()}`;
+    const response = await fetch(`${origin}/idp/token${query}`, { method: 'POST', headers: { 'Content-Type': FORM } });
+    expect(response.status).toBe(401);
+  });
+});
+
+describe('a wrong request', () => {
+  it.each<[string, number, string, () => Posting]>([
+    ['another grant', 400, 'unsupported_grant_type', () => ({ body: 'grant_type=password&username=a&password=b' })],
+    ['authorization_code', 400, 'unsupported_grant_type', () => ({ body: 'grant_type=authorization_code&code=x' })],
+    ['the grant in another letter case', 400, 'unsupported_grant_type', () => ({ body: 'grant_type=Client_Credentials' })],
+    ['no grant', 400, 'invalid_request', () => ({ body: 'scope=x' })],
+    ['an empty grant', 400, 'invalid_request', () => ({ body: 'grant_type=' })],
+    ['an empty body', 400, 'invalid_request', () => ({ body: '' })],
+    ['the grant twice', 400, 'invalid_request', () => ({ body: `${GRANT}&${GRANT}` })],
+    ['the grant twice, once escaped', 400, 'invalid_request', () => ({ body: `${GRANT}&grant%5Ftype=client_credentials` })],
+    ['the scope twice', 400, 'invalid_request', () => ({ body: `${GRANT}&scope=a&scope=` })],
+    ['a secret in the body too', 400, 'invalid_request', () => ({ body: `${GRANT}&client_secret=${adminSecret()}` })],
+    ['a wrong secret in the body too', 400, 'invalid_request', () => ({ body: `${GRANT}&client_secret=x` })],
+    ['an assertion in the body too', 400, 'invalid_request', () => ({ body: `${GRANT}&client_assertion=a.b.c` })],
+    ['two secrets in the body', 400, 'invalid_request', () => ({ authorization: '', body: `${GRANT}&client_secret=x&client_assertion=y` })],
+    ['two Authorization headers', 400, 'invalid_request', () => ({ authorization: [admin(), admin()] })],
+    ['a second, wrong Authorization header', 400, 'invalid_request', () => ({ authorization: [admin(), basic('admin', 'x')] })],
+    ['a malformed escape', 400, 'invalid_request', () => ({ body: `${GRANT}&x=%zz` })],
+    ['an escape that is no UTF-8', 400, 'invalid_request', () => ({ body: `${GRANT}&x=%ff` })],
+    ['JSON', 400, 'invalid_request', () => ({ body: '{"grant_type":"client_credentials"}', headers: { 'Content-Type': 'application/json' } })],
+    ['a form that calls itself multipart', 400, 'invalid_request', () => ({ headers: { 'Content-Type': 'multipart/form-data; boundary=x' } })],
+    ['an empty type', 400, 'invalid_request', () => ({ headers: { 'Content-Type': '' } })],
+    ['4097 bytes, declared', 413, 'invalid_request', () => ({ body: `${GRANT}&x=`.padEnd(4097, 'x') })],
+    ['4097 bytes, undeclared', 413, 'invalid_request', () => ({ body: `${GRANT}&x=`.padEnd(4097, 'x'), headers: { 'Transfer-Encoding': 'chunked' } })],
+    ['8 MiB, undeclared', 413, 'invalid_request', () => ({ body: 'x'.repeat(8 << 20), headers: { 'Transfer-Encoding': 'chunked' } })],
+  ])('with %s gets %i %s', async (_, status, code, posting) => {
+    const answer = await postToken(posting());
+    expectError(answer, status, code);
+    expect(answer.headers).not.toHaveProperty('www-authenticate');
+  });
+
+  it.each(['GET', 'PUT', 'DELETE'])('by %s gets 404', async (method) => {
+    const response = await fetch(`${origin}/idp/token`, { method, headers: { Authorization: admin() } });
+    expect(response.status).toBe(404);
+    expect(await response.json()).toEqual({ error: 'Not found.' });
+  });
+
+  it('declared too long is refused before it is sent', async () => {
+    const outgoing = httpRequest(`${origin}/idp/token`, {
+      method: 'POST',
+      headers: { 'Content-Type': FORM, 'Content-Length': '4097', Authorization: admin() },
+    });
+    const response = once(outgoing, 'response');
+    outgoing.flushHeaders();
+    const [{ statusCode }] = (await response) as [IncomingMessage];
+    outgoing.destroy();
+    expect(statusCode).toBe(413);
+  });
+
+  it('that breaks off is no failure of ours', async () => {
+    const broken = Object.assign(new PassThrough(), { headers: { 'content-type': FORM }, rawHeaders: [] }).destroy();
+    const answer = app?.get(EmbeddedIssuerController).token(broken as unknown as IncomingMessage);
+    await expect(answer).rejects.toMatchObject({ kind: 'client-aborted' });
+  });
+
+  it('leaves the service well', async () => {
+    await postToken({ body: 'x'.repeat(1 << 20) });
+    expect((await postToken()).status).toBe(200);
+  });
+});
+
+describe('what goes wrong here', () => {
+  it('is a server_error, logged with its cause', async () => {
+    issuer = () => {
+      throw new Error('the issuer is not known yet');
+    };
+    expectError(await postToken(), 500, 'server_error');
+    expect(logged).toContain('the issuer is not known yet');
+    expect(logged).not.toContain(adminSecret());
+    expect(logged).not.toContain(admin().slice(6));
+  });
+
+  it("passes what a guard throws on to the application's filter", async () => {
+    const guard: CanActivate = {
+      canActivate: () => {
+        throw new ServiceError('too-many-requests', 'slow down', { retryAfterSeconds: 7 });
+      },
+    };
+    await start({ guard });
+    const answer = await postToken();
+    await start();
+    expect(answer).toMatchObject({ status: 429, body: { error: 'Too many requests.' }, headers: { 'retry-after': '7' } });
+  });
+
+  it('never shows a secret in the log', async () => {
+    const secret = adminSecret();
+    const credentials = admin().slice(6);
+    const token = ((await postToken()).body as { access_token: string }).access_token;
+    await postToken({ body: `${GRANT}&client_secret=${secret}` });
+    await postToken({ authorization: basic('admin', `${secret}%zz`) });
+    await postToken({ body: `${GRANT}&x=%zz${secret}` });
+    await postToken({ authorization: [admin(), admin()] });
+    await start();
+    const [jwk] = JSON.parse(readFileSync(join(directory, 'identity', 'signing-keys.json'), 'utf8')) as { d: string }[];
+    expect(logged).toContain('EmbeddedIssuerController');
+    for (const hidden of [secret, credentials, token, jwk?.d]) expect(logged).not.toContain(hidden);
+  });
+});
+
+describe('a restart', () => {
+  it('keeps the keys and the secret', async () => {
+    const before = app?.get(TokenIssuer).publicKeySet();
+    const secret = adminSecret();
+    const { access_token: token } = (await postToken()).body as { access_token: string };
+    const issuedBy = `${origin}/idp`;
+    await start();
+    expect(app?.get(TokenIssuer).publicKeySet()).toEqual(before);
+    expect((await postToken({ authorization: basic('admin', secret) })).status).toBe(200);
+    const keySet = createRemoteJWKSet(new URL(`${origin}/idp/jwks`));
+    await expect(jwtVerify(token, keySet, { issuer: issuedBy })).resolves.toBeDefined();
+  });
+
+  it('with EMBEDDED_ADMIN_SECRET takes that alone, decoded as it must be encoded, and goes back without it', async () => {
+    const kept = adminSecret();
+    await start({ adminSecret: 'my:own+secret%' });
+    expectError(await postToken({ authorization: basic('admin', kept) }), 401, 'invalid_client');
+    expectError(await postToken({ authorization: basic('admin', 'my:own+secret%') }), 401, 'invalid_client');
+    expect((await postToken({ authorization: basic('admin', encodeURIComponent('my:own+secret%')) })).status).toBe(200);
+    expect((await postToken({ authorization: basic('admin', 'my:own%2Bsecret%25') })).status).toBe(200);
+    await start();
+    expect((await postToken({ authorization: basic('admin', kept) })).status).toBe(200);
+  });
+});
+
+it('stands in no OpenAPI document', () => {
+  if (!app) throw new Error('not started');
+  expect(SwaggerModule.createDocument(app, new DocumentBuilder().build()).paths).toEqual({});
+});
+
+function expectError(answer: Answer, status: number, code: string): void {
+  expect(answer.body).toEqual({ error: code, error_description: expect.stringMatching(/^[\x20-\x21\x23-\x5b\x5d-\x7e]+$/) as string });
+  expect(answer.status).toBe(status);
+  expect(answer.headers).toMatchObject({ 'cache-control': 'no-store', pragma: 'no-cache' });
+  expect(answer.headers['content-type']).toContain('application/json');
+}

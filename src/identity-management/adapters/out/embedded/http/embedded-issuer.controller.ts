@@ -1,0 +1,69 @@
+import type { IncomingMessage } from 'node:http';
+import { Controller, Get, Header, HttpCode, Inject, Post, Req, UseFilters } from '@nestjs/common';
+import { ApiExcludeController } from '@nestjs/swagger';
+import type { JSONWebKeySet } from 'jose';
+import { ServiceError } from '../../../../../common/service-error.js';
+import { EMBEDDED_IDENTITY_OPTIONS, type EmbeddedIdentityProviderOptions } from '../embedded-identity-provider.options.js';
+import { ACCESS_TOKEN_LIFETIME, TokenIssuer } from '../token-issuer.js';
+import { ClientAuthentication } from './client-authentication.js';
+import { OAuthError } from './oauth-error.js';
+import { OAuthErrorFilter } from './oauth-error.filter.js';
+import { readTokenRequest } from './token-request.js';
+
+/** An OAuth 2 issuer for one client and one grant: `admin`, client_credentials (RFC 6749, 4.4). */
+@ApiExcludeController()
+@UseFilters(OAuthErrorFilter)
+@Controller('idp')
+export class EmbeddedIssuerController {
+  constructor(
+    private readonly tokens: TokenIssuer,
+    private readonly clients: ClientAuthentication,
+    @Inject(EMBEDDED_IDENTITY_OPTIONS) private readonly options: EmbeddedIdentityProviderOptions,
+  ) {}
+
+  /** Metadata (OpenID Connect Discovery 1.0, part 3). */
+  @Get('.well-known/openid-configuration')
+  metadata() {
+    const endpoints = `${this.options.publicUrl()}/idp`;
+    return {
+      issuer: this.options.issuer(),
+      token_endpoint: `${endpoints}/token`,
+      jwks_uri: `${endpoints}/jwks`,
+      grant_types_supported: ['client_credentials'],
+      token_endpoint_auth_methods_supported: ['client_secret_basic'],
+      response_types_supported: [],
+      subject_types_supported: ['public'],
+      id_token_signing_alg_values_supported: ['RS256'],
+    };
+  }
+
+  @Get('jwks')
+  jwks(): JSONWebKeySet {
+    return this.tokens.publicKeySet();
+  }
+
+  @Post('token')
+  @HttpCode(200)
+  @Header('Cache-Control', 'no-store')
+  @Header('Pragma', 'no-cache')
+  async token(@Req() request: IncomingMessage) {
+    try {
+      await this.authorize(request);
+      const accessToken = await this.tokens.administratorToken();
+      return { access_token: accessToken, token_type: 'Bearer', expires_in: ACCESS_TOKEN_LIFETIME };
+    } catch (error) {
+      if (error instanceof OAuthError || error instanceof ServiceError) throw error;
+      throw new OAuthError('server_error', 'The token could not be issued.', { cause: error });
+    }
+  }
+
+  private async authorize(request: IncomingMessage): Promise<void> {
+    const parameters = await readTokenRequest(request);
+    this.clients.authenticate(request, parameters);
+    const grantType = parameters.get('grant_type');
+    if (grantType === undefined) throw new OAuthError('invalid_request', 'grant_type is missing.');
+    if (grantType !== 'client_credentials') {
+      throw new OAuthError('unsupported_grant_type', 'The grant is client_credentials alone.');
+    }
+  }
+}

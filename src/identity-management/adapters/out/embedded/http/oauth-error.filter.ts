@@ -1,0 +1,28 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { type ArgumentsHost, Catch, type ExceptionFilter, Logger } from '@nestjs/common';
+import { sendEarly } from '../../../../../http/answer.js';
+import { exchangeOf } from '../../../../../http/exchange.js';
+import { OAuthError } from './oauth-error.js';
+
+/** Answers in the form of RFC 6749, 5.2; errors that aren't OAuth 2's go on to the global filter. */
+@Catch(OAuthError)
+export class OAuthErrorFilter implements ExceptionFilter<OAuthError> {
+  private readonly logger = new Logger('EmbeddedIssuer');
+
+  catch(error: OAuthError, host: ArgumentsHost): void {
+    const request = host.switchToHttp().getRequest<IncomingMessage>();
+    const response = host.switchToHttp().getResponse<ServerResponse>();
+    if (error.status >= 500) {
+      this.logger.error({ msg: error.message, requestId: exchangeOf(request)?.requestId, err: error });
+    }
+    response.setHeader('Cache-Control', 'no-store').setHeader('Pragma', 'no-cache');
+    if (error.code === 'invalid_client' && !isScripted(request)) {
+      response.setHeader('WWW-Authenticate', 'Basic realm="load-data"');
+    }
+    sendEarly(request, response, error.status, JSON.stringify({ error: error.code, error_description: error.message }));
+  }
+}
+
+/** A page's script: at the challenge the browser would open its own login, and the page never see the answer. */
+const isScripted = ({ headers }: IncomingMessage): boolean =>
+  headers['x-requested-with']?.toString().toLowerCase() === 'xmlhttprequest';

@@ -1,0 +1,24 @@
+/** The codes of RFC 6749, 5.2 that this issuer gives, and `server_error` (4.1.2.1). */
+export type OAuthErrorCode = 'invalid_request' | 'invalid_client' | 'unsupported_grant_type' | 'server_error';
+
+const STATUS = {
+  invalid_request: 400,
+  invalid_client: 401,
+  unsupported_grant_type: 400,
+  server_error: 500,
+} as const satisfies Record<OAuthErrorCode, number>;
+
+/** A refusal in OAuth 2's own form. Its message goes to the client as `error_description`. */
+export class OAuthError extends Error {
+  readonly status: number;
+
+  constructor(
+    readonly code: OAuthErrorCode,
+    description: string,
+    options: { readonly status?: number; readonly cause?: unknown } = {},
+  ) {
+    super(description, 'cause' in options ? { cause: options.cause } : undefined);
+    this.name = 'OAuthError';
+    this.status = options.status ?? STATUS[code];
+  }
+}

@@ -1,0 +1,53 @@
+import type { IncomingMessage } from 'node:http';
+import { ServiceError } from '../../../../../common/service-error.js';
+import { declaredLength } from '../../../../../http/exchange.js';
+import { collect } from '../../../../../http/json-body.js';
+import { requestBody } from '../../../../../http/request-body.js';
+import { formDecode } from './form-encoding.js';
+import { OAuthError } from './oauth-error.js';
+
+const MAX_BODY_BYTES = 4096;
+const IDLE_TIMEOUT_MS = 10_000;
+
+/**
+ * The parameters of a token request; those without a value count as omitted (RFC 6749, 3.2).
+ *
+ * @throws OAuthError `invalid_request` when the body is no form, is over 4 KiB, or repeats a parameter;
+ * ServiceError `request-timeout`, `client-aborted`.
+ */
+export async function readTokenRequest(request: IncomingMessage): Promise<ReadonlyMap<string, string>> {
+  const mediaType = request.headers['content-type']?.split(';', 1)[0]?.trim().toLowerCase();
+  if (mediaType !== 'application/x-www-form-urlencoded') {
+    throw new OAuthError('invalid_request', 'The body must be application/x-www-form-urlencoded.');
+  }
+  const parameters = new Map<string, string>();
+  for (const [name, value] of pairs((await bodyOf(request)).toString('latin1'))) {
+    if (parameters.has(name)) throw new OAuthError('invalid_request', 'A parameter is repeated.');
+    parameters.set(name, value);
+  }
+  return new Map([...parameters].filter(([, value]) => value !== ''));
+}
+
+function pairs(form: string): (readonly [string, string])[] {
+  try {
+    return form
+      .split('&')
+      .filter((part) => part !== '')
+      .map((part) => {
+        const [name = '', ...value] = part.split('=');
+        return [formDecode(name), formDecode(value.join('='))] as const;
+      });
+  } catch (error) {
+    throw new OAuthError('invalid_request', 'The body is malformed.', { cause: error });
+  }
+}
+
+async function bodyOf(request: IncomingMessage): Promise<Buffer> {
+  const tooLarge = new OAuthError('invalid_request', `The body is over ${MAX_BODY_BYTES} bytes.`, { status: 413 });
+  if ((declaredLength(request.headers) ?? 0) > MAX_BODY_BYTES) throw tooLarge;
+  try {
+    return await collect(requestBody(request, { idleTimeoutMs: IDLE_TIMEOUT_MS, maxBytes: MAX_BODY_BYTES }));
+  } catch (error) {
+    throw error instanceof ServiceError && error.kind === 'payload-too-large' ? tooLarge : error;
+  }
+}

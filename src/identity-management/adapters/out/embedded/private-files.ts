@@ -1,0 +1,67 @@
+import { randomUUID } from 'node:crypto';
+import { chmodSync, closeSync, fchmodSync, fsyncSync, linkSync, mkdirSync, openSync, readFileSync, unlinkSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+
+const OWNER_ONLY = 0o600;
+
+/** The directory `DATA_DIR/identity`; made where it is missing, its owner's alone whatever the umask. */
+export function privateDirectory(dataDirectory: string): string {
+  const path = join(dataDirectory, 'identity');
+  mkdirSync(dataDirectory, { recursive: true });
+  mkdirSync(path, { recursive: true, mode: 0o700 });
+  chmodSync(path, 0o700);
+  syncDirectory(dataDirectory);
+  return path;
+}
+
+/** A file's text, which `make` supplies once: whoever comes second, also from another process, gets the first one's. */
+export async function readOrCreate(path: string, make: () => string | Promise<string>): Promise<string> {
+  const existing = readPrivate(path);
+  if (existing !== undefined) return existing;
+  createOnce(path, await make());
+  return readFileSync(path, 'utf8');
+}
+
+function readPrivate(path: string): string | undefined {
+  try {
+    chmodSync(path, OWNER_ONLY);
+    return readFileSync(path, 'utf8');
+  } catch (error) {
+    if (isCode(error, 'ENOENT')) return undefined;
+    throw error;
+  }
+}
+
+/** Linking the complete file to its name is atomic and never replaces one that is there. */
+function createOnce(path: string, text: string): void {
+  const temporary = `${path}.${randomUUID()}.tmp`;
+  const file = openSync(temporary, 'wx', OWNER_ONLY);
+  try {
+    try {
+      fchmodSync(file, OWNER_ONLY);
+      writeFileSync(file, text);
+      fsyncSync(file);
+    } finally {
+      closeSync(file);
+    }
+    linkSync(temporary, path);
+  } catch (error) {
+    if (!isCode(error, 'EEXIST')) throw error;
+  } finally {
+    unlinkSync(temporary);
+  }
+  syncDirectory(dirname(path));
+}
+
+/** Makes the names in a directory survive a power cut. Windows can't open directories, and needs no such thing. */
+export function syncDirectory(path: string): void {
+  if (process.platform === 'win32') return;
+  const directory = openSync(path, 'r');
+  try {
+    fsyncSync(directory);
+  } finally {
+    closeSync(directory);
+  }
+}
+
+export const isCode = (error: unknown, code: string): boolean => error instanceof Error && 'code' in error && error.code === code;

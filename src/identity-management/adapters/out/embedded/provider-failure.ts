@@ -1,0 +1,23 @@
+import { ServiceError } from '../../../../common/service-error.js';
+import { ProviderError, ProviderUnavailable } from '../../../domain/errors.js';
+import { isBusy } from './identity-database.js';
+
+/** Synchronous work as a promise that rejects with the domain's errors alone. */
+export function attempt<Result>(work: () => Result): Promise<Result> {
+  return new Promise<Result>((resolve) => {
+    resolve(work());
+  }).catch((error: unknown) => {
+    throw toProviderFailure(error);
+  });
+}
+
+/** @throws ProviderUnavailable when the caller has given up. */
+export function assertAwaited(signal: AbortSignal): void {
+  if (signal.aborted) throw new ProviderUnavailable('The caller waits no longer.', { cause: signal.reason });
+}
+
+export function toProviderFailure(error: unknown): ServiceError {
+  if (error instanceof ServiceError) return error;
+  if (isBusy(error)) return new ProviderUnavailable('The identity database is busy.', { cause: error });
+  return new ProviderError('The identity database failed.', { cause: error });
+}

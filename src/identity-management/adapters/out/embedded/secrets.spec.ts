@@ -1,0 +1,147 @@
+import { execFile } from 'node:child_process';
+import { createPublicKey, generateKeyPairSync } from 'node:crypto';
+import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import type { JWK } from 'jose';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { loadAdminSecret } from './admin-secret.js';
+import { privateDirectory } from './private-files.js';
+import { loadSigningKeys } from './signing-keys.js';
+
+let directory: string;
+const file = (name: string): string => join(directory, 'identity', name);
+const modeOf = (path: string): number => statSync(path).mode & 0o777;
+
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), 'secrets-'));
+});
+afterEach(() => {
+  rmSync(directory, { recursive: true, force: true });
+});
+
+/** Loads both in processes of their own that begin together, with a umask of 0. */
+async function loadInProcesses(count: number): Promise<string[]> {
+  const built = join(process.cwd(), 'dist/identity-management/adapters/out/embedded');
+  const program = `
+    const [built, directory] = process.argv.slice(1);
+    const { loadSigningKeys } = await import(built + '/signing-keys.js');
+    const { loadAdminSecret } = await import(built + '/admin-secret.js');
+    process.umask(0);
+    const [keys, secret] = await Promise.all([loadSigningKeys(directory), loadAdminSecret(directory)]);
+    console.log(keys.map((key) => key.publicJwk.n).join() + ' ' + secret);`;
+  const runs = Array.from({ length: count }, () =>
+    promisify(execFile)(process.execPath, ['--input-type=module', '-e', program, built, directory]),
+  );
+  return (await Promise.all(runs)).map(({ stdout }) => stdout.trim());
+}
+
+describe('the first boot', () => {
+  it('makes one key and one secret, however many processes begin together, and leaves nothing else', async () => {
+    const seen = await loadInProcesses(4);
+    expect(new Set(seen).size).toBe(1);
+    expect(readdirSync(join(directory, 'identity')).sort()).toEqual(['admin-secret', 'signing-keys.json']);
+    const [key] = await loadSigningKeys(directory);
+    expect(seen[0]).toBe(`${key.publicJwk.n ?? ''} ${await loadAdminSecret(directory)}`);
+  });
+
+  it('makes one of each in a process that begins twice', async () => {
+    const [[one], [other]] = await Promise.all([loadSigningKeys(directory), loadSigningKeys(directory)]);
+    expect(other.keyId).toBe(one.keyId);
+    expect(other.publicJwk).toEqual(one.publicJwk);
+    const [secret, again] = await Promise.all([loadAdminSecret(directory), loadAdminSecret(directory)]);
+    expect(again).toBe(secret);
+    expect(readdirSync(join(directory, 'identity')).sort()).toEqual(['admin-secret', 'signing-keys.json']);
+  });
+
+  it('lets nobody but the owner read them, with a umask of 0, of 0777, and when they were loosened', async () => {
+    await loadInProcesses(1);
+    expect(modeOf(join(directory, 'identity'))).toBe(0o700);
+    expect(modeOf(file('signing-keys.json'))).toBe(0o600);
+    expect(modeOf(file('admin-secret'))).toBe(0o600);
+    chmodSync(file('signing-keys.json'), 0o644);
+    chmodSync(file('admin-secret'), 0o644);
+    await loadSigningKeys(directory);
+    await loadAdminSecret(directory);
+    expect(modeOf(file('signing-keys.json'))).toBe(0o600);
+    expect(modeOf(file('admin-secret'))).toBe(0o600);
+
+    rmSync(file('admin-secret'));
+    const previous = process.umask(0o777);
+    try {
+      await loadAdminSecret(directory);
+    } finally {
+      process.umask(previous);
+    }
+    expect(modeOf(file('admin-secret'))).toBe(0o600);
+  });
+});
+
+describe('the signing keys', () => {
+  it('are private RSA keys of 2048 bits or more, for RS256, that outlive a restart', async () => {
+    const [key] = await loadSigningKeys(directory);
+    const [jwk] = JSON.parse(readFileSync(file('signing-keys.json'), 'utf8')) as JWK[];
+    expect(jwk).toMatchObject({ kty: 'RSA', alg: 'RS256', use: 'sig', kid: key.keyId });
+    expect(jwk?.d).toBeTypeOf('string');
+    expect(createPublicKey(key.privateKey).asymmetricKeyDetails?.modulusLength).toBeGreaterThanOrEqual(2048);
+    expect((await loadSigningKeys(directory))[0].publicJwk).toEqual(key.publicJwk);
+  });
+
+  it('are published without their private members', async () => {
+    const [{ publicJwk }] = await loadSigningKeys(directory);
+    expect(Object.keys(publicJwk).sort()).toEqual(['alg', 'e', 'kid', 'kty', 'n', 'use']);
+  });
+
+  it('may be several, of which the first signs', async () => {
+    const [old] = await loadSigningKeys(directory);
+    const keys = JSON.parse(readFileSync(file('signing-keys.json'), 'utf8')) as JWK[];
+    const fresh = generateKeyPairSync('rsa', { modulusLength: 3072 }).privateKey.export({ format: 'jwk' }) as JWK;
+    writeFileSync(file('signing-keys.json'), JSON.stringify([fresh, ...keys]));
+    const [first, second] = await loadSigningKeys(directory);
+    expect(first.publicJwk.n).toBe(fresh.n);
+    expect(first.keyId).toMatch(/^[A-Za-z0-9_-]{43}$/);
+    expect(second?.publicJwk).toEqual(old.publicJwk);
+  });
+
+  it.each([
+    ['nothing', ''],
+    ['half a file', '[{"kty":"RSA","n":"c2VjcmV0"'],
+    ['no key', '[]'],
+    ['no array', '{}'],
+    ['a public key', JSON.stringify([generateKeyPairSync('rsa', { modulusLength: 2048 }).publicKey.export({ format: 'jwk' })])],
+    ['a weak key', JSON.stringify([generateKeyPairSync('rsa', { modulusLength: 1024 }).privateKey.export({ format: 'jwk' })])],
+    ['a key of another type', JSON.stringify([generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export({ format: 'jwk' })])],
+  ])('are refused, by a message that shows none of it, when the file holds %s', async (_, text) => {
+    writeFileSync(join(privateDirectory(directory), 'signing-keys.json'), text);
+    const failure = await loadSigningKeys(directory).then(
+      () => undefined,
+      (error: unknown) => error as Error,
+    );
+    expect(failure?.message).toBe(`${file('signing-keys.json')} must be a JSON array of private RSA keys (JWK) of 2048 bits or more.`);
+    expect(failure?.cause).toBeUndefined();
+    expect(readFileSync(file('signing-keys.json'), 'utf8')).toBe(text);
+  });
+});
+
+describe('the admin secret', () => {
+  it('is one line of 32 random bytes, base64url, that outlives a restart', async () => {
+    const secret = await loadAdminSecret(directory);
+    expect(secret).toMatch(/^[A-Za-z0-9_-]{43}$/);
+    expect(readFileSync(file('admin-secret'), 'utf8')).toBe(`${secret}\n`);
+    expect(await loadAdminSecret(directory)).toBe(secret);
+    const other = mkdtempSync(join(tmpdir(), 'secrets-'));
+    expect(await loadAdminSecret(other)).not.toBe(secret);
+    rmSync(other, { recursive: true });
+  });
+
+  it.each(['', '\n', 'two\nlines\n', 'with a blank', 'ünï'])('is refused when the file holds %j', async (text) => {
+    writeFileSync(join(privateDirectory(directory), 'admin-secret'), text);
+    await expect(loadAdminSecret(directory)).rejects.toThrow('must hold visible ASCII characters in one line');
+  });
+
+  it('may be one that the owner wrote', async () => {
+    writeFileSync(join(privateDirectory(directory), 'admin-secret'), 'own:secret%\n');
+    expect(await loadAdminSecret(directory)).toBe('own:secret%');
+  });
+});

@@ -1,0 +1,50 @@
+import { createPrivateKey, createPublicKey, generateKeyPair, type KeyObject } from 'node:crypto';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { calculateJwkThumbprint, type JWK } from 'jose';
+import { privateDirectory, readOrCreate } from './private-files.js';
+
+const LEAST_MODULUS_BITS = 2048;
+
+export interface SigningKey {
+  readonly keyId: string;
+  readonly privateKey: KeyObject;
+  /** As it is published: no private member. */
+  readonly publicJwk: JWK;
+}
+
+/** The first signs, all are published: a new key is put in front, and the old one stays until its tokens are over. */
+export type SigningKeys = readonly [SigningKey, ...SigningKey[]];
+
+/**
+ * The keys of `DATA_DIR/identity/signing-keys.json` (an array of private JWKs, RFC 7517), made at the first boot.
+ *
+ * @throws Error when the file holds anything else than RSA keys of 2048 bits or more.
+ */
+export async function loadSigningKeys(dataDirectory: string): Promise<SigningKeys> {
+  const path = join(privateDirectory(dataDirectory), 'signing-keys.json');
+  const text = await readOrCreate(path, newSigningKeys);
+  try {
+    const [first, ...others] = await Promise.all((JSON.parse(text) as JWK[]).map(signingKey));
+    if (!first) throw new Error('no key');
+    return [first, ...others];
+  } catch {
+    // What a parser says about the text might show the key.
+    throw new Error(`${path} must be a JSON array of private RSA keys (JWK) of ${LEAST_MODULUS_BITS} bits or more.`);
+  }
+}
+
+async function newSigningKeys(): Promise<string> {
+  const { privateKey } = await promisify(generateKeyPair)('rsa', { modulusLength: LEAST_MODULUS_BITS });
+  const jwk = privateKey.export({ format: 'jwk' });
+  const kid = await calculateJwkThumbprint(jwk);
+  return `${JSON.stringify([{ ...jwk, kid, alg: 'RS256', use: 'sig' }], undefined, 2)}\n`;
+}
+
+async function signingKey(jwk: JWK): Promise<SigningKey> {
+  const privateKey = createPrivateKey({ key: jwk, format: 'jwk' });
+  if ((privateKey.asymmetricKeyDetails?.modulusLength ?? 0) < LEAST_MODULUS_BITS) throw new Error('weak key');
+  const publicJwk = createPublicKey(privateKey).export({ format: 'jwk' }) as JWK;
+  const keyId = jwk.kid ?? (await calculateJwkThumbprint(publicJwk));
+  return { keyId, privateKey, publicJwk: { ...publicJwk, kid: keyId, alg: 'RS256', use: 'sig' } };
+}

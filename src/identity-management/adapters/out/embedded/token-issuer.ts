@@ -1,0 +1,68 @@
+import { randomUUID } from 'node:crypto';
+import { type JSONWebKeySet, SignJWT } from 'jose';
+import { PERMISSIONS } from '../../../../authentication/permissions.js';
+import type { SigningKeys } from './signing-keys.js';
+
+/** Seconds. */
+export const ACCESS_TOKEN_LIFETIME = 3600;
+/** The one client there is. */
+export const ADMIN_CLIENT_ID = 'admin';
+
+export interface TokenIssuerOptions {
+  /** The `iss` of the tokens; asked for each of them, because the port may be known only after listening. */
+  readonly issuer: () => string;
+  readonly audience: string;
+}
+
+interface Grant {
+  readonly subject: string;
+  readonly permissions: readonly string[];
+  readonly customerIds: readonly string[];
+}
+
+/** Issues access tokens: JWTs in the profile of RFC 9068, signed by RS256, good for one hour. */
+export class TokenIssuer {
+  constructor(
+    private readonly keys: SigningKeys,
+    private readonly permissionsOf: (userId: string) => Promise<readonly string[]>,
+    private readonly options: TokenIssuerOptions,
+  ) {}
+
+  /** The administrator's token: every permission, and every customer unless some are named. */
+  administratorToken(customerIds: readonly string[] = []): Promise<string> {
+    return this.sign({
+      subject: ADMIN_CLIENT_ID,
+      permissions: PERMISSIONS,
+      customerIds: customerIds.length === 0 ? ['*'] : customerIds,
+    });
+  }
+
+  /**
+   * A user's token: the permissions that their roles give now, and the customers named.
+   *
+   * @throws UserNotFound
+   */
+  async userToken(userId: string, customerIds: readonly string[] = []): Promise<string> {
+    return this.sign({ subject: userId, permissions: await this.permissionsOf(userId), customerIds });
+  }
+
+  /** The keys that tokens are verified with (RFC 7517). */
+  publicKeySet(): JSONWebKeySet {
+    return { keys: this.keys.map(({ publicJwk }) => ({ ...publicJwk })) };
+  }
+
+  private sign({ subject, permissions, customerIds }: Grant): Promise<string> {
+    const [{ keyId, privateKey }] = this.keys;
+    const now = Math.floor(Date.now() / 1000);
+    const customers = customerIds.length > 1 ? customerIds : customerIds[0];
+    return new SignJWT({ client_id: ADMIN_CLIENT_ID, permissions, customer_id: customers })
+      .setProtectedHeader({ alg: 'RS256', typ: 'at+jwt', kid: keyId })
+      .setIssuer(this.options.issuer())
+      .setAudience(this.options.audience)
+      .setSubject(subject)
+      .setIssuedAt(now)
+      .setExpirationTime(now + ACCESS_TOKEN_LIFETIME)
+      .setJti(randomUUID())
+      .sign(privateKey);
+  }
+}

@@ -1,0 +1,33 @@
+import { Injectable } from '@nestjs/common';
+import { newUser } from '../domain/user.js';
+import { IdentityManagementLimits } from './identity-management.options.js';
+import { IdentityProvider } from './ports/identity-provider.port.js';
+import { callProvider } from './provider-deadline.js';
+
+export interface CreateUserCommand {
+  /** In the form of an e-mail address, of any letter case. */
+  readonly email: string;
+  /** The e-mail where it is left out. */
+  readonly name?: string | undefined;
+  /** A repeated role counts once. */
+  readonly roleIds: readonly string[];
+}
+
+@Injectable()
+export class CreateUser {
+  constructor(
+    private readonly identityProvider: IdentityProvider,
+    private readonly limits: IdentityManagementLimits,
+  ) {}
+
+  /**
+   * Creates a user with their roles, all or nothing.
+   *
+   * @returns the user's id.
+   * @throws InvalidIdentityValue, UserAlreadyExists, RoleNotFound, ProviderUnavailable, ProviderError
+   */
+  async execute({ email, name, roleIds }: CreateUserCommand): Promise<string> {
+    const user = newUser(email, name, roleIds);
+    return callProvider(this.limits, (options) => this.identityProvider.createUser(user, options));
+  }
+}

@@ -1,0 +1,194 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { InMemoryIdentityProvider } from '../../testing/in-memory.identity-provider.js';
+import { ProviderError, ProviderUnavailable, RoleAlreadyExists } from '../domain/errors.js';
+import { IdentityManagementLimits } from './identity-management.options.js';
+import type { ProviderCallOptions } from './ports/identity-provider.port.js';
+import { callProvider, providerPages } from './provider-deadline.js';
+
+const PATIENT = new IdentityManagementLimits(10_000);
+const SHORT = new IdentityManagementLimits(20);
+
+const unhandled: unknown[] = [];
+const noteUnhandled = (reason: unknown): void => void unhandled.push(reason);
+const turn = (): Promise<void> => new Promise(setImmediate);
+
+beforeEach(() => process.on('unhandledRejection', noteUnhandled));
+afterEach(() => {
+  process.off('unhandledRejection', noteUnhandled);
+  vi.useRealTimers();
+});
+
+async function filled(roles: number, pageSize: number): Promise<InMemoryIdentityProvider> {
+  const provider = new InMemoryIdentityProvider(pageSize);
+  for (let index = 0; index < roles; index++) {
+    await provider.createRole({ name: `role ${index}`, permissions: ['a:b'] }, { signal: new AbortController().signal });
+  }
+  return provider;
+}
+
+async function all<Item>(pages: AsyncIterable<readonly Item[]>): Promise<Item[]> {
+  const items: Item[] = [];
+  for await (const page of pages) items.push(...page);
+  return items;
+}
+
+describe('callProvider', () => {
+  it('passes on what the provider answers and refuses', async () => {
+    const provider = new InMemoryIdentityProvider();
+    const create = () => callProvider(PATIENT, (options) => provider.createRole({ name: 'a', permissions: ['a:b'] }, options));
+    await expect(create()).resolves.toMatch(/^role_/);
+    await expect(create()).rejects.toThrow(RoleAlreadyExists);
+    expect(provider.lastSignal?.aborted).toBe(false);
+  });
+
+  it('turns anything else that it throws into ProviderError, with the cause', async () => {
+    const broken = new TypeError('broken');
+    const provider = new InMemoryIdentityProvider();
+    provider.failWith(broken);
+    const failed = callProvider(PATIENT, (options) => provider.checkHealth(options));
+    await expect(failed).rejects.toThrow(ProviderError);
+    await expect(failed).rejects.toHaveProperty('cause', broken);
+    const thrown = callProvider(PATIENT, () => {
+      throw broken;
+    });
+    await expect(thrown).rejects.toThrow(ProviderError);
+    await expect(thrown).rejects.toHaveProperty('cause', broken);
+  });
+
+  it('gives up a provider that hangs, and tells it so by the signal', async () => {
+    const provider = new InMemoryIdentityProvider();
+    provider.hang();
+    const failed = callProvider(SHORT, (options) => provider.checkHealth(options));
+    expect(provider.lastSignal?.aborted).toBe(false);
+    await expect(failed).rejects.toThrow(ProviderUnavailable);
+    await expect(failed).rejects.toHaveProperty('retryAfterSeconds', 10);
+    expect(provider.lastSignal?.aborted).toBe(true);
+  });
+
+  it('prefers its own error to what the provider says about the abort', async () => {
+    const failed = callProvider(
+      SHORT,
+      ({ signal }) =>
+        new Promise((_, reject) => {
+          signal.addEventListener('abort', () => {
+            reject(new TypeError('aborted'));
+          });
+        }),
+    );
+    await expect(failed).rejects.toThrow(ProviderUnavailable);
+  });
+
+  it.each(['rejects', 'resolves'])('does not care that an abandoned call %s later', async (outcome) => {
+    const provider = new InMemoryIdentityProvider();
+    provider.hang();
+    await expect(
+      callProvider(SHORT, (options) => provider.createUser({ email: 'a@example.com', name: 'a', roleIds: [] }, options)),
+    ).rejects.toThrow(ProviderUnavailable);
+    if (outcome === 'rejects') provider.failWith(new Error('late'));
+    else provider.recover();
+    await turn();
+    await turn();
+    expect(unhandled).toEqual([]);
+  });
+});
+
+describe('providerPages', () => {
+  it('yields the pages as they are, and leaves nothing open', async () => {
+    const provider = await filled(5, 2);
+    const lengths: number[] = [];
+    for await (const page of providerPages(PATIENT, (options) => provider.listRoles(options))) lengths.push(page.length);
+    expect(lengths).toEqual([2, 2, 1]);
+    expect(provider.openLists).toBe(0);
+  });
+
+  it('ends the list of the provider when it is returned, and aborts its signal', async () => {
+    const provider = await filled(5, 2);
+    const pages = providerPages(PATIENT, (options) => provider.listRoles(options));
+    await pages.next();
+    expect(provider.openLists).toBe(1);
+    expect(provider.lastSignal?.aborted).toBe(false);
+    await pages.return();
+    expect(provider.openLists).toBe(0);
+    expect(provider.lastSignal?.aborted).toBe(true);
+    expect(await pages.next()).toEqual({ done: true, value: undefined });
+  });
+
+  it('does not call the provider before the first page is asked for', async () => {
+    const provider = await filled(1, 2);
+    provider.lastSignal = undefined;
+    const pages = providerPages(PATIENT, (options) => provider.listRoles(options));
+    await turn();
+    expect(provider.lastSignal).toBeUndefined();
+    await pages.return();
+  });
+
+  it('gives up a provider that hangs at its first page', async () => {
+    const provider = await filled(5, 2);
+    provider.hang();
+    await expect(all(providerPages(SHORT, (options) => provider.listRoles(options)))).rejects.toThrow(ProviderUnavailable);
+    expect(provider.lastSignal?.aborted).toBe(true);
+  });
+
+  it('gives up a provider that hangs at a later page, and ends its list once that wakes up', async () => {
+    const provider = await filled(5, 2);
+    const pages = providerPages(SHORT, (options) => provider.listRoles(options));
+    expect((await pages.next()).value).toHaveLength(2);
+    provider.hang();
+    await expect(pages.next()).rejects.toThrow(ProviderUnavailable);
+    provider.recover();
+    await turn();
+    await turn();
+    expect(provider.openLists).toBe(0);
+    expect(unhandled).toEqual([]);
+  });
+
+  it('gives each page the whole time, and counts none that the reader takes', async () => {
+    vi.useFakeTimers();
+    async function* slow(): AsyncGenerator<readonly number[]> {
+      for (let page = 0; page < 4; page++) {
+        await new Promise((resolve) => setTimeout(resolve, 15));
+        yield [page];
+      }
+    }
+    const pages = providerPages(SHORT, slow);
+    for (let page = 0; page < 4; page++) {
+      const next = pages.next();
+      await vi.advanceTimersByTimeAsync(15);
+      expect((await next).value).toEqual([page]);
+      await vi.advanceTimersByTimeAsync(1000);
+    }
+    expect((await pages.next()).done).toBe(true);
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  it('turns anything else that is thrown into ProviderError, at any page', async () => {
+    const provider = await filled(5, 2);
+    const pages = providerPages(PATIENT, (options) => provider.listRoles(options));
+    await pages.next();
+    provider.failWith(new TypeError('broken'));
+    await expect(pages.next()).rejects.toThrow(ProviderError);
+    const list = (): never => {
+      throw new TypeError('broken');
+    };
+    await expect(providerPages(PATIENT, list).next()).rejects.toThrow(ProviderError);
+  });
+
+  it.each(['throws', 'hangs'])('ends though the provider %s when its list is returned', async (fault) => {
+    const returned: string[] = [];
+    const list = ({ signal }: ProviderCallOptions): AsyncIterable<readonly number[]> => ({
+      [Symbol.asyncIterator]: () => ({
+        next: () => Promise.resolve({ done: false, value: [signal.aborted ? 1 : 0] }),
+        return: () => {
+          returned.push(fault);
+          return fault === 'throws' ? Promise.reject(new Error('untidy')) : new Promise(() => undefined);
+        },
+      }),
+    });
+    const pages = providerPages(SHORT, list);
+    await pages.next();
+    await expect(pages.return()).resolves.toEqual({ done: true, value: undefined });
+    expect(returned).toEqual([fault]);
+    await turn();
+    expect(unhandled).toEqual([]);
+  });
+});

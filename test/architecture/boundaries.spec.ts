@@ -1,0 +1,61 @@
+import { spawnSync } from 'node:child_process';
+import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+const FORBIDDEN = [
+  ['ingestion/domain/layout.ts', '../application/upload-load-data.use-case.js', 'domain-imports-domain-and-common-only'],
+  ['ingestion/domain/layout.ts', '@nestjs/common', 'domain-imports-domain-and-common-only'],
+  ['identity-management/domain/user.ts', 'node:crypto', 'domain-imports-domain-and-common-only'],
+  ['ingestion/application/upload-load-data.use-case.ts', '../adapters/in/http/upload-body.js', 'application-imports-no-adapter-and-no-transport'],
+  ['identity-management/application/create-role.use-case.ts', '../../http/error-table.js', 'application-imports-no-adapter-and-no-transport'],
+  ['ingestion/ingestion.module.ts', '../identity-management/domain/user.js', 'features-stay-apart'],
+  [
+    'ingestion/adapters/in/http/upload.handler.ts',
+    '../../out/local-disk/local-disk.file-storage.adapter.js',
+    'ways-in-and-out-meet-in-the-application-only',
+  ],
+  ['http/answer.ts', '../ingestion/domain/upload.js', 'shared-parts-know-no-feature'],
+  ['operations/ready-line.ts', '../ingestion/ingestion.module.js', 'operations-know-ports-and-domains-only'],
+  ['app.module.ts', './testing/in-memory.file-storage.js', 'nothing-served-imports-testing'],
+  ['ingestion/domain/path-segment.ts', './upload.js', 'no-circular'],
+] as const;
+
+let copy: string;
+beforeAll(async () => {
+  await mkdir('dist', { recursive: true });
+  copy = await mkdtemp('dist/boundaries-');
+  await cp('src', join(copy, 'src'), { recursive: true });
+});
+afterAll(() => rm(copy, { recursive: true }));
+
+const check = (): { status: number | null; stderr: string } =>
+  spawnSync(process.execPath, ['test/boundaries.mjs', join(copy, 'src')], { encoding: 'utf8' });
+
+describe('the boundary check of npm run lint', () => {
+  it('is part of lint', async () => {
+    const { scripts } = JSON.parse(await readFile('package.json', 'utf8')) as { scripts: Record<string, string> };
+    expect(scripts.lint).toContain('&& node test/boundaries.mjs');
+  });
+
+  it('passes as the code stands', () => {
+    expect(check()).toMatchObject({ status: 0, stderr: '' });
+  });
+
+  it('fails when a forbidden import is planted', async () => {
+    for (const [file, specifier] of FORBIDDEN) {
+      const path = join(copy, 'src', file);
+      await writeFile(path, `import * as planted from '${specifier}';\nexport const used = planted;\n${await readFile(path, 'utf8')}`);
+    }
+    const { status, stderr } = check();
+    const found = stderr.split('\n').map((line) => line.replace(`${copy}/src/`, '').split(' -> ')[0]);
+    expect(found).toEqual(expect.arrayContaining(FORBIDDEN.map(([file, , rule]) => `${rule}: ${file}`)));
+    expect(status).toBe(1);
+  });
+
+  it('fails when a rule matches no file', async () => {
+    await rm(join(copy, 'src', 'data-directory'), { recursive: true });
+    await rm(join(copy, 'src', 'operations'), { recursive: true });
+    expect(check()).toMatchObject({ status: 1, stderr: expect.stringContaining('matches no file') as string });
+  });
+});

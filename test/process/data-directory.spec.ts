@@ -1,0 +1,57 @@
+import { readdir, readFile, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { Workspace } from '../support/process.js';
+
+describe('DATA_DIR over restarts', () => {
+  let workspace: Workspace;
+
+  beforeEach(async () => {
+    workspace = await Workspace.create();
+  });
+  afterEach(() => workspace.dispose());
+
+  const mode = async (name: string): Promise<string> => ((await stat(join(workspace.data, name))).mode & 0o777).toString(8);
+
+  const adminToken = async (origin: string, secret: string): Promise<string> => {
+    const answer = await fetch(`${origin}/idp/token`, {
+      method: 'POST',
+      headers: { Authorization: `Basic ${Buffer.from(`admin:${secret}`).toString('base64')}` },
+      body: new URLSearchParams({ grant_type: 'client_credentials' }),
+    });
+    return ((await answer.json()) as { access_token: string }).access_token;
+  };
+
+  const statusOf = async (origin: string, token: string): Promise<number> =>
+    (await fetch(`${origin}/idpManagementBackend/users`, { headers: { Authorization: `Bearer ${token}` } })).status;
+
+  it('is free straight after a kill -9, and the secret, the keys and their tokens go on', async () => {
+    // A public URL, because the issuer would change with the port.
+    const variables = { PUBLIC_URL: 'http://grid.example' };
+    const first = await workspace.start(variables);
+    const secret = (await readFile(join(workspace.data, 'identity/admin-secret'), 'utf8')).trim();
+    const token = await adminToken(first.origin, secret);
+    const keys = await (await fetch(`${first.origin}/idp/jwks`)).json();
+    await first.program.end('SIGKILL');
+
+    const second = await workspace.start(variables);
+    expect(await (await fetch(`${second.origin}/idp/jwks`)).json()).toEqual(keys);
+    expect(await statusOf(second.origin, token)).toBe(200);
+    expect(await statusOf(second.origin, await adminToken(second.origin, secret))).toBe(200);
+    expect(second.program.stderr).toBe('');
+  });
+
+  it('takes the secret that is given in place of the one it made', async () => {
+    const { origin } = await workspace.start({ EMBEDDED_ADMIN_SECRET: 'given' });
+    expect(await statusOf(origin, await adminToken(origin, 'given'))).toBe(200);
+  });
+
+  it('shows what is in identity to its owner alone', async () => {
+    await workspace.start();
+    await workspace.token();
+    expect(await mode('identity')).toBe('700');
+    const names = await readdir(join(workspace.data, 'identity'));
+    expect(names.length).toBeGreaterThan(2);
+    for (const name of names) expect([name, await mode(`identity/${name}`)]).toEqual([name, '600']);
+  });
+});

@@ -1,0 +1,21 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { ready, Workspace } from '../support/process.js';
+
+describe('npm start', () => {
+  let workspace: Workspace;
+
+  beforeEach(async () => {
+    workspace = await Workspace.create();
+  });
+  afterEach(() => workspace.dispose());
+
+  it('ends in the process of the service, so that a signal to npm stops it in order', async () => {
+    const npm = workspace.run('npm', ['start'], {}, process.cwd());
+    const { url } = await ready(npm);
+    expect((await fetch(`${url}/health/ready`)).status).toBe(200);
+
+    expect(await npm.end('SIGTERM')).toEqual({ code: 0, signal: null });
+    expect(npm.stdout).toContain('"stopping"');
+    await expect(fetch(url)).rejects.toThrow();
+  });
+});

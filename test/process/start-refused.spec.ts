@@ -1,0 +1,63 @@
+import { once } from 'node:events';
+import { symlink, writeFile } from 'node:fs/promises';
+import { type AddressInfo, createServer } from 'node:net';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type Program, type ServiceProcess, type Variables, Workspace } from '../support/process.js';
+
+describe('a start that cannot be', () => {
+  let workspace: Workspace;
+  let service: ServiceProcess;
+
+  beforeAll(async () => {
+    workspace = await Workspace.create();
+    service = await workspace.start();
+  });
+  afterAll(() => workspace.dispose());
+
+  /** Exit status 1, nothing but these lines on standard error, and no ready line. */
+  async function expectRefused(program: Program, ...lines: RegExp[]): Promise<void> {
+    expect(await program.exited).toEqual({ code: 1, signal: null });
+    expect(program.stderr.split('\n')).toEqual([...lines.map((line) => expect.stringMatching(line) as string), '']);
+    for (const line of program.lines) expect(() => JSON.parse(line) as unknown).not.toThrow();
+  }
+
+  // Its port is in use as well: had it been opened first, that would be the complaint.
+  it('names DATA_DIR when another process has it, before a port is opened', async () => {
+    await expectRefused(workspace.launch({ PORT: String(service.port) }), /^DATA_DIR .*data.*in use/);
+  });
+
+  it('knows the same DATA_DIR through a link', async () => {
+    const link = join(workspace.directory, 'link');
+    await symlink(workspace.data, link);
+    await expectRefused(workspace.launch({ PORT: String(service.port), DATA_DIR: link }), /^DATA_DIR .*link.*in use/);
+  });
+
+  it('says that the port is in use', async () => {
+    const server = createServer().listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    const data = join(workspace.directory, 'other');
+    await expectRefused(workspace.launch({ PORT: String(port), DATA_DIR: data }), new RegExp(`EADDRINUSE.*${port}`));
+    server.close();
+  });
+
+  it('says that DATA_DIR is a file', async () => {
+    const file = join(workspace.directory, 'file');
+    await writeFile(file, '');
+    await expectRefused(workspace.launch({ DATA_DIR: file }), new RegExp(`${file}`));
+  });
+
+  it.each<[string, Variables, RegExp[]]>([
+    ['one wrong variable', { PORT: 'x' }, [/^PORT: /]],
+    ['several', { PORT: '70000', LOG_LEVEL: 'loud', INGESTION_AUTH: '1' }, [/^PORT: /, /^INGESTION_AUTH: /, /^LOG_LEVEL: /]],
+    ['an adapter of a later version', { FILE_STORAGE: 's3' }, [/^FILE_STORAGE: "s3" is not available/]],
+  ])('names what is wrong in the environment, one line a problem: %s', async (_, variables, lines) => {
+    await expectRefused(workspace.launch({ PORT: String(service.port), ...variables }), ...lines);
+  });
+
+  it('leaves the service that runs alone', async () => {
+    expect((await fetch(`${service.url}/health/ready`)).status).toBe(200);
+    expect(service.program.stderr).toBe('');
+  });
+});

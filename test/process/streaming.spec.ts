@@ -1,0 +1,70 @@
+import { createHash, randomBytes } from 'node:crypto';
+import { request } from 'node:http';
+import { text } from 'node:stream/consumers';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { DataDirectoryView } from '../../src/testing/data-directory.view.js';
+import { type ServiceProcess, Workspace } from '../support/process.js';
+
+const MIB = 1024 * 1024;
+const FILE_BYTES = 256 * MIB;
+const MOST_GROWTH = 100 * MIB;
+const SAMPLE_EVERY = 16;
+const TARGET = '/ingestHistoricalLoadData/upload_historical?customer_id=1&filename=big.bin&manufacturer=m';
+
+const FORM_HEAD = '--b\r\nContent-Disposition: form-data; name="file"; filename="big.bin"\r\n\r\n';
+const FORM_TAIL = '\r\n--b--\r\n';
+
+describe('a file that is much larger than the memory for it', () => {
+  let workspace: Workspace;
+  let service: ServiceProcess;
+
+  beforeAll(async () => {
+    workspace = await Workspace.create();
+    service = await workspace.start({ LOG_LEVEL: 'silent' });
+  });
+  afterAll(() => workspace.dispose());
+
+  /** Bytes that the service's process has in memory, by its own account. */
+  async function residentBytes(): Promise<number> {
+    const metrics = await (await fetch(`${service.origin}/metrics`)).text();
+    return Number(/^process_resident_memory_bytes (\S+)$/m.exec(metrics)?.[1]);
+  }
+
+  it.each([
+    ['raw', 'application/octet-stream', '', ''],
+    ['in a form', 'multipart/form-data; boundary=b', FORM_HEAD, FORM_TAIL],
+  ])('streams through to the disk: %s', async (_, type, head, tail) => {
+    const chunk = randomBytes(MIB);
+    const hash = createHash('sha256');
+    const before = await residentBytes();
+    const samples: number[] = [];
+
+    async function* body(): AsyncGenerator<Buffer | string> {
+      if (head) yield head;
+      for (let chunks = 1; chunks <= FILE_BYTES / MIB; chunks++) {
+        hash.update(chunk);
+        yield chunk;
+        if (chunks % SAMPLE_EVERY === 0) samples.push(await residentBytes());
+      }
+      if (tail) yield tail;
+    }
+    const upload = request(`${service.origin}${TARGET}`, { method: 'POST', headers: { 'Content-Type': type } });
+    const answered = new Promise<{ status: number | undefined; id: string; body: string }>((resolve, reject) => {
+      upload.once('error', reject).once('response', (answer) => {
+        text(answer).then((body) => {
+          resolve({ status: answer.statusCode, id: String(answer.headers['x-upload-id']), body });
+        }, reject);
+      });
+    });
+    await pipeline(Readable.from(body()), upload);
+    const { status, id } = await answered;
+
+    expect(status).toBe(200);
+    const line = (await new DataDirectoryView(workspace.data).lines()).find(({ upload_id }) => upload_id === id);
+    expect(line).toMatchObject({ content_size: FILE_BYTES, content_sha256: hash.digest('hex') });
+    expect(samples).toHaveLength(FILE_BYTES / MIB / SAMPLE_EVERY);
+    expect(Math.max(...samples) - before).toBeLessThan(MOST_GROWTH);
+  });
+});

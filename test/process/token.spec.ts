@@ -1,0 +1,73 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type ServiceProcess, Workspace } from '../support/process.js';
+
+// A public URL, because the issuer would change with the port that PORT=0 takes.
+const BEFORE = { PUBLIC_URL: 'http://grid.example', INGESTION_AUTH: 'required' };
+
+describe('the token command and the service', () => {
+  let workspace: Workspace;
+  let service: ServiceProcess;
+  let made: string;
+
+  beforeAll(async () => {
+    workspace = await Workspace.create();
+    made = await token([], BEFORE);
+    service = await workspace.start(BEFORE);
+  });
+  afterAll(() => workspace.dispose());
+
+  /** The token that the command prints with another environment than the service's, unless one is given. */
+  async function token(parameters: readonly string[] = [], variables: Record<string, string> = { PORT: '3999' }): Promise<string> {
+    const { code, stdout, stderr } = await workspace.token(parameters, variables);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    return stdout.trim();
+  }
+
+  async function call<Answer = unknown>(path: string, bearer: string, body?: unknown): Promise<{ status: number; answer: Answer }> {
+    const response = await fetch(`${service.origin}${path}`, {
+      method: body === undefined ? 'GET' : 'POST',
+      headers: { Authorization: `Bearer ${bearer}`, 'Content-Type': 'application/json' },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+    return { status: response.status, answer: (await response.json()) as Answer };
+  }
+
+  const upload = async (customer: string, bearer: string): Promise<number> => {
+    const query = `customer_id=${customer}&filename=f&manufacturer=m`;
+    return (await call(`/ingestHistoricalLoadData/upload_historical?${query}`, bearer, {})).status;
+  };
+
+  it('agree when it was made before the first start', async () => {
+    expect(await call('/idpManagementBackend/users', made)).toEqual({ status: 200, answer: { users: [] } });
+  });
+
+  it('agree when it was made beside the running service, with another PORT and no PUBLIC_URL', async () => {
+    expect((await call('/idpManagementBackend/roles', await token())).status).toBe(200);
+  });
+
+  it('agree on customers, one or several', async () => {
+    const one = await token(['--customer', 'a']);
+    const two = await token(['--customer', 'a', '--customer', 'b']);
+    expect(await Promise.all([upload('a', one), upload('b', one)])).toEqual([200, 403]);
+    expect(await Promise.all([upload('a', two), upload('b', two), upload('c', two)])).toEqual([200, 200, 403]);
+    expect(await upload('c', await token())).toBe(200);
+  });
+
+  it('agree on a user, their permissions and their customers', async () => {
+    const create = { role_name: 'Uploaders', permissions: ['upload:historical', 'read:roles'] };
+    const role = await call<{ role_id: string }>('/idpManagementBackend/create-role', made, create);
+    const body = { email: 'ada@grid.example', roles: [role.answer.role_id] };
+    const user = await call<{ user_id: string }>('/idpManagementBackend/create-user', made, body);
+
+    const bearer = await token(['--user', user.answer.user_id, '--customer', 'a']);
+    expect((await call('/idpManagementBackend/roles', bearer)).status).toBe(200);
+    expect((await call('/idpManagementBackend/users', bearer)).status).toBe(403);
+    expect(await Promise.all([upload('a', bearer), upload('b', bearer)])).toEqual([200, 403]);
+  });
+
+  it('know no unknown user', async () => {
+    const { code, stdout, stderr } = await workspace.token(['--user', 'embedded|00000000-0000-4000-8000-000000000000']);
+    expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+    expect(stderr).toMatch(/^[^\n]+\n$/);
+  });
+});

@@ -1,0 +1,81 @@
+import { createHash, randomBytes } from 'node:crypto';
+
+const WORKERS = 8;
+const MAX_FILE_BYTES = 200_000;
+
+/** An upload that the service has said it keeps. */
+export interface Acknowledged {
+  readonly uploadId: string;
+  /** Null for one without a file. */
+  readonly sha256: string | null;
+}
+
+/** Clients that upload JSON, files and forms at once, without a break, until their service is gone. */
+export class Load {
+  readonly acknowledged: Acknowledged[] = [];
+  private readonly workers: Promise<void>[];
+  private onAcknowledged = (): void => undefined;
+
+  constructor(private readonly origin: string) {
+    this.workers = Array.from({ length: WORKERS }, (_, worker) => this.work(worker));
+  }
+
+  /** Resolves when at least so many uploads are acknowledged; rejects when the clients have ended before. */
+  async reached(count: number): Promise<void> {
+    const enough = new Promise<void>((resolve) => {
+      this.onAcknowledged = () => {
+        if (this.acknowledged.length >= count) resolve();
+      };
+      this.onAcknowledged();
+    });
+    const ended = this.ended().then(() => {
+      throw new Error('The service refuses uploads.');
+    });
+    await Promise.race([enough, ended]);
+  }
+
+  /** Resolves when no client goes on, because the service is gone. */
+  async ended(): Promise<void> {
+    await Promise.all(this.workers);
+  }
+
+  private async work(first: number): Promise<void> {
+    for (let number = first; await this.upload(number).catch(() => false); number++);
+  }
+
+  private async upload(number: number): Promise<boolean> {
+    const { body, bytes } = [withoutFile, raw, form][number % 3]?.() ?? withoutFile();
+    const [base, operation] = number % 2 ? ['Historical', 'historical'] : ['Nowcast', 'nowcast'];
+    const query = `customer_id=c${number % 5}&filename=load.csv&manufacturer=m`;
+    const url = `${this.origin}/ingest${base ?? ''}LoadData/upload_${operation ?? ''}?${query}`;
+    const response = await fetch(url, { method: 'POST', body });
+    await response.arrayBuffer();
+    if (response.status !== 200) return false;
+    const sha256 = bytes && createHash('sha256').update(bytes).digest('hex');
+    this.acknowledged.push({ uploadId: response.headers.get('x-upload-id') ?? '', sha256 });
+    this.onAcknowledged();
+    return true;
+  }
+}
+
+interface Sent {
+  readonly body: Blob | FormData;
+  readonly bytes: Buffer | null;
+}
+
+const someBytes = (): Buffer => randomBytes(Math.floor(Math.random() * MAX_FILE_BYTES));
+
+const withoutFile = (): Sent => ({ body: new Blob(['{"additional_data":"x"}'], { type: 'application/json' }), bytes: null });
+
+function raw(): Sent {
+  const bytes = someBytes();
+  return { body: new Blob([bytes], { type: 'text/csv' }), bytes };
+}
+
+function form(): Sent {
+  const bytes = someBytes();
+  const body = new FormData();
+  body.append('additional_data', 'x');
+  body.append('file', new Blob([bytes]), 'load.csv');
+  return { body, bytes };
+}
