@@ -1,5 +1,6 @@
 import contentDisposition from 'content-disposition';
 import { ServiceError } from '../../../../common/service-error.js';
+import { hasControlCharacter } from '../../../../common/text.js';
 
 const MAX_PART_HEADER_BYTES = 16_384;
 const CRLF = Buffer.from('\r\n');
@@ -128,7 +129,7 @@ function parseHeaders(text: string): Omit<MultipartPart, 'bytes'> {
 
 /** Visible octets, blanks and tabs (RFC 9110, 5.5); one character stands for an octet. */
 const isFieldValue = (value: string): boolean =>
-  [...value].every((octet) => (octet >= ' ' && octet !== '\u007f') || octet === '\t');
+  !hasControlCharacter(value.replace(/[\t\u0080-\u009f]/g, ' '));
 
 function nameOf(disposition: string | undefined): string | undefined {
   if (disposition === undefined) return undefined;

@@ -1,0 +1,227 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { baseUrl, type Environment, EnvironmentError, loadEnvironment, origin, parseEnvironment } from './environment.js';
+
+interface Variable {
+  readonly read: (environment: Environment) => unknown;
+  readonly unset: unknown;
+  readonly good: readonly (readonly [text: string, value: unknown])[];
+  readonly wrong: readonly string[];
+}
+
+const NOT_WHOLE = ['x', '-1', '1.5', '1e3', '0x10', ' 1', '99999999999999999'];
+const NO_URL = ['x', 'ftp://a.example', 'http://', '//a.example', 'http://u:p@a.example', 'http://a.example/?q', 'http://a.example/#f'];
+
+const VARIABLES: Readonly<Record<string, Variable>> = {
+  NODE_ENV: { read: ({ production }) => production, unset: false, good: [['production', true], ['test', false]], wrong: [] },
+  HOST: {
+    read: ({ host }) => host,
+    unset: '127.0.0.1',
+    good: [['0.0.0.0', '0.0.0.0'], ['::1', '::1'], ['a-b.example', 'a-b.example']],
+    wrong: ['a b', 'http://a.example', 'a/b'],
+  },
+  PORT: { read: ({ port }) => port, unset: 3000, good: [['0', 0], ['65535', 65_535]], wrong: [...NOT_WHOLE, '65536'] },
+  BASE_PATH: {
+    read: ({ basePath }) => basePath,
+    unset: '',
+    good: [['/a', '/a'], ['/a/b.c~d_e-f', '/a/b.c~d_e-f']],
+    wrong: ['a', '/', '/a/', '//a', '/a//b', '/a/../b', '/.', '/a b', '/a?b', '/a*', '/:a'],
+  },
+  PUBLIC_URL: {
+    read: ({ publicUrl }) => publicUrl,
+    unset: undefined,
+    good: [['https://a.example', 'https://a.example'], ['http://a.example:8080/b/', 'http://a.example:8080/b']],
+    wrong: NO_URL,
+  },
+  TRUST_PROXY: { read: ({ trustProxy }) => trustProxy, unset: 0, good: [['2', 2]], wrong: [...NOT_WHOLE, 'true'] },
+  DATA_DIR: { read: ({ dataDirectory }) => dataDirectory, unset: './data', good: [['/a b', '/a b']], wrong: [] },
+  FILE_STORAGE: { read: ({ fileStorage }) => fileStorage, unset: 'local', good: [['local', 'local']], wrong: ['disk', 'LOCAL'] },
+  IDENTITY_PROVIDER: {
+    read: ({ identityProvider }) => identityProvider,
+    unset: 'embedded',
+    good: [['embedded', 'embedded']],
+    wrong: ['other', 'Embedded'],
+  },
+  OIDC_ISSUER: {
+    read: ({ oidc }) => oidc.issuer,
+    unset: undefined,
+    // An issuer is compared as text, so that a slash at its end belongs to it.
+    good: [['https://a.example/', 'https://a.example/']],
+    wrong: NO_URL,
+  },
+  OIDC_AUDIENCE: { read: ({ oidc }) => oidc.audience, unset: 'load-data-api', good: [['my api', 'my api']], wrong: [] },
+  EMBEDDED_ADMIN_SECRET: {
+    read: ({ embeddedAdminSecret }) => embeddedAdminSecret,
+    unset: undefined,
+    good: [['s3cr3t!:%', 's3cr3t!:%']],
+    wrong: ['top secret', 'pässword'],
+  },
+  INGESTION_AUTH: {
+    read: ({ ingestionAuthorization }) => ingestionAuthorization,
+    unset: 'open',
+    good: [['open', 'open'], ['required', 'required']],
+    wrong: ['yes', 'Required'],
+  },
+  MAX_UPLOAD_BYTES: {
+    read: ({ maxUploadBytes }) => maxUploadBytes,
+    unset: 5_368_709_120,
+    good: [['1', 1], ['9007199254740991', Number.MAX_SAFE_INTEGER]],
+    wrong: [...NOT_WHOLE, '0', '9007199254740992'],
+  },
+  MAX_JSON_BYTES: { read: ({ maxJsonBytes }) => maxJsonBytes, unset: 10_485_760, good: [['1', 1]], wrong: [...NOT_WHOLE, '0'] },
+  CORS_ORIGINS: {
+    read: ({ corsOrigins }) => corsOrigins,
+    unset: [],
+    good: [
+      ['https://a.example, http://b.example:8080', ['https://a.example', 'http://b.example:8080']],
+      ['*', ['*']],
+    ],
+    wrong: ['a.example', 'https://a.example/', 'https://a.example,', 'null'],
+  },
+  RATE_LIMIT_PER_MINUTE: { read: ({ rateLimitPerMinute }) => rateLimitPerMinute, unset: 0, good: [['60', 60]], wrong: NOT_WHOLE },
+  REQUEST_TIMEOUT_MS: { read: ({ requestTimeoutMs }) => requestTimeoutMs, unset: 7_200_000, good: [['1', 1]], wrong: [...NOT_WHOLE, '0'] },
+  REQUEST_IDLE_TIMEOUT_MS: {
+    read: ({ requestIdleTimeoutMs }) => requestIdleTimeoutMs,
+    unset: 60_000,
+    good: [['1', 1]],
+    // A timer of Node's takes 31 bits.
+    wrong: [...NOT_WHOLE, '0', '2147483648'],
+  },
+  SHUTDOWN_TIMEOUT_MS: {
+    read: ({ shutdownTimeoutMs }) => shutdownTimeoutMs,
+    unset: 10_000,
+    good: [['0', 0], ['2147483647', 2_147_483_647]],
+    wrong: [...NOT_WHOLE, '2147483648'],
+  },
+  LOG_LEVEL: {
+    read: ({ logLevel }) => logLevel,
+    unset: 'info',
+    good: ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'].map((level) => [level, level] as const),
+    wrong: ['loud', 'INFO'],
+  },
+};
+
+const cases = Object.entries(VARIABLES);
+const rows = <Key extends 'good' | 'wrong'>(key: Key): [string, Variable[Key][number]][] =>
+  cases.flatMap(([name, variable]) => variable[key].map((item): [string, Variable[Key][number]] => [name, item]));
+
+function problemsOf(work: () => unknown): readonly string[] {
+  try {
+    work();
+  } catch (error) {
+    if (error instanceof EnvironmentError) return error.problems;
+    throw error;
+  }
+  return [];
+}
+
+describe('parseEnvironment', () => {
+  it.each(cases)('%s has its default when it is unset, or empty', (name, { read, unset }) => {
+    expect(read(parseEnvironment({}))).toEqual(unset);
+    expect(read(parseEnvironment({ [name]: undefined }))).toEqual(unset);
+    expect(read(parseEnvironment({ [name]: '' }))).toEqual(unset);
+  });
+
+  it('has a test for each of its members', () => {
+    const { oidc, ...others } = parseEnvironment({});
+    expect(cases).toHaveLength(Object.keys(others).length + Object.keys(oidc).length);
+  });
+
+  it.each(rows('good'))('%s takes %j', (name, [text, value]) => {
+    expect(VARIABLES[name]?.read(parseEnvironment({ [name]: text }))).toEqual(value);
+  });
+
+  it.each(rows('wrong'))('%s refuses %j in one line that names it and holds no value', (name, text) => {
+    const [problem = '', ...others] = problemsOf(() => parseEnvironment({ [name]: text }));
+    expect(others).toEqual([]);
+    expect(problem).toMatch(new RegExp(`^${name}: must [^\\n]+$`));
+    // What is too short to tell stands in the explanation for other reasons.
+    if (text.trim().length > 3 && text !== 'null') expect(problem).not.toContain(text);
+  });
+
+  it.each([
+    ['FILE_STORAGE', 's3', 'local'],
+    ['FILE_STORAGE', 'azure', 'local'],
+    ['IDENTITY_PROVIDER', 'keycloak', 'embedded'],
+    ['IDENTITY_PROVIDER', 'auth0', 'embedded'],
+  ])('%s=%s is refused as not yet available, with what is', (name, later, here) => {
+    expect(problemsOf(() => parseEnvironment({ [name]: later }))).toEqual([
+      `${name}: "${later}" is not available in this version; use "${here}"`,
+    ]);
+  });
+
+  it('tells all problems at once, also as the message', () => {
+    const parse = (): unknown => parseEnvironment({ PORT: 'x', LOG_LEVEL: 'x', HOST: 'a b' });
+    expect(problemsOf(parse).map((problem) => problem.split(':')[0]).sort()).toEqual(['HOST', 'LOG_LEVEL', 'PORT']);
+    expect(parse).toThrow(problemsOf(parse).join('\n'));
+  });
+
+  it.each([
+    ['http://a.example/b', '/b', []],
+    ['http://a.example/proxied/b/', '/b', []],
+    ['http://a.example/b', undefined, []],
+    ['http://a.example', '/b', ['PUBLIC_URL: must end with BASE_PATH']],
+    ['http://a.example/b/c', '/b', ['PUBLIC_URL: must end with BASE_PATH']],
+  ])('PUBLIC_URL %s beside BASE_PATH %s', (PUBLIC_URL, BASE_PATH, problems) => {
+    expect(problemsOf(() => parseEnvironment({ PUBLIC_URL, BASE_PATH }))).toEqual(problems);
+  });
+
+  it('passes over variables that it does not know', () => {
+    expect(parseEnvironment({ PATH: '/bin', S3_BUCKET: 'x' })).toEqual(parseEnvironment({}));
+  });
+});
+
+describe('baseUrl', () => {
+  it.each([
+    [{}, 'http://127.0.0.1:80'],
+    [{ HOST: '::1', BASE_PATH: '/a' }, 'http://[::1]:80/a'],
+    [{ PUBLIC_URL: 'https://a.example/b/' }, 'https://a.example/b'],
+  ])('for %j is %s', (variables, url) => {
+    expect(baseUrl(parseEnvironment(variables), 80)).toBe(url);
+  });
+
+  it('begins with the origin', () => {
+    expect(origin('a.example', 1)).toBe('http://a.example:1');
+  });
+});
+
+describe('loadEnvironment', () => {
+  const before = process.cwd();
+  let directory: string;
+
+  beforeEach(() => {
+    directory = mkdtempSync(join(tmpdir(), 'environment-'));
+    process.chdir(directory);
+    for (const name of Object.keys(VARIABLES)) vi.stubEnv(name, undefined);
+  });
+  afterEach(() => {
+    process.chdir(before);
+    vi.unstubAllEnvs();
+    rmSync(directory, { recursive: true });
+  });
+
+  it('reads what the process has, and needs no .env', () => {
+    expect(loadEnvironment()).toEqual(parseEnvironment({}));
+    vi.stubEnv('PORT', '4000');
+    expect(loadEnvironment().port).toBe(4000);
+  });
+
+  it('takes .env beneath it; empty is unset there too', () => {
+    writeFileSync('.env', 'PORT=4001\nLOG_LEVEL="debug" # for now\nDATA_DIR=/from/file\nBASE_PATH=\n');
+    vi.stubEnv('PORT', '4000');
+    vi.stubEnv('LOG_LEVEL', '');
+    expect(loadEnvironment()).toMatchObject({ port: 4000, logLevel: 'debug', dataDirectory: '/from/file', basePath: '' });
+  });
+
+  it('refuses what is wrong in .env, naming the variable', () => {
+    writeFileSync('.env', 'EMBEDDED_ADMIN_SECRET="top secret"\n');
+    expect(problemsOf(loadEnvironment)).toEqual(['EMBEDDED_ADMIN_SECRET: must be visible ASCII characters']);
+  });
+
+  it('says that .env cannot be read', () => {
+    mkdirSync('.env');
+    expect(problemsOf(loadEnvironment)).toEqual([expect.stringMatching(/^\.env: EISDIR[^\n]*$/)]);
+  });
+});

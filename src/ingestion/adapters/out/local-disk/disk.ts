@@ -1,0 +1,129 @@
+import { constants } from 'node:fs';
+import { type FileHandle, mkdir, open, readdir, readlink, rename, rm, symlink, unlink } from 'node:fs/promises';
+import { type DataDirectoryLock, lockDataDirectory } from '../../../../data-directory/data-directory-lock.js';
+
+/** A file that is open for reading and writing. Positions and lengths are bytes. */
+export interface DiskFile {
+  /** Fills the buffer from the position on; resolves to how much there was, less than asked for only at the end. */
+  read(buffer: Uint8Array, position: number): Promise<number>;
+  /** Writes all of the bytes; when it rejects, any of them may have been written. */
+  write(bytes: Uint8Array, position: number): Promise<void>;
+  /** Makes the file's bytes and length durable (fdatasync). */
+  sync(): Promise<void>;
+  truncate(length: number): Promise<void>;
+  size(): Promise<number>;
+  close(): Promise<void>;
+}
+
+/**
+ * What the local-disk adapter asks of a file system, and nothing more, so that a test can make any single operation
+ * fail or never end. All paths are absolute. Everything rejects with what Node.js throws (`code`: `ENOENT`, ...).
+ * Names made, renamed or removed are durable once their directory is synced, not before.
+ */
+export abstract class Disk {
+  /** Takes the lock of a directory, which ends with the process (see `lockDataDirectory`). */
+  abstract lock(directory: string, name: string): Promise<DataDirectoryLock>;
+  /** Makes a file; `EEXIST` when the name is taken. */
+  abstract create(path: string): Promise<DiskFile>;
+  /** Opens a file that exists. */
+  abstract open(path: string): Promise<DiskFile>;
+  abstract rename(from: string, to: string): Promise<void>;
+  /** Removes a name, with all that is under it; also resolves when there is none. */
+  abstract remove(path: string): Promise<void>;
+  /** Makes one directory; `EEXIST` when the name is taken. */
+  abstract makeDirectory(path: string): Promise<void>;
+  abstract readDirectory(path: string): Promise<string[]>;
+  /** Makes the names in a directory durable. */
+  abstract syncDirectory(path: string): Promise<void>;
+  /** Makes a symbolic link; `EEXIST` when the name is taken. */
+  abstract link(target: string, path: string): Promise<void>;
+  abstract readLink(path: string): Promise<string>;
+}
+
+/** The file system that Node.js sees. */
+export class NodeDisk extends Disk {
+  override lock(directory: string, name: string): Promise<DataDirectoryLock> {
+    return lockDataDirectory(directory, name);
+  }
+
+  override async create(path: string): Promise<DiskFile> {
+    return new NodeDiskFile(await open(path, constants.O_RDWR | constants.O_CREAT | constants.O_EXCL));
+  }
+
+  override async open(path: string): Promise<DiskFile> {
+    return new NodeDiskFile(await open(path, constants.O_RDWR));
+  }
+
+  override rename(from: string, to: string): Promise<void> {
+    return rename(from, to);
+  }
+
+  override async remove(path: string): Promise<void> {
+    try {
+      await unlink(path);
+    } catch {
+      await rm(path, { recursive: true, force: true });
+    }
+  }
+
+  override makeDirectory(path: string): Promise<void> {
+    return mkdir(path);
+  }
+
+  override readDirectory(path: string): Promise<string[]> {
+    return readdir(path);
+  }
+
+  override async syncDirectory(path: string): Promise<void> {
+    const directory = await open(path, constants.O_RDONLY);
+    try {
+      await directory.sync();
+    } finally {
+      await directory.close();
+    }
+  }
+
+  override link(target: string, path: string): Promise<void> {
+    return symlink(target, path);
+  }
+
+  override readLink(path: string): Promise<string> {
+    return readlink(path);
+  }
+}
+
+class NodeDiskFile implements DiskFile {
+  constructor(private readonly handle: FileHandle) {}
+
+  async read(buffer: Uint8Array, position: number): Promise<number> {
+    let done = 0;
+    while (done < buffer.length) {
+      const { bytesRead } = await this.handle.read(buffer, done, buffer.length - done, position + done);
+      if (bytesRead === 0) break;
+      done += bytesRead;
+    }
+    return done;
+  }
+
+  async write(bytes: Uint8Array, position: number): Promise<void> {
+    for (let done = 0; done < bytes.length; ) {
+      done += (await this.handle.write(bytes, done, bytes.length - done, position + done)).bytesWritten;
+    }
+  }
+
+  sync(): Promise<void> {
+    return this.handle.datasync();
+  }
+
+  truncate(length: number): Promise<void> {
+    return this.handle.truncate(length);
+  }
+
+  async size(): Promise<number> {
+    return (await this.handle.stat()).size;
+  }
+
+  close(): Promise<void> {
+    return this.handle.close();
+  }
+}

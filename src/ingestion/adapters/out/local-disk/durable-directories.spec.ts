@@ -1,0 +1,92 @@
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join, relative } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { GatedDisk } from '../../../../testing/gated-disk.js';
+import { DurableDirectories } from './durable-directories.js';
+
+describe('DurableDirectories', () => {
+  let base: string;
+  let operations: string[];
+  let disk: GatedDisk;
+  let directories: DurableDirectories;
+
+  const at = (path: string) => join(base, path);
+  const done = () => operations.splice(0);
+
+  beforeEach(async () => {
+    base = await mkdtemp(join(tmpdir(), 'directories-'));
+    operations = [];
+    disk = new GatedDisk();
+    disk.gate = (perform, operation, path) => {
+      operations.push(`${operation} ${relative(base, path)}`);
+      return perform();
+    };
+    directories = new DurableDirectories(disk, at('root'));
+  });
+  afterEach(() => rm(base, { recursive: true }));
+
+  it('makes each directory and syncs the one it is in, from the top down, once', async () => {
+    await directories.ensure(at('root/a/b'));
+    const expected = ['makeDirectory root', 'syncDirectory '];
+    expected.push('makeDirectory root/a', 'syncDirectory root', 'makeDirectory root/a/b', 'syncDirectory root/a');
+    expect(done()).toEqual(expected);
+
+    await directories.ensure(at('root/a/c'));
+    await directories.ensure(at('root/a/b'));
+    expect(done()).toEqual(['makeDirectory root/a/c', 'syncDirectory root/a']);
+  });
+
+  it('syncs also those that are there already, for who made them may not have', async () => {
+    await directories.ensure(at('root/a'));
+    done();
+    await new DurableDirectories(disk, at('root')).ensure(at('root/a'));
+    expect(done()).toEqual(['makeDirectory root', 'syncDirectory ', 'makeDirectory root/a', 'syncDirectory root']);
+  });
+
+  it('makes what is missing above its root', async () => {
+    await new DurableDirectories(disk, at('x/y/root')).ensure(at('x/y/root'));
+    expect(done().filter((operation) => operation.startsWith('sync'))).toEqual([
+      'syncDirectory ',
+      'syncDirectory x',
+      'syncDirectory x/y',
+    ]);
+    expect(await readdir(at('x/y'))).toEqual(['root']);
+  });
+
+  it('needs no right to what is above a root that is there', async () => {
+    await directories.ensure(at('root'));
+    const { gate } = disk;
+    disk.gate = (perform, operation, path) =>
+      operation === 'syncDirectory' && path === base
+        ? Promise.reject(Object.assign(new Error('EACCES'), { code: 'EACCES' }))
+        : gate(perform, operation, path);
+    await new DurableDirectories(disk, at('root')).ensure(at('root/a'));
+    await rm(at('root'), { recursive: true });
+    await expect(new DurableDirectories(disk, at('root')).ensure(at('root'))).rejects.toThrow('EACCES');
+  });
+
+  it('makes one for all who need it at once', async () => {
+    await Promise.all([directories.ensure(at('root/a')), directories.ensure(at('root/a'))]);
+    expect(done()).toHaveLength(4);
+  });
+
+  it('tries again after a failure', async () => {
+    await directories.ensure(at('root'));
+    disk.failNext('syncDirectory');
+    await expect(directories.ensure(at('root/a'))).rejects.toThrow('EIO');
+    done();
+    await directories.ensure(at('root/a'));
+    expect(done()).toEqual(['makeDirectory root/a', 'syncDirectory root']);
+  });
+
+  it('makes a directory again for an action that misses it, once', async () => {
+    await directories.ensure(at('root/a'));
+    await rm(at('root'), { recursive: true });
+    const file = await directories.within(at('root/a'), () => disk.create(at('root/a/file')));
+    await file.close();
+    expect(await readdir(at('root/a'))).toEqual(['file']);
+    await expect(directories.within(at('root/a'), () => disk.open(at('root/a/missing')))).rejects.toThrow('ENOENT');
+    await expect(directories.within(at('root/a'), () => disk.create(at('root/a/file')))).rejects.toThrow('EEXIST');
+  });
+});

@@ -1,0 +1,238 @@
+import { createHash } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { DataDirectoryView } from '../../../../testing/data-directory.view.js';
+import { GatedDisk } from '../../../../testing/gated-disk.js';
+import { anUploadDraft, type UploadDraftBuilder } from '../../../../testing/upload-draft.builder.js';
+import { ServiceError } from '../../../../common/service-error.js';
+import type { Upload } from '../../../domain/upload.js';
+import { LocalDiskFileStorage } from './local-disk.file-storage.adapter.js';
+
+/** What happens at an operation: it fails undone, fails though done, fails like all behind it, or never ends. */
+const FAULTS = ['fails', 'fails though done', 'fails for good', 'dies'] as const;
+type Fault = (typeof FAULTS)[number];
+
+interface Scenario {
+  readonly stored: number;
+  readonly maxSegmentBytes: number;
+  readonly uploads: () => UploadDraftBuilder[];
+}
+
+const file = () => anUploadDraft().with({ customerId: 'file' }).file('some ', 'bytes');
+const json = () => anUploadDraft().with({ customerId: 'json', additionalData: 'text' });
+
+const SCENARIOS: Record<string, Scenario> = {
+  'a first file': { stored: 0, maxSegmentBytes: 1e6, uploads: () => [file()] },
+  'a file behind others': { stored: 1, maxSegmentBytes: 1e6, uploads: () => [file()] },
+  'a first upload without a file': { stored: 0, maxSegmentBytes: 1e6, uploads: () => [json()] },
+  'an upload without a file behind others': { stored: 1, maxSegmentBytes: 1e6, uploads: () => [json()] },
+  'a file for which a segment is full': { stored: 1, maxSegmentBytes: 1, uploads: () => [file()] },
+  'several at once': { stored: 1, maxSegmentBytes: 1e6, uploads: () => [file(), json(), file(), json()] },
+};
+
+describe('faults of the disk', () => {
+  let view: DataDirectoryView;
+  let disk: GatedDisk;
+  let storage: LocalDiskFileStorage;
+  let acknowledged: Upload[];
+
+  const open = async (options: { disk?: GatedDisk; maxSegmentBytes?: number } = {}) => {
+    storage = await LocalDiskFileStorage.open({
+      directory: view.directory,
+      logger: { warn: () => undefined },
+      ...options,
+    });
+  };
+
+  const begin = async ({ stored, maxSegmentBytes }: Scenario) => {
+    view = new DataDirectoryView(await mkdtemp(join(tmpdir(), 'faults-')));
+    disk = new GatedDisk();
+    acknowledged = [];
+    await open({ disk, maxSegmentBytes });
+    for (let count = 0; count < stored; count++) await keep(file());
+  };
+
+  const keep = async (builder: UploadDraftBuilder) => {
+    acknowledged.push(await storage.store(builder.build()));
+  };
+
+  const end = async () => {
+    await storage.close();
+    expect(await view.files('pending')).toEqual([]);
+    await disk.die();
+    await rm(view.directory, { recursive: true });
+  };
+
+  /** Lets the fault happen at the operations of these numbers, counted from now on. */
+  const arm = (fault: Fault, ...numbers: number[]) => {
+    const armed = { reached: false, count: 0, stopped: Promise.resolve() };
+    armed.stopped = new Promise((stop) => {
+      disk.gate = async (perform) => {
+        const count = (armed.count += 1);
+        armed.reached ||= count === Math.max(...numbers);
+        const lasts = fault === 'fails for good' || fault === 'dies';
+        if (!numbers.includes(count) && !(lasts && armed.reached)) return perform();
+        if (fault === 'fails though done') await perform();
+        if (fault !== 'dies') throw Object.assign(new Error(`ENOSPC: operation ${count}`), { code: 'ENOSPC' });
+        stop();
+        return new Promise(() => undefined);
+      };
+    });
+    return armed;
+  };
+
+  const heal = () => {
+    disk.gate = (perform) => perform();
+  };
+
+  /** Everything in place, and nothing but that: a line with its file for each acknowledged upload, no half ones. */
+  const expectWhole = async (others: 'no others' | 'others whole') => {
+    const lines = await view.lines();
+    const ids = lines.map((line) => line.upload_id);
+    expect(new Set(ids).size).toBe(ids.length);
+    expect(ids).toEqual(expect.arrayContaining(acknowledged.map(({ uploadId }) => uploadId)));
+    if (others === 'no others') expect(ids).toHaveLength(acknowledged.length);
+    expect(lines.flatMap((line) => line.content_path ?? []).sort()).toEqual(await view.contentPaths());
+    for (const { content_path: path, content_sha256: sha256 } of lines) {
+      if (path === null) continue;
+      const bytes = (await view.bytes(path)) ?? '';
+      expect(createHash('sha256').update(bytes).digest('hex')).toBe(sha256);
+    }
+    for (const path of await view.files('uploads')) expect(path).toMatch(SEGMENT);
+    for (const path of await view.files('files')) expect(path).toMatch(CONTENT);
+  };
+
+  /** Stores a scenario's uploads; resolves when they are all settled, or one has stopped. */
+  const store = async (scenario: Scenario, stopped: Promise<void>) => {
+    const errors: unknown[] = [];
+    const uploads = scenario.uploads().map((builder) => keep(builder).catch((error: unknown) => errors.push(error)));
+    await Promise.race([Promise.all(uploads), stopped]);
+    for (const error of errors) {
+      expect(error).toBeInstanceOf(ServiceError);
+      expect(error).toMatchObject({ kind: 'storage-failure' });
+    }
+    return errors.length;
+  };
+
+  /** Runs a test with the fault at the first operation, the second, and so on until it isn't reached any more. */
+  const atEveryOperation = async (test: (nth: number) => Promise<boolean>) => {
+    let nth = 1;
+    while (await test(nth)) nth += 1;
+    return nth - 1;
+  };
+
+  describe.each(Object.entries(SCENARIOS))('%s', (_, scenario) => {
+    it.each(['fails', 'fails though done'] as const)('keeps both or neither when an operation %s', async (fault) => {
+      let failures = 0;
+      const operations = await atEveryOperation(async (nth) => {
+        await begin(scenario);
+        const armed = arm(fault, nth);
+        failures += await store(scenario, armed.stopped);
+        await expectWhole('no others');
+        heal();
+        await keep(file());
+        await expectWhole('no others');
+        if (nth % 2) await storage.close();
+        else await disk.die();
+        await open();
+        await expectWhole('no others');
+        expect(await view.files('staging')).toEqual([]);
+        await end();
+        return armed.reached;
+      });
+      expect(operations).toBeGreaterThanOrEqual(3);
+      expect(failures).toBeGreaterThanOrEqual(3);
+    });
+
+    it('keeps both or neither when the disk fails for a while', async () => {
+      await atEveryOperation(async (nth) => {
+        await begin(scenario);
+        const armed = arm('fails for good', nth);
+        await store(scenario, armed.stopped);
+        heal();
+        await keep(file());
+        await storage.close();
+        await open();
+        await expectWhole('no others');
+        await end();
+        return armed.reached;
+      });
+    });
+
+    it.each(['fails for good', 'dies'] as const)('keeps both or neither when the disk %s before a death', async (fault) => {
+      await atEveryOperation(async (nth) => {
+        await begin(scenario);
+        const armed = arm(fault, nth);
+        await store(scenario, armed.stopped);
+        await disk.die();
+        await open();
+        await expectWhole('others whole');
+        expect(await view.files('staging')).toEqual([]);
+        await keep(file());
+        await expectWhole('others whole');
+        await end();
+        return armed.reached;
+      });
+    });
+  });
+
+  it('keeps both or neither when any two operations fail', async () => {
+    const scenario = { stored: 1, maxSegmentBytes: 1e6, uploads: () => [file()] };
+    const operations = await atEveryOperation(async (first) => {
+      let firstReached = false;
+      await atEveryOperation(async (distance) => {
+        await begin(scenario);
+        const armed = arm('fails', first, first + distance);
+        await store(scenario, armed.stopped);
+        await disk.die();
+        await open();
+        await expectWhole('no others');
+        await end();
+        firstReached ||= armed.count >= first;
+        return armed.reached;
+      });
+      return firstReached;
+    });
+    expect(operations).toBeGreaterThan(10);
+  });
+
+  it.each([
+    ['a marker takes its place', ['file.sync', 'file.truncate'], 'no others'],
+    ['nor a marker set', ['file.sync', 'file.truncate', 'link'], 'others whole'],
+  ] as const)('parts no line from its file when a failed flush can not be cut, %s', async (_, failing, others) => {
+    await begin({ stored: 1, maxSegmentBytes: 1e6, uploads: () => [] });
+    const held = disk.holdNext('rename');
+    const storing = keep(file());
+    await held.reached;
+    disk.gate = (perform, operation) =>
+      failing.some((name) => name === operation) ? Promise.reject(new Error('ENOSPC')) : perform();
+    held.release();
+    await expect(storing).rejects.toMatchObject({ kind: 'storage-failure' });
+    await expect(keep(json())).rejects.toMatchObject({ kind: 'storage-failure' });
+    await disk.die();
+    await open();
+    await expectWhole(others);
+    await end();
+  });
+
+  it.each(FAULTS)('loses nothing when an operation of closing %s', async (fault) => {
+    const scenario = { stored: 2, maxSegmentBytes: 1e6, uploads: () => [] };
+    const operations = await atEveryOperation(async (nth) => {
+      await begin(scenario);
+      const armed = arm(fault, nth);
+      await Promise.race([storage.close(), armed.stopped]);
+      await disk.die();
+      await open();
+      await expectWhole('no others');
+      await end();
+      return armed.reached;
+    });
+    expect(operations).toBe(2);
+  });
+});
+
+const UUID = '[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}';
+const SEGMENT = new RegExp(`^uploads/kind=(historical|nowcast)/date=\\d{4}-\\d\\d-\\d\\d/${UUID}\\.ndjson$`);
+const CONTENT = new RegExp(`^files/kind=(historical|nowcast)/customer_id=\\w+/date=\\d{4}-\\d\\d-\\d\\d/${UUID}\\.csv$`);

@@ -1,0 +1,77 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { DataDirectoryView } from '../../../../testing/data-directory.view.js';
+import { GatedDisk } from '../../../../testing/gated-disk.js';
+import { HealthProbe } from './health-probe.js';
+import { StoreDirectory } from './store-directory.js';
+
+describe('HealthProbe', () => {
+  let view: DataDirectoryView;
+  let disk: GatedDisk;
+  let probe: HealthProbe;
+  let operations: string[];
+
+  beforeEach(async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
+    view = new DataDirectoryView(await mkdtemp(join(tmpdir(), 'health-')));
+    operations = [];
+    disk = new GatedDisk();
+    disk.gate = (perform, operation) => {
+      operations.push(operation);
+      return perform();
+    };
+    probe = new HealthProbe(new StoreDirectory(disk, view.directory, { warn: () => undefined }));
+  });
+  afterEach(async () => {
+    vi.useRealTimers();
+    await rm(view.directory, { recursive: true });
+  });
+
+  const probes = () => operations.filter((operation) => operation === 'create').length;
+
+  it('writes, syncs and removes a file, also where a lost process left it', async () => {
+    await writeFile(view.at('.health'), 'left');
+    await probe.check();
+    expect(operations).toEqual(['remove', 'create', 'file.write', 'file.write', 'file.sync', 'file.close', 'remove']);
+    expect(await view.files('.')).toEqual([]);
+  });
+
+  it('shares one attempt among all who ask at once, and its answer for a second', async () => {
+    await Promise.all([probe.check(), probe.check()]);
+    vi.advanceTimersByTime(999);
+    await probe.check();
+    expect(probes()).toBe(1);
+    vi.advanceTimersByTime(1);
+    await probe.check();
+    expect(probes()).toBe(2);
+  });
+
+  it.each(['create', 'file.write', 'file.sync', 'remove'] as const)(
+    'rejects with the reason when %s fails, and is well again a second later',
+    async (operation) => {
+      const cause = disk.failNext(operation);
+      await expect(probe.check()).rejects.toMatchObject({ kind: 'storage-failure', cause });
+      await expect(probe.check()).rejects.toMatchObject({ kind: 'storage-failure', cause });
+      vi.advanceTimersByTime(1000);
+      await probe.check();
+      expect(await view.files('.')).toEqual([]);
+    },
+  );
+
+  it('rejects in less than five seconds while the disk is silent, and is well again when it answers', async () => {
+    const held = disk.holdNext('file.sync');
+    const answers = Promise.allSettled([probe.check(), probe.check()]);
+    await held.reached;
+    vi.advanceTimersByTime(4999);
+    expect(await answers).toMatchObject([
+      { status: 'rejected', reason: { kind: 'storage-failure' } },
+      { status: 'rejected', reason: { kind: 'storage-failure' } },
+    ]);
+    const patient = probe.check();
+    held.release();
+    await patient;
+    expect(probes()).toBe(1);
+  });
+});

@@ -1,0 +1,34 @@
+import { isUtf8 } from 'node:buffer';
+import type { DiskFile } from './disk.js';
+
+export const NEWLINE = 0x0a;
+const CHUNK_BYTES = 1024 * 1024;
+
+/** The `upload_id` of an index line; undefined for what is no index line. */
+export function uploadIdOf(line: Buffer): string | undefined {
+  if (!isUtf8(line)) return undefined;
+  try {
+    const { upload_id: id } = JSON.parse(line.toString()) as { upload_id?: unknown };
+    return typeof id === 'string' ? id : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The terminated lines from a position on, without their newlines. Holds the longest line, or 1 MiB. */
+export async function* readLines(file: DiskFile, from: number): AsyncGenerator<Buffer> {
+  let rest = Buffer.alloc(0);
+  const chunk = Buffer.alloc(CHUNK_BYTES);
+  for (let position = from; ; ) {
+    const read = await file.read(chunk, position);
+    if (read === 0) return;
+    position += read;
+    rest = Buffer.concat([rest, chunk.subarray(0, read)]);
+    let begin = 0;
+    for (let end = rest.indexOf(NEWLINE); end >= 0; end = rest.indexOf(NEWLINE, begin)) {
+      yield rest.subarray(begin, end);
+      begin = end + 1;
+    }
+    rest = rest.subarray(begin);
+  }
+}

@@ -1,0 +1,119 @@
+import { v7 as uuidV7 } from 'uuid';
+import type { IndexPosition } from './pending-markers.js';
+import { Segment } from './segment.js';
+import type { StoreDirectory } from './store-directory.js';
+
+/** No batch is larger, but for one line alone. Recovery relies on it: all that can be torn is the last batch. */
+export const MAX_BATCH_BYTES = 1024 * 1024;
+
+/** One group commit. */
+export interface Flush {
+  readonly lines: number;
+  readonly seconds: number;
+  readonly ok: boolean;
+}
+
+export interface IndexLogOptions {
+  /** A segment that has reached it takes no further batch. */
+  readonly maxSegmentBytes: number;
+  readonly onFlush: (flush: Flush) => void;
+}
+
+/** A line could not be made durable, and it isn't certain either that the next boot finds none of it. */
+export class LineMayRemainError extends Error {
+  constructor(cause: unknown) {
+    super('An index line was neither kept nor taken back.', { cause });
+    this.name = new.target.name;
+  }
+}
+
+interface WaitingLine {
+  readonly directory: string;
+  readonly bytes: Uint8Array;
+  readonly resolve: () => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/** The index lines of one kind, in order of their arrival: those that wait during a flush share the next one. */
+export class IndexLog {
+  private readonly waiting: WaitingLine[] = [];
+  private segment: Segment | undefined;
+  private running: Promise<void> | undefined;
+
+  constructor(
+    private readonly store: StoreDirectory,
+    private readonly options: IndexLogOptions,
+  ) {}
+
+  /** A position before which a line that is appended to the directory from now on can't be. */
+  position(directory: string): IndexPosition {
+    const { segment } = this;
+    if (segment?.directory === directory) return { segment: segment.path, offset: segment.durableLength };
+    // Whatever segment the line gets into is named later, and uuid's version 7 never goes back within a process.
+    return { segment: `${directory}/${uuidV7()}.ndjson`, offset: 0 };
+  }
+
+  /**
+   * Resolves when the line is durable.
+   *
+   * @param directory of segments, relative to the root.
+   * @throws LineMayRemainError; any other error means that the line is gone, at the latest after the next boot.
+   */
+  append(directory: string, line: string): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.waiting.push({ directory, bytes: Buffer.from(`${line}\n`), resolve, reject });
+      this.running ??= this.run();
+    });
+  }
+
+  /** Closes the segment for good. No line may be waiting. */
+  async close(): Promise<void> {
+    await this.segment?.closeOrMark();
+  }
+
+  private async run(): Promise<void> {
+    for (let batch = this.takeBatch(); batch.length > 0; batch = this.takeBatch()) await this.flush(batch);
+    this.running = undefined;
+  }
+
+  private takeBatch(): WaitingLine[] {
+    const directory = this.waiting[0]?.directory;
+    let bytes = 0;
+    const end = this.waiting.findIndex((line, index) => {
+      bytes += line.bytes.length;
+      return line.directory !== directory || (index > 0 && bytes > MAX_BATCH_BYTES);
+    });
+    return this.waiting.splice(0, end < 0 ? this.waiting.length : end);
+  }
+
+  private async flush(batch: WaitingLine[]): Promise<void> {
+    const began = performance.now();
+    const failure = await this.write(batch);
+    this.options.onFlush({ lines: batch.length, seconds: (performance.now() - began) / 1000, ok: !failure });
+    for (const line of batch) {
+      if (failure) line.reject(failure.error);
+      else line.resolve();
+    }
+  }
+
+  private async write(batch: WaitingLine[]): Promise<{ error: unknown } | undefined> {
+    let segment: Segment | undefined;
+    try {
+      segment = await this.segmentFor(batch);
+      await segment.append(Buffer.concat(batch.map(({ bytes }) => bytes)));
+      return undefined;
+    } catch (error) {
+      const gone = !segment || (await segment.closeOrMark());
+      return { error: gone ? error : new LineMayRemainError(error) };
+    }
+  }
+
+  private async segmentFor([first]: WaitingLine[]): Promise<Segment> {
+    const { segment } = this;
+    const directory = first?.directory ?? '';
+    const fits = segment?.isOpen && segment.directory === directory;
+    if (fits && segment.durableLength < this.options.maxSegmentBytes) return segment;
+    await segment?.close();
+    return (this.segment = new Segment(this.store, directory));
+  }
+}

@@ -1,0 +1,284 @@
+import { mkdtemp, readFile, readdir, rm, stat } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { basename, dirname, join, relative } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { ServiceError } from '../../../../common/service-error.js';
+import { DataDirectoryView } from '../../../../testing/data-directory.view.js';
+import { fileStorageContract } from '../../../../testing/file-storage.contract.js';
+import { GatedDisk } from '../../../../testing/gated-disk.js';
+import { anUploadDraft } from '../../../../testing/upload-draft.builder.js';
+import type { Flush } from './index-log.js';
+import { LocalDiskFileStorage, type LocalDiskOptions } from './local-disk.file-storage.adapter.js';
+
+fileStorageContract('local disk', async () => {
+  const directory = await mkdtemp(join(tmpdir(), 'contract-'));
+  const view = new DataDirectoryView(directory);
+  let storage = await LocalDiskFileStorage.open({ directory });
+  return {
+    storage,
+    reopen: async () => {
+      await storage.close();
+      return (storage = await LocalDiskFileStorage.open({ directory }));
+    },
+    lines: () => view.lines(),
+    bytes: (path) => view.bytes(path),
+    contentPaths: () => view.contentPaths(),
+    tearDown: async () => {
+      await storage.close();
+      await rm(directory, { recursive: true });
+    },
+  };
+});
+
+describe('LocalDiskFileStorage', () => {
+  let base: string;
+  let view: DataDirectoryView;
+  let storage: LocalDiskFileStorage;
+  let warnings: string[];
+
+  const open = async (options: Partial<LocalDiskOptions> = {}) => {
+    const logger = { warn: (message: string) => warnings.push(message) };
+    return (storage = await LocalDiskFileStorage.open({ directory: view.directory, logger, ...options }));
+  };
+
+  beforeEach(async () => {
+    warnings = [];
+    base = await mkdtemp(join(tmpdir(), 'local-disk-'));
+    view = new DataDirectoryView(join(base, 'to', 'be', 'made'));
+  });
+  afterEach(async () => {
+    await storage.close();
+    await rm(base, { recursive: true });
+  });
+
+  it('makes its directory, and leaves nothing pending or staged when it closes', async () => {
+    await open();
+    await storage.store(anUploadDraft().file('bytes').build());
+    expect(await view.files('pending')).toHaveLength(1);
+    await storage.close();
+    expect(await view.files('pending')).toEqual([]);
+    expect(await view.files('staging')).toEqual([]);
+    expect((await readdir(view.directory)).sort()).toEqual(['files', 'pending', 'staging', 'uploads', 'uploads.lock']);
+    expect(warnings).toEqual([]);
+  });
+
+  it('puts lines into a segment of their kind and the day on which the upload was complete', async () => {
+    await open();
+    for (const kind of ['historical', 'nowcast'] as const) {
+      for (const day of ['2025-12-31T23:59:59.999Z', '2026-01-01T00:00:00.000Z', '2026-01-01T00:00:00.001Z']) {
+        await storage.store(anUploadDraft().with({ kind, receivedAt: new Date(day) }).build());
+      }
+    }
+    const segment = /^uploads\/(kind=\w+\/date=[-\d]+)\/[0-9a-f]{8}-[0-9a-f]{4}-7[-0-9a-f]+\.ndjson$/;
+    expect((await view.files('uploads')).map((path) => segment.exec(path)?.[1])).toEqual([
+      'kind=historical/date=2025-12-31',
+      'kind=historical/date=2026-01-01',
+      'kind=nowcast/date=2025-12-31',
+      'kind=nowcast/date=2026-01-01',
+    ]);
+    expect(await view.lines()).toHaveLength(6);
+  });
+
+  it('begins a new segment at each boot, and when one is full', async () => {
+    await open({ maxSegmentBytes: 700 });
+    for (let count = 0; count < 5; count++) await storage.store(anUploadDraft().build());
+    const sizes = await Promise.all((await view.files('uploads')).map(async (path) => (await stat(view.at(path))).size));
+    expect(sizes).toHaveLength(2);
+    expect(sizes[0]).toBeGreaterThanOrEqual(700);
+    expect(await view.files('pending')).toHaveLength(1);
+
+    await storage.close();
+    await open();
+    await storage.store(anUploadDraft().build());
+    expect(await view.files('uploads')).toHaveLength(3);
+    expect(await view.lines()).toHaveLength(6);
+  });
+
+  it('acknowledges a file when its bytes, its marker, its name and its line are durable, in this order', async () => {
+    const disk = new GatedDisk();
+    await open({ disk });
+    const receivedAt = new Date();
+    await storage.store(anUploadDraft().with({ receivedAt }).file('bytes').build());
+    const operations: string[] = [];
+    disk.gate = (perform, operation, path) => {
+      operations.push(`${operation} ${relative(view.directory, path)}`);
+      return perform();
+    };
+    const draft = anUploadDraft().with({ receivedAt }).file('bytes').build();
+    await storage.store(draft);
+
+    const [segment = ''] = await view.files('uploads');
+    const path = draft.content?.path ?? '';
+    expect([...new Set(operations)]).toEqual([
+      `create staging/${draft.uploadId}`,
+      `file.write staging/${draft.uploadId}`,
+      `file.sync staging/${draft.uploadId}`,
+      `file.close staging/${draft.uploadId}`,
+      `link pending/${draft.uploadId}`,
+      'syncDirectory pending',
+      `rename ${path}`,
+      `syncDirectory ${dirname(path)}`,
+      `file.write ${segment}`,
+      `file.sync ${segment}`,
+      `remove pending/${draft.uploadId}`,
+    ]);
+  });
+
+  it('begins a segment when its marker is durable, and counts a line when its name is', async () => {
+    const disk = new GatedDisk();
+    await open({ disk });
+    const operations: string[] = [];
+    disk.gate = (perform, operation, path) => {
+      operations.push(`${operation} ${relative(view.directory, path)}`);
+      return perform();
+    };
+    await storage.store(anUploadDraft().build());
+    const [segment = ''] = await view.files('uploads');
+    expect([...new Set(operations)]).toEqual([
+      `link pending/${basename(segment, '.ndjson')}`,
+      'syncDirectory pending',
+      `makeDirectory ${dirname(dirname(segment))}`,
+      'syncDirectory uploads',
+      `makeDirectory ${dirname(segment)}`,
+      `syncDirectory ${dirname(dirname(segment))}`,
+      `create ${segment}`,
+      `syncDirectory ${dirname(segment)}`,
+      `file.write ${segment}`,
+      `file.sync ${segment}`,
+    ]);
+  });
+
+  it('shares a flush among the lines that wait, one megabyte at most, or one line', async () => {
+    const flushes: Flush[] = [];
+    const disk = new GatedDisk();
+    await open({ disk, onFlush: (flush) => flushes.push(flush) });
+    await storage.store(anUploadDraft().build());
+
+    const held = disk.holdNext('file.sync');
+    const additionalData = [10, 10, 10, 400_000, 400_000, 400_000, 2_000_000, 10];
+    const stores = additionalData.map((length) =>
+      storage.store(anUploadDraft().with({ additionalData: 'x'.repeat(length) }).build()),
+    );
+    await held.reached;
+    held.release();
+    await Promise.all(stores);
+
+    expect(flushes.map(({ lines }) => lines)).toEqual([1, 1, 4, 1, 1, 1]);
+    expect(flushes.every(({ ok, seconds }) => ok && seconds >= 0)).toBe(true);
+  });
+
+  it('fails those who share a failed flush, and no one else', async () => {
+    const flushes: Flush[] = [];
+    const disk = new GatedDisk();
+    await open({ disk, onFlush: (flush) => flushes.push(flush) });
+    const held = disk.holdNext('file.sync');
+    const first = storage.store(anUploadDraft().build());
+    await held.reached;
+    const second = [anUploadDraft(), anUploadDraft()].map((builder) => storage.store(builder.build()));
+    await new Promise(setImmediate);
+    held.release();
+    disk.failNext('file.sync');
+    const outcomes = await Promise.allSettled([first, ...second]);
+    const third = await storage.store(anUploadDraft().build());
+
+    expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'rejected']);
+    expect(flushes).toMatchObject([
+      { lines: 1, ok: true },
+      { lines: 2, ok: false },
+      { lines: 1, ok: true },
+    ]);
+    expect((await view.lines()).map((line) => line.upload_id)).toEqual([(await first).uploadId, third.uploadId]);
+    expect(await view.files('uploads')).toHaveLength(2);
+  });
+
+  it.each(['file.write', 'link', 'rename', 'syncDirectory', 'makeDirectory'] as const)(
+    'takes all of an upload back at once when %s fails',
+    async (operation) => {
+      const disk = new GatedDisk();
+      await open({ disk });
+      disk.failNext(operation);
+      await expect(storage.store(anUploadDraft().file('bytes').build())).rejects.toThrow();
+      for (const name of ['uploads', 'files', 'staging', 'pending']) expect(await view.files(name)).toEqual([]);
+      expect(warnings).toEqual([]);
+    },
+  );
+
+  it('leaves no empty segment when the first flush of it fails', async () => {
+    const disk = new GatedDisk();
+    await open({ disk });
+    disk.failNext('file.sync');
+    await expect(storage.store(anUploadDraft().build())).rejects.toThrow();
+    expect(await view.files('uploads')).toEqual([]);
+    expect(await view.files('pending')).toEqual([]);
+  });
+
+  it('puts lines of two days that wait together into a segment each', async () => {
+    const disk = new GatedDisk();
+    await open({ disk });
+    const held = disk.holdNext('file.sync');
+    const days = ['2025-12-31', '2025-12-31', '2026-01-01', '2026-01-01'];
+    const stores = days.map((day) => storage.store(anUploadDraft().with({ receivedAt: new Date(day) }).build()));
+    await held.reached;
+    held.release();
+    await Promise.all(stores);
+    const ofDay = async (path: string) => (await readFile(view.at(path), 'utf8')).match(/(?<="received_at":").{10}/g);
+    expect(await Promise.all((await view.files('uploads')).map(ofDay))).toEqual([days.slice(0, 2), days.slice(2)]);
+  });
+
+  it('tells what the disk said, as a storage failure with its cause', async () => {
+    const disk = new GatedDisk();
+    await open({ disk });
+    for (const operation of ['create', 'rename'] as const) {
+      const cause = disk.failNext(operation);
+      const error = await storage.store(anUploadDraft().file('bytes').build()).catch((error: unknown) => error);
+      expect(error).toBeInstanceOf(ServiceError);
+      expect(error).toMatchObject({ kind: 'storage-failure', cause });
+    }
+  });
+
+  it('makes a directory again that someone removed', async () => {
+    await open({ maxSegmentBytes: 1 });
+    const receivedAt = new Date();
+    await storage.store(anUploadDraft().with({ receivedAt }).file('one').build());
+    for (const name of ['uploads', 'files', 'staging']) await rm(view.at(name), { recursive: true });
+    await storage.store(anUploadDraft().with({ receivedAt }).file('two').build());
+    expect(await view.lines()).toHaveLength(1);
+    expect(await view.contentPaths()).toHaveLength(1);
+  });
+
+  it('keeps a second storage out until it is closed', async () => {
+    const first = await open();
+    await expect(LocalDiskFileStorage.open({ directory: view.directory })).rejects.toThrow(
+      `DATA_DIR ${view.directory} is in use by another process`,
+    );
+    await first.close();
+    await open();
+  });
+
+  it('gives its lock back when it can not be opened', async () => {
+    const disk = new GatedDisk();
+    disk.failNext('readDirectory');
+    await expect(open({ disk })).rejects.toThrow('EIO');
+    await open();
+  });
+
+  it('finishes what is past its last byte when it closes, and refuses the rest', async () => {
+    const disk = new GatedDisk();
+    await open({ disk });
+    const held = disk.holdNext('link');
+    const finishing = storage.store(anUploadDraft().file('whole').build());
+    await held.reached;
+    const closing = [storage.close(), storage.onApplicationShutdown()];
+    const late = [anUploadDraft(), anUploadDraft().file('late')].map((builder) => storage.store(builder.build()));
+    await expect(late[0]).rejects.toMatchObject({ kind: 'storage-failure' });
+    await expect(late[1]).rejects.toMatchObject({ kind: 'storage-failure' });
+    await expect(storage.checkHealth()).rejects.toMatchObject({ kind: 'storage-failure' });
+    held.release();
+    const { uploadId } = await finishing;
+    await Promise.all(closing);
+    expect(await view.lines()).toMatchObject([{ upload_id: uploadId }]);
+    expect(await view.files('staging')).toEqual([]);
+    expect(await view.files('pending')).toEqual([]);
+    await open();
+  });
+});

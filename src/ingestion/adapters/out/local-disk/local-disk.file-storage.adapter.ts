@@ -1,0 +1,144 @@
+import { resolve } from 'node:path';
+import { Logger, type OnApplicationShutdown } from '@nestjs/common';
+import { ServiceError } from '../../../../common/service-error.js';
+import type { DataDirectoryLock } from '../../../../data-directory/data-directory-lock.js';
+import { FileStorage, type UploadDraft } from '../../../application/ports/file-storage.port.js';
+import { indexLine, segmentDirectory } from '../../../domain/layout.js';
+import type { Upload, UploadKind } from '../../../domain/upload.js';
+import { storageFailure } from './disk-error.js';
+import { type Disk, type DiskFile, NodeDisk } from './disk.js';
+import { HealthProbe } from './health-probe.js';
+import { type Flush, IndexLog, type IndexLogOptions } from './index-log.js';
+import { publish } from './publication.js';
+import { recover } from './recovery.js';
+import { writeStagedFile } from './staged-file.js';
+import { type DiskLogger, StoreDirectory } from './store-directory.js';
+
+export interface LocalDiskOptions {
+  /** Everything is kept beneath it. Made where it is missing. */
+  readonly directory: string;
+  /** What `node:fs` sees, by default. */
+  readonly disk?: Disk;
+  /** An index segment that has reached it takes no further lines. 64 MiB by default. */
+  readonly maxSegmentBytes?: number;
+  /** Called after each group commit of index lines. */
+  readonly onFlush?: (flush: Flush) => void;
+  readonly logger?: DiskLogger;
+}
+
+/** Keeps uploads in a directory of the local file system, which no other process may use meanwhile. */
+export class LocalDiskFileStorage extends FileStorage implements OnApplicationShutdown {
+  private readonly logs: Record<UploadKind, IndexLog>;
+  private readonly health: HealthProbe;
+  private readonly finishing = new Set<Promise<void>>();
+  private closing: Promise<void> | undefined;
+
+  private constructor(
+    private readonly directory: StoreDirectory,
+    private readonly lock: DataDirectoryLock,
+    options: IndexLogOptions,
+  ) {
+    super();
+    this.logs = { historical: new IndexLog(directory, options), nowcast: new IndexLog(directory, options) };
+    this.health = new HealthProbe(directory);
+  }
+
+  /**
+   * Takes the directory and puts in order what a lost process left in it.
+   *
+   * @throws DataDirectoryInUseError; what the file system throws.
+   */
+  static async open(options: LocalDiskOptions): Promise<LocalDiskFileStorage> {
+    const { disk = new NodeDisk(), maxSegmentBytes = 64 * 1024 * 1024, onFlush = () => undefined } = options;
+    const logger = options.logger ?? new Logger(LocalDiskFileStorage.name);
+    const directory = new StoreDirectory(disk, resolve(options.directory), logger);
+    await directory.directories.ensure(directory.root);
+    const lock = await disk.lock(options.directory, 'uploads');
+    try {
+      for (const name of ['uploads', 'files', 'staging', 'pending']) {
+        await directory.directories.ensure(directory.at(name));
+      }
+      await recover(directory);
+    } catch (error) {
+      lock.release();
+      throw error;
+    }
+    return new LocalDiskFileStorage(directory, lock, { maxSegmentBytes, onFlush });
+  }
+
+  override async store(draft: UploadDraft): Promise<Upload> {
+    const { uploadId, kind, content } = draft;
+    const log = this.logs[kind];
+    if (!content) {
+      const upload = await draft.conclude(null);
+      await this.finish(() => log.append(segmentDirectory(kind, upload.receivedAt), indexLine(upload)));
+      return upload;
+    }
+    const staged = await this.stage(uploadId);
+    try {
+      const upload = await draft.conclude(await writeStagedFile(staged.file, content.bytes));
+      await this.finish(() =>
+        publish(this.directory, log, {
+          uploadId,
+          stagedPath: staged.path,
+          contentPath: content.path,
+          segmentDirectory: segmentDirectory(kind, upload.receivedAt),
+          line: indexLine(upload),
+        }),
+      );
+      return upload;
+    } catch (error) {
+      await this.directory.attempt(`Removing ${staged.path}`, () =>
+        this.directory.disk.remove(this.directory.at(staged.path)),
+      );
+      throw error;
+    }
+  }
+
+  override async checkHealth(): Promise<void> {
+    this.assertNotClosed();
+    await this.health.check();
+  }
+
+  /** Finishes what is past its last byte, refuses what isn't, and gives the directory free. Idempotent. */
+  close(): Promise<void> {
+    this.closing ??= this.finishAll();
+    return this.closing;
+  }
+
+  onApplicationShutdown(): Promise<void> {
+    return this.close();
+  }
+
+  private async stage(uploadId: string): Promise<{ path: string; file: DiskFile }> {
+    const { disk, directories } = this.directory;
+    const path = `staging/${uploadId}`;
+    const create = () => disk.create(this.directory.at(path));
+    const file = await directories
+      .within(this.directory.at('staging'), create)
+      .catch(storageFailure('A staged file could not be made.'));
+    return { path, file };
+  }
+
+  /** Runs the part of an upload that changes what is visible; `close` waits for it. */
+  private async finish(part: () => Promise<void>): Promise<void> {
+    this.assertNotClosed();
+    const running = part();
+    this.finishing.add(running);
+    try {
+      await running.catch(storageFailure('An upload could not be made durable.'));
+    } finally {
+      this.finishing.delete(running);
+    }
+  }
+
+  private assertNotClosed(): void {
+    if (this.closing) throw new ServiceError('storage-failure', 'The storage is closed.');
+  }
+
+  private async finishAll(): Promise<void> {
+    await Promise.allSettled(this.finishing);
+    await Promise.all(Object.values(this.logs).map((log) => log.close()));
+    this.lock.release();
+  }
+}

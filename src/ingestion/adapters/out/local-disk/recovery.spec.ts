@@ -1,0 +1,423 @@
+import { appendFile, cp, mkdir, mkdtemp, readFile, rm, symlink, truncate, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { basename, dirname, join, relative } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { DataDirectoryView } from '../../../../testing/data-directory.view.js';
+import { GatedDisk } from '../../../../testing/gated-disk.js';
+import { anUploadDraft } from '../../../../testing/upload-draft.builder.js';
+import type { UploadDraft } from '../../../application/ports/file-storage.port.js';
+import type { Upload } from '../../../domain/upload.js';
+import type { Disk } from './disk.js';
+import { LocalDiskFileStorage } from './local-disk.file-storage.adapter.js';
+
+const MIB = 1024 * 1024;
+const GOOD = '{"upload_id":"0197-good","content_path":null}\n';
+
+describe('recovery', () => {
+  let base: string;
+  let view: DataDirectoryView;
+  let disk: GatedDisk;
+  let storage: LocalDiskFileStorage;
+  let warnings: string[];
+
+  const open = async (disk?: Disk, maxSegmentBytes?: number) => {
+    storage = await LocalDiskFileStorage.open({
+      directory: view.directory,
+      logger: { warn: (message) => warnings.push(message) },
+      ...(disk && { disk }),
+      ...(maxSegmentBytes && { maxSegmentBytes }),
+    });
+  };
+
+  const storeJson = (count: number): Promise<Upload[]> =>
+    Promise.all(Array.from({ length: count }, () => storage.store(anUploadDraft().build())));
+
+  const idsOf = (uploads: Upload[]) => uploads.map(({ uploadId }) => uploadId).sort();
+  const idsOfLines = async () => (await view.lines()).map((line) => line.upload_id).sort();
+
+  /** Two lines in a segment, and a death. */
+  const dieWithTwoLines = async (): Promise<{ segment: string; text: string }> => {
+    await storeJson(2);
+    await disk.die();
+    const [path] = await view.files('uploads');
+    const segment = view.at(path ?? '');
+    return { segment, text: await readFile(segment, 'utf8') };
+  };
+
+  /** A death once the file of an upload stands in its place, and before its line does. */
+  const dieBeforeLine = async () => {
+    const draft = anUploadDraft().file('bytes').build();
+    const ended = disk.holdNext('rename');
+    void storage.store(draft);
+    await ended.reached;
+    const flushing = disk.holdNext('file.write');
+    ended.release();
+    await flushing.reached;
+    await disk.die();
+    return draft;
+  };
+
+  beforeEach(async () => {
+    warnings = [];
+    base = await mkdtemp(join(tmpdir(), 'recovery-'));
+    view = new DataDirectoryView(join(base, 'data'));
+    disk = new GatedDisk();
+    await open(disk);
+  });
+  afterEach(async () => {
+    await storage.close();
+    await disk.die();
+    await rm(base, { recursive: true });
+  });
+
+  it.each<[string, string | Buffer]>([
+    ['nothing', ''],
+    ['half a line', '{"upload_id":"0197'],
+    ['a line without its end', GOOD.trimEnd()],
+    ['NULs', Buffer.alloc(5000)],
+    ['NULs and an end of line', `${'\0'.repeat(5000)}\n`],
+    ['garbage of several lines', '\n\x07}{\n"upload_id"\n\n'],
+    ['an empty line', '\n'],
+    ['JSON that is no object', '42\n'],
+    ['null', 'null\n'],
+    ['an array', '["upload_id"]\n'],
+    ['an object without an id', '{"kind":"nowcast"}\n'],
+    ['an id that is no text', '{"upload_id":7}\n'],
+    ['what is not UTF-8', Buffer.from('{"upload_id":"\xff"}\n', 'latin1')],
+    ['a sound line behind NULs', `${'\0'.repeat(4096)}\n${GOOD}`],
+    ['many sound lines behind a torn one', `{"upload\n${GOOD.repeat(10_000)}`],
+    ['the beginning of a long line', `{"upload_id":"0197","additional_data":"${'x'.repeat(5 * MIB)}`],
+    ['a long line with a hole', `{"upload_id":"0197","additional_data":"${'x\n'.repeat(2 * MIB)}"}\n`],
+    ['a long line of NULs that ends well', `${'\0'.repeat(3 * MIB)}"}\n`],
+  ])('cuts a segment back to its last sound line: %s', async (_, tail) => {
+    const { segment, text } = await dieWithTwoLines();
+    await appendFile(segment, tail);
+
+    await open();
+
+    expect(await readFile(segment, 'utf8')).toBe(text);
+    await storeJson(1);
+    expect(await view.files('uploads')).toHaveLength(2);
+    expect(await view.lines()).toHaveLength(3);
+    expect(warnings).toEqual([]);
+  });
+
+  it.each([
+    ['short lines', GOOD.repeat(100_000)],
+    ['a long line', `{"upload_id":"0197","additional_data":"${'x'.repeat(5 * MIB)}"}\n`],
+    ['lines of a batch each', `{"upload_id":"0197","additional_data":"${'x'.repeat(MIB)}"}\n`.repeat(5)],
+  ])('cuts nothing that is sound: %s', async (_, lines) => {
+    const { segment, text } = await dieWithTwoLines();
+    await appendFile(segment, lines);
+    await open();
+    expect((await readFile(segment, 'utf8')) === text + lines).toBe(true);
+  });
+
+  it('finds a torn batch of the largest size, however long the sound lines are before and in it', async () => {
+    const { segment } = await dieWithTwoLines();
+    const before = GOOD.repeat(Math.floor((3 * MIB) / GOOD.length));
+    await writeFile(segment, before + '\0'.repeat(100) + '\n' + GOOD.repeat(Math.floor((MIB - 101) / GOOD.length)));
+    await open();
+    expect((await readFile(segment, 'utf8')) === before).toBe(true);
+  });
+
+  it.each([
+    ['empty', ''],
+    ['all torn', '{"upload_id":'],
+  ])('removes a segment that is %s', async (_, text) => {
+    const { segment } = await dieWithTwoLines();
+    await writeFile(segment, text);
+    await open();
+    expect(await view.files('uploads')).toEqual([]);
+  });
+
+  it('cuts a segment at the length that its marker tells, though what is behind looks sound', async () => {
+    const { segment, text } = await dieWithTwoLines();
+    await appendFile(segment, GOOD);
+    await remark(segment, { durable_length: Buffer.byteLength(text) });
+    await open();
+    expect(await readFile(segment, 'utf8')).toBe(text);
+  });
+
+  it('never makes a segment longer', async () => {
+    const { segment, text } = await dieWithTwoLines();
+    await remark(segment, { durable_length: text.length + 100 });
+    await open();
+    expect(await readFile(segment, 'utf8')).toBe(text);
+  });
+
+  const remark = async (segment: string, more: object) => {
+    const [marker = ''] = await view.files('pending');
+    await rm(view.at(marker));
+    await symlink(JSON.stringify({ segment: segment.slice(view.directory.length + 1), ...more }), view.at(marker));
+  };
+
+  it('takes a file back whose line is not there', async () => {
+    await storeJson(1);
+    await dieBeforeLine();
+    expect(await view.contentPaths()).toHaveLength(1);
+    await open();
+    expect(await view.contentPaths()).toEqual([]);
+    expect(await view.lines()).toHaveLength(1);
+  });
+
+  it('makes durable what it found and did before it forgets what there was to do', async () => {
+    await storeJson(1);
+    const draft = await dieBeforeLine();
+    const [segment = ''] = await view.files('uploads');
+    await appendFile(view.at(segment), 'torn');
+    const operations: string[] = [];
+    const recording = new GatedDisk();
+    recording.gate = (perform, operation, path) => {
+      operations.push(`${operation} ${relative(view.directory, path)}`);
+      return perform();
+    };
+    await open(recording);
+    const path = draft.content?.path ?? '';
+    expect(operations.slice(operations.indexOf(`open ${segment}`))).toEqual([
+      `open ${segment}`,
+      `file.size ${segment}`,
+      `file.read ${segment}`,
+      `file.truncate ${segment}`,
+      `file.sync ${segment}`,
+      `file.close ${segment}`,
+      `remove pending/${basename(segment, '.ndjson')}`,
+      `readLink pending/${draft.uploadId}`,
+      `readDirectory ${dirname(segment)}`,
+      `open ${segment}`,
+      `file.read ${segment}`,
+      `file.close ${segment}`,
+      `remove ${path}`,
+      `syncDirectory ${dirname(path)}`,
+      `remove pending/${draft.uploadId}`,
+      'readDirectory staging',
+      'syncDirectory staging',
+      'syncDirectory pending',
+    ]);
+  });
+
+  /** From now on no upload gets rid of its marker; gives what resolves when one is about to. */
+  const keepMarkers = () => {
+    const { gate } = disk;
+    const waiting = new Map<string, () => void>();
+    disk.gate = (perform, operation, path) => {
+      const aboutToRemove = operation === 'remove' ? waiting.get(basename(path)) : undefined;
+      if (!aboutToRemove) return gate(perform, operation, path);
+      aboutToRemove();
+      return new Promise(() => undefined);
+    };
+    return ({ uploadId }: UploadDraft) => new Promise<void>((resolve) => waiting.set(uploadId, resolve));
+  };
+
+  it('keeps a file whose line got into a later segment than the one that was open', async () => {
+    await storage.close();
+    await open(disk, 1);
+    await storeJson(1);
+    const draft = anUploadDraft().file('bytes').build();
+    const indexed = keepMarkers()(draft);
+    const held = disk.holdNext('rename');
+    void storage.store(draft);
+    await held.reached;
+    await storeJson(1);
+    await storeJson(1);
+    held.release();
+    await indexed;
+    await disk.die();
+    expect(await view.files('uploads')).toHaveLength(4);
+
+    await open();
+    expect(await view.contentPaths()).toEqual([draft.content?.path]);
+    expect(await idsOfLines()).toContain(draft.uploadId);
+  });
+
+  it('keeps a file whose line got into a segment that was just being made', async () => {
+    const draft = anUploadDraft().file('bytes').build();
+    const indexed = keepMarkers()(draft);
+    const making = disk.holdNext('syncDirectory');
+    const first = storage.store(anUploadDraft().build());
+    await making.reached;
+    const marked = disk.holdNext('rename');
+    void storage.store(draft);
+    await marked.reached;
+    making.release();
+    await first;
+    marked.release();
+    await indexed;
+    await disk.die();
+    expect(await view.files('uploads')).toHaveLength(1);
+
+    await open();
+    expect(await view.contentPaths()).toEqual([draft.content?.path]);
+    expect(await view.lines()).toHaveLength(2);
+  });
+
+  it.each([
+    ['in one segment', 1e6],
+    ['in a segment each', 1],
+  ])('keeps all files whose lines are there, %s', async (_, maxSegmentBytes) => {
+    await storage.close();
+    await open(disk, maxSegmentBytes);
+    const paths: unknown[] = [];
+    const indexed = keepMarkers();
+    for (let count = 0; count < 3; count++) {
+      const draft = anUploadDraft().file('bytes').build();
+      paths.push(draft.content?.path);
+      const there = indexed(draft);
+      void storage.store(draft);
+      await there;
+    }
+    await disk.die();
+    await open();
+    expect(await view.contentPaths()).toEqual(paths);
+    expect(await view.lines()).toHaveLength(3);
+  });
+
+  it('finds the line of a file among lines that are longer than what is read at once', async () => {
+    const draft = anUploadDraft()
+      .with({ additionalData: 'x'.repeat(2 * MIB) })
+      .file('bytes')
+      .build();
+    const indexed = keepMarkers()(draft);
+    const held = disk.holdNext('rename');
+    void storage.store(draft);
+    await held.reached;
+    for (const length of [3 * MIB, MIB - 1, 1]) {
+      await storage.store(anUploadDraft().with({ additionalData: 'x'.repeat(length) }).build());
+    }
+    held.release();
+    await indexed;
+    await disk.die();
+    await open();
+    expect(await view.contentPaths()).toEqual([draft.content?.path]);
+  });
+
+  it('reads the end of a segment, not the rest, also to look for the line of a file', async () => {
+    await storage.store(anUploadDraft().with({ additionalData: 'x'.repeat(20 * MIB) }).build());
+    for (let count = 0; count < 3; count++) {
+      await storage.store(anUploadDraft().with({ additionalData: 'x'.repeat(MIB) }).build());
+    }
+    await dieBeforeLine();
+    const counting = new GatedDisk();
+    await open(counting);
+    expect(counting.bytesRead).toBeLessThan(5 * MIB);
+    expect(await view.lines()).toHaveLength(4);
+  });
+
+  it('takes a file back whose whole line was in a torn end', async () => {
+    await storeJson(1);
+    const draft = await dieBeforeLine();
+    const [segment = ''] = await view.files('uploads');
+    await appendFile(view.at(segment), `torn\n{"upload_id":"${draft.uploadId}"}\n`);
+    await open();
+    expect(await view.contentPaths()).toEqual([]);
+  });
+
+  it('settles markers whose file, segment or day is gone', async () => {
+    await storeJson(1);
+    await dieBeforeLine();
+    for (const name of ['uploads', 'files']) await rm(view.at(name), { recursive: true });
+    await open();
+    expect(await view.files('pending')).toEqual([]);
+    expect(warnings).toEqual([]);
+  });
+
+  it('empties staging, whatever is in it', async () => {
+    await storage.close();
+    await mkdir(view.at('staging/directory/in/it'), { recursive: true });
+    await writeFile(view.at('staging/directory/file'), 'bytes');
+    await writeFile(view.at('staging/file'), 'bytes');
+    await open();
+    expect(await view.files('.')).toEqual(['uploads.lock']);
+  });
+
+  it('leaves alone in pending what is no marker, and says so', async () => {
+    await storage.close();
+    await writeFile(view.at('pending/file'), 'text');
+    await symlink('elsewhere', view.at('pending/link'));
+    await open();
+    expect(await view.files('pending')).toEqual(['pending/file', 'pending/link']);
+    expect(warnings).toEqual([
+      'pending/file is no marker; it is left alone.',
+      'pending/link is no marker; it is left alone.',
+    ]);
+  });
+
+  it('does as much for a thousand uploads as for one', async () => {
+    const recoveryBehind = async (rounds: number, perRound: number) => {
+      view = new DataDirectoryView(join(base, `data-${rounds}`));
+      disk = new GatedDisk();
+      await open(disk, 20_000);
+      for (let round = 0; round < rounds; round++) await storeJson(perRound);
+      const segments = await view.files('uploads');
+      await dieBeforeLine();
+
+      const operations: string[] = [];
+      const counting = new GatedDisk();
+      counting.gate = (perform, operation, path) => {
+        operations.push(operation === 'open' ? `open ${path}` : operation);
+        return perform();
+      };
+      await open(counting);
+      const opened = operations.filter((operation) => operation.startsWith('open'));
+      expect(new Set(opened)).toEqual(new Set([`open ${view.at(segments.at(-1) ?? '')}`]));
+      await storage.close();
+      return { operations: operations.length, segments: segments.length, bytes: counting.bytesRead };
+    };
+
+    const one = await recoveryBehind(1, 1);
+    const thousand = await recoveryBehind(125, 8);
+    expect(one.segments).toBe(1);
+    expect(thousand.segments).toBeGreaterThan(10);
+    expect(thousand.operations).toBe(one.operations);
+    expect(thousand.bytes).toBeLessThan(25_000);
+  });
+
+  it.each(['fails', 'dies'])('may itself be cut short: an operation of it %s', async (how) => {
+    const kept = await storeJson(2);
+    const lost = await dieBeforeLine();
+    const [segment = ''] = await view.files('uploads');
+    const torn = `${'\0'.repeat(100)}\n{"upload_id":"${lost.uploadId}"`;
+    await appendFile(view.at(segment), torn);
+    await writeFile(view.at('staging/leftover'), 'bytes');
+    const original = view.directory;
+
+    const cutShort = async (nth: number): Promise<boolean> => {
+      view = new DataDirectoryView(join(base, `copy-${nth}`));
+      await cp(original, view.directory, { recursive: true, verbatimSymlinks: true });
+      disk = new GatedDisk();
+      const fault = { count: 0, reached: false };
+      const stopped = new Promise<void>((stop) => {
+        disk.gate = (perform) => {
+          if (++fault.count !== nth && !(fault.reached && how === 'dies')) return perform();
+          fault.reached = true;
+          if (how === 'fails') return Promise.reject(new Error(`EIO: operation ${nth}`));
+          stop();
+          return new Promise(() => undefined);
+        };
+      });
+      const opening = open(disk).catch((error: unknown) => error);
+      const outcome = await Promise.race([opening, stopped]);
+      if (fault.reached && how === 'fails') expect(outcome).toMatchObject({ message: `EIO: operation ${nth}` });
+      await disk.die();
+
+      await open();
+      expect(await idsOfLines()).toEqual(idsOf(kept));
+      expect(await view.contentPaths()).toEqual([]);
+      expect(await view.files('staging')).toEqual([]);
+      expect(await view.files('pending')).toEqual([]);
+      await storage.close();
+      return fault.reached;
+    };
+
+    let operations = 0;
+    while (await cutShort(operations + 1)) operations += 1;
+    expect(operations).toBeGreaterThan(20);
+  });
+
+  it('cuts a segment whose end is gone in the middle of a line', async () => {
+    const { segment, text } = await dieWithTwoLines();
+    await truncate(segment, text.length - 5);
+    await open();
+    expect(await readFile(segment, 'utf8')).toBe(text.slice(0, text.indexOf('\n') + 1));
+  });
+});

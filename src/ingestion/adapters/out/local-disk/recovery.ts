@@ -1,0 +1,77 @@
+import { basename, dirname } from 'node:path';
+import { hasCode } from './disk-error.js';
+import { readLines, uploadIdOf } from './index-lines.js';
+import type { IndexPosition, PublicationMarker } from './pending-markers.js';
+import { repairSegment } from './segment-repair.js';
+import type { StoreDirectory } from './store-directory.js';
+
+/**
+ * Puts in order what a lost process left under way, and reads nothing else: what it costs doesn't depend on how much
+ * is stored. It may be lost itself at any point, and run again.
+ */
+export async function recover(store: StoreDirectory): Promise<void> {
+  const { disk, markers } = store;
+  const publications = new Map<string, PublicationMarker>();
+  for (const id of await markers.ids()) {
+    const marker = await markers.read(id);
+    if (!marker) {
+      store.logger.warn(`pending/${id} is no marker; it is left alone.`);
+    } else if ('content_path' in marker) {
+      publications.set(id, marker);
+    } else {
+      await repairSegment(store, marker);
+      await markers.remove(id);
+    }
+  }
+  // Only now, for the lines of a segment that was torn count from here on.
+  await settle(store, publications);
+  for (const name of await disk.readDirectory(store.at('staging'))) await disk.remove(store.at('staging', name));
+  await disk.syncDirectory(store.at('staging'));
+  await markers.sync();
+}
+
+/** Removes the files whose lines aren't there. */
+async function settle(store: StoreDirectory, publications: Map<string, PublicationMarker>): Promise<void> {
+  const missing = new Set(publications.keys());
+  for (const [directory, position] of earliestPositions(publications.values())) {
+    await deleteIndexed(store, directory, position, missing);
+  }
+  for (const [id, marker] of publications) {
+    if (missing.has(id)) await store.removeDurably(marker.content_path);
+    await store.markers.remove(id);
+  }
+}
+
+/** One position for each directory of segments, so that each is read once, however many files were under way. */
+function earliestPositions(positions: Iterable<IndexPosition>): Map<string, IndexPosition> {
+  const earliest = new Map<string, IndexPosition>();
+  for (const { segment, offset } of positions) {
+    const known = earliest.get(dirname(segment));
+    if (!known || segment < known.segment || (segment === known.segment && offset < known.offset)) {
+      earliest.set(dirname(segment), { segment, offset });
+    }
+  }
+  return earliest;
+}
+
+/** Takes those ids out of a set whose lines stand at a position or behind it. */
+async function deleteIndexed(
+  store: StoreDirectory,
+  directory: string,
+  position: IndexPosition,
+  ids: Set<string>,
+): Promise<void> {
+  const first = basename(position.segment);
+  const names = await store.disk.readDirectory(store.at(directory)).catch((error: unknown) => {
+    if (hasCode(error, 'ENOENT')) return [];
+    throw error;
+  });
+  for (const name of names.filter((name) => name >= first).sort()) {
+    const file = await store.disk.open(store.at(directory, name));
+    try {
+      for await (const line of readLines(file, name === first ? position.offset : 0)) ids.delete(uploadIdOf(line) ?? '');
+    } finally {
+      await file.close();
+    }
+  }
+}

@@ -1,0 +1,50 @@
+import { hasCode } from './disk-error.js';
+import type { DiskFile } from './disk.js';
+import { MAX_BATCH_BYTES } from './index-log.js';
+import { NEWLINE, uploadIdOf } from './index-lines.js';
+import type { SegmentMarker } from './pending-markers.js';
+import type { StoreDirectory } from './store-directory.js';
+
+/** Cuts what a lost process left torn of a segment, and makes the rest durable. Idempotent. */
+export async function repairSegment(store: StoreDirectory, marker: SegmentMarker): Promise<void> {
+  const file = await store.disk.open(store.at(marker.segment)).catch((error: unknown) => {
+    if (hasCode(error, 'ENOENT')) return undefined;
+    throw error;
+  });
+  if (!file) return;
+  const length = await cut(file, marker.durable_length).finally(() => file.close());
+  if (length === 0) await store.removeDurably(marker.segment);
+}
+
+async function cut(file: DiskFile, durableLength: number | undefined): Promise<number> {
+  const size = await file.size();
+  const length = durableLength ?? (await soundLength(file, size));
+  if (length < size) await file.truncate(length);
+  await file.sync();
+  return length;
+}
+
+/**
+ * How much of a segment is sound. Only its end is read: the last batch, from the line before it on, and more where
+ * that line isn't sound either, for the last batch is longer then (one long line).
+ */
+async function soundLength(file: DiskFile, size: number): Promise<number> {
+  for (let window = 2 * MAX_BATCH_BYTES; ; window *= 2) {
+    const from = Math.max(0, size - window);
+    const end = Buffer.alloc(size - from);
+    await file.read(end, from);
+    const begin = from === 0 ? 0 : end.lastIndexOf(NEWLINE, -MAX_BATCH_BYTES - 1) + 1;
+    const sound = soundLines(end, begin);
+    if (from === 0 || (begin > 0 && sound > begin)) return from + sound;
+  }
+}
+
+/** Where the sound lines that begin at a position end. */
+function soundLines(bytes: Buffer, begin: number): number {
+  let sound = begin;
+  for (let end = bytes.indexOf(NEWLINE, sound); end >= 0; end = bytes.indexOf(NEWLINE, sound)) {
+    if (uploadIdOf(bytes.subarray(sound, end)) === undefined) break;
+    sound = end + 1;
+  }
+  return sound;
+}

@@ -1,0 +1,91 @@
+import { v7 as uuidV7 } from 'uuid';
+import type { DiskFile } from './disk.js';
+import type { StoreDirectory } from './store-directory.js';
+
+/**
+ * One file of index lines. It is made with its first append, under a marker that stays until it is closed for good.
+ * After a failed append it takes no more, and `close` cuts it back to what is durable.
+ */
+export class Segment {
+  readonly path: string;
+  private readonly id = uuidV7();
+  private file: DiskFile | undefined;
+  private length = 0;
+  private state: 'open' | 'torn' | 'closed' = 'open';
+
+  constructor(
+    private readonly store: StoreDirectory,
+    /** Relative to the root. */
+    readonly directory: string,
+  ) {
+    this.path = `${directory}/${this.id}.ndjson`;
+  }
+
+  /** Bytes. */
+  get durableLength(): number {
+    return this.length;
+  }
+
+  get isOpen(): boolean {
+    return this.state === 'open';
+  }
+
+  /** Resolves when the bytes are durable. */
+  async append(bytes: Uint8Array): Promise<void> {
+    try {
+      const file = this.file ?? (await this.create());
+      await file.write(bytes, this.length);
+      await file.sync();
+    } catch (error) {
+      this.state = 'torn';
+      throw error;
+    }
+    this.length += bytes.length;
+  }
+
+  /** Closes it for good; rejects while a torn end can't be cut, and may then be called again. */
+  async close(): Promise<void> {
+    if (this.state === 'closed') return;
+    if (this.state === 'torn' && this.file) {
+      await this.file.truncate(this.length);
+      await this.file.sync();
+    }
+    this.state = 'closed';
+    await this.store.attempt(`Closing ${this.path}`, async () => {
+      await this.file?.close();
+      if (this.length === 0) await this.store.disk.remove(this.store.at(this.path));
+      await this.store.markers.remove(this.id);
+    });
+  }
+
+  /**
+   * Closes it; where its torn end can't be cut, a marker tells the next boot to.
+   *
+   * @returns whether one of the two came off, so that the next boot finds no torn end.
+   */
+  async closeOrMark(): Promise<boolean> {
+    const { store, path, length } = this;
+    try {
+      await this.close();
+      return true;
+    } catch (error) {
+      store.logger.warn(`Cutting ${path} to ${length} bytes failed.`, error);
+    }
+    try {
+      await store.markers.replace(this.id, { segment: path, durable_length: length });
+      return true;
+    } catch (error) {
+      store.logger.warn(`Marking ${path} to be cut failed.`, error);
+      return false;
+    }
+  }
+
+  private async create(): Promise<DiskFile> {
+    const { disk, directories, markers } = this.store;
+    await markers.add(this.id, { segment: this.path });
+    const directory = this.store.at(this.directory);
+    this.file = await directories.within(directory, () => disk.create(this.store.at(this.path)));
+    await disk.syncDirectory(directory);
+    return this.file;
+  }
+}

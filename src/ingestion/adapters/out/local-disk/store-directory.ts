@@ -1,0 +1,49 @@
+import { dirname, join } from 'node:path';
+import { hasCode } from './disk-error.js';
+import type { Disk } from './disk.js';
+import { DurableDirectories } from './durable-directories.js';
+import { PendingMarkers } from './pending-markers.js';
+
+/** Where what the adapter can't mend at once is told; Nest's `Logger` is one. */
+export interface DiskLogger {
+  warn(message: string, cause?: unknown): void;
+}
+
+/** The store's root directory, and what its parts share: the disk, durable directories and markers. */
+export class StoreDirectory {
+  readonly directories: DurableDirectories;
+  readonly markers: PendingMarkers;
+
+  constructor(
+    readonly disk: Disk,
+    /** Absolute. */
+    readonly root: string,
+    readonly logger: DiskLogger,
+  ) {
+    this.directories = new DurableDirectories(disk, root);
+    this.markers = new PendingMarkers(disk, this.at('pending'));
+  }
+
+  /** The absolute path of one that is relative to the root. */
+  at(...path: string[]): string {
+    return join(this.root, ...path);
+  }
+
+  /** Removes a file so that it doesn't come back after a power cut; also resolves when there is none. */
+  async removeDurably(path: string): Promise<void> {
+    const absolute = this.at(path);
+    await this.disk.remove(absolute);
+    await this.disk.syncDirectory(dirname(absolute)).catch((error: unknown) => {
+      if (!hasCode(error, 'ENOENT')) throw error;
+    });
+  }
+
+  /** Does what the next boot does otherwise: a failure is told and resolves. */
+  async attempt(what: string, action: () => Promise<void>): Promise<void> {
+    try {
+      await action();
+    } catch (error) {
+      this.logger.warn(`${what} failed; the next boot does it.`, error);
+    }
+  }
+}

@@ -1,0 +1,39 @@
+import { readFile, readdir } from 'node:fs/promises';
+import { join, relative, sep } from 'node:path';
+
+/** What stands in a DATA_DIR, read as anyone might, without the service. */
+export class DataDirectoryView {
+  constructor(readonly directory: string) {}
+
+  /** All index lines, parsed. Throws when one of them is torn. */
+  async lines(): Promise<{ upload_id: string; content_path: string | null; content_sha256: string | null }[]> {
+    const segments = await Promise.all((await this.files('uploads')).map((path) => readFile(this.at(path), 'utf8')));
+    return segments.flatMap((text) => {
+      const lines = text.split('\n');
+      if (lines.pop() !== '') throw new Error(`a segment has a torn end: ${text.slice(-80)}`);
+      return lines.map((line) => JSON.parse(line) as Awaited<ReturnType<DataDirectoryView['lines']>>[number]);
+    });
+  }
+
+  contentPaths(): Promise<string[]> {
+    return this.files('files');
+  }
+
+  /** Null when there is no such file. */
+  async bytes(path: string): Promise<Buffer | null> {
+    return (await this.contentPaths()).includes(path) ? readFile(this.at(path)) : null;
+  }
+
+  /** The paths, relative to DATA_DIR, of all that isn't a directory beneath a name in it. */
+  async files(name: string): Promise<string[]> {
+    const entries = await readdir(this.at(name), { withFileTypes: true, recursive: true });
+    return entries
+      .filter((entry) => !entry.isDirectory())
+      .map((entry) => relative(this.directory, join(entry.parentPath, entry.name)).replaceAll(sep, '/'))
+      .sort();
+  }
+
+  at(path: string): string {
+    return join(this.directory, path);
+  }
+}

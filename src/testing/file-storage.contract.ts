@@ -1,0 +1,278 @@
+import { createHash, randomBytes } from 'node:crypto';
+import { Readable } from 'node:stream';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { FileStorage, StoredContent, UploadDraft } from '../ingestion/application/ports/file-storage.port.js';
+import { UPLOAD_KINDS } from '../ingestion/domain/upload.js';
+import { anUploadDraft } from './upload-draft.builder.js';
+
+/** A new, empty store, and ways to see what is in it that don't go through the port. */
+export interface FileStorageContractSubject {
+  readonly storage: FileStorage;
+  /** The store as it is after a restart. Ends the one before. */
+  reopen(): Promise<FileStorage>;
+  /** The index lines, parsed, in any order. */
+  lines(): Promise<object[]>;
+  /** The bytes at a content path; null when there are none. */
+  bytes(path: string): Promise<Buffer | null>;
+  /** The content paths of all files that are visible. */
+  contentPaths(): Promise<string[]>;
+  /** Gives back what the subject holds. */
+  tearDown(): Promise<void>;
+}
+
+/**
+ * The tests that every `FileStorage` passes: what its port says, as far as it can be seen without making a store's
+ * own parts fail.
+ *
+ * @param setUp gives a subject of its own to each test.
+ */
+export function fileStorageContract(name: string, setUp: () => Promise<FileStorageContractSubject>): void {
+  describe(`FileStorage contract: ${name}`, () => {
+    let subject: FileStorageContractSubject;
+    beforeEach(async () => {
+      subject = await setUp();
+    });
+    afterEach(() => subject.tearDown());
+
+    const expectNothing = async () => {
+      expect(await subject.lines()).toEqual([]);
+      expect(await subject.contentPaths()).toEqual([]);
+    };
+
+    const expectFile = async (path: string | undefined, bytes: Buffer) => {
+      const stored = await subject.bytes(path ?? '');
+      expect(stored?.equals(bytes)).toBe(true);
+    };
+
+    it.each(UPLOAD_KINDS)('keeps a %s upload without a file: one line, no bytes', async (kind) => {
+      const receivedAt = new Date('2025-03-30T23:59:59.987Z');
+      const draft = anUploadDraft().with({ ...ODD_TEXTS, kind, receivedAt }).build();
+
+      expect(await subject.storage.store(draft)).toEqual(await draft.conclude(null));
+
+      expect(await subject.lines()).toEqual([
+        {
+          upload_id: draft.uploadId,
+          kind,
+          customer_id: ODD_TEXTS.customerId,
+          filename: ODD_TEXTS.filename,
+          manufacturer: ODD_TEXTS.manufacturer,
+          additional_data: ODD_TEXTS.additionalData,
+          received_at: '2025-03-30T23:59:59.987Z',
+          content_path: null,
+          content_type: null,
+          content_size: null,
+          content_sha256: null,
+        },
+      ]);
+      expect(await subject.contentPaths()).toEqual([]);
+    });
+
+    it.each(UPLOAD_KINDS)('keeps a %s upload with a file: one line, and the bytes where it says', async (kind) => {
+      const receivedAt = new Date('2025-03-30T00:00:00.000Z');
+      const draft = anUploadDraft().with({ kind, receivedAt, contentType: 'text/csv; a="b"' }).file('one,', 'two').build();
+
+      const upload = await subject.storage.store(draft);
+
+      const sha256 = sha256Of(Buffer.from('one,two'));
+      expect(upload.content).toEqual({ path: draft.content?.path, type: 'text/csv; a="b"', size: 7, sha256 });
+      expect(await subject.lines()).toEqual([
+        {
+          upload_id: draft.uploadId,
+          kind,
+          customer_id: 'customer-1',
+          filename: 'load.csv',
+          manufacturer: 'Acme',
+          additional_data: null,
+          received_at: '2025-03-30T00:00:00.000Z',
+          content_path: draft.content?.path,
+          content_type: 'text/csv; a="b"',
+          content_size: 7,
+          content_sha256: sha256,
+        },
+      ]);
+      expect(await subject.contentPaths()).toEqual([draft.content?.path]);
+      await expectFile(draft.content?.path, Buffer.from('one,two'));
+    });
+
+    it('keeps an empty file', async () => {
+      const { content } = await subject.storage.store(anUploadDraft().file().build());
+      expect(content).toMatchObject({ size: 0, sha256: sha256Of(Buffer.alloc(0)) });
+      expect(await subject.contentPaths()).toEqual([content?.path]);
+      await expectFile(content?.path, Buffer.alloc(0));
+    });
+
+    it.each([[1], [0, 3, 0], [65_535, 65_536, 65_537], [1, 1_048_576, 2], Array<number>(300).fill(7)])(
+      'keeps the bytes of chunks of %j, ... bytes in their order',
+      async (...sizes) => {
+        const chunks = sizes.map((size) => randomBytes(size));
+        const { content } = await subject.storage.store(anUploadDraft().file(...chunks).build());
+        const bytes = Buffer.concat(chunks);
+        expect(content).toMatchObject({ size: bytes.length, sha256: sha256Of(bytes) });
+        await expectFile(content?.path, bytes);
+      },
+    );
+
+    it('keeps 20 MiB, asking for the next chunk only when it is done with the one before', async () => {
+      const chunks = Array.from({ length: 160 }, () => randomBytes(128 * 1024));
+      const source = new CountingSource(chunks);
+      const { content } = await subject.storage.store(anUploadDraft().with({ bytes: source }).build());
+      const bytes = Buffer.concat(chunks);
+      expect(content).toMatchObject({ size: 20 * 1024 * 1024, sha256: sha256Of(bytes) });
+      expect(source.mostAtOnce).toBe(1);
+      await expectFile(content?.path, bytes);
+    });
+
+    it.each([
+      ['without a file', false],
+      ['with a file', true],
+    ])('concludes once, after the last byte, with nothing visible before (%s)', async (_, hasFile) => {
+      const source = new CountingSource([Buffer.from('one'), Buffer.from('two')]);
+      const draft = anUploadDraft()
+        .with({ bytes: hasFile ? source : null })
+        .build();
+      const calls: (StoredContent | null)[] = [];
+      await subject.storage.store({
+        ...draft,
+        conclude: async (stored) => {
+          calls.push(stored);
+          expect(source.ended).toBe(hasFile);
+          await expectNothing();
+          return draft.conclude(stored);
+        },
+      });
+      expect(calls).toEqual([hasFile ? { size: 6, sha256: sha256Of(Buffer.from('onetwo')) } : null]);
+      expect(await subject.lines()).toHaveLength(1);
+    });
+
+    it('rejects with what the bytes threw, and keeps nothing', async () => {
+      const broken = new Error('the client went away');
+      const bytes = Readable.from(
+        (function* () {
+          yield Buffer.alloc(100_000);
+          throw broken;
+        })(),
+      );
+      const draft = anUploadDraft().with({ bytes }).build();
+      let concluded = false;
+      const storing = subject.storage.store({
+        ...draft,
+        conclude: (stored) => {
+          concluded = true;
+          return draft.conclude(stored);
+        },
+      });
+      expect(await storing.catch((error: unknown) => error)).toBe(broken);
+      expect(concluded).toBe(false);
+      await expectNothing();
+      await subject.reopen();
+      await expectNothing();
+    });
+
+    it.each([
+      ['without a file', anUploadDraft()],
+      ['with a file', anUploadDraft().file('bytes')],
+    ])('rejects with what conclude threw, and keeps nothing (%s)', async (_, builder) => {
+      const refused = new Error('the digest is another');
+      const storing = subject.storage.store({ ...builder.build(), conclude: () => Promise.reject(refused) });
+      expect(await storing.catch((error: unknown) => error)).toBe(refused);
+      await expectNothing();
+      await subject.reopen();
+      await expectNothing();
+    });
+
+    it('keeps on after uploads that failed', async () => {
+      const refused = { conclude: () => Promise.reject(new Error('refused')) };
+      await Promise.allSettled(
+        [anUploadDraft(), anUploadDraft().file('bytes')].map((builder) =>
+          subject.storage.store({ ...builder.build(), ...refused }),
+        ),
+      );
+      const { uploadId } = await subject.storage.store(anUploadDraft().file('bytes').build());
+      expect(await subject.lines()).toMatchObject([{ upload_id: uploadId }]);
+    });
+
+    it('has all of it after a restart, and takes more', async () => {
+      const before = await subject.storage.store(anUploadDraft().file('before').build());
+      const storage = await subject.reopen();
+      const after = await storage.store(anUploadDraft().file('after').build());
+      await subject.reopen();
+
+      expect(idsOf(await subject.lines())).toEqual([before.uploadId, after.uploadId]);
+      await expectFile(before.content?.path, Buffer.from('before'));
+      await expectFile(after.content?.path, Buffer.from('after'));
+    });
+
+    it('keeps fifty at once apart, though some of them fail', async () => {
+      const broken = new Error('refused');
+      const drafts = Array.from({ length: 50 }, (_, index): UploadDraft => {
+        const builder = anUploadDraft().with({ kind: index % 2 ? 'historical' : 'nowcast', filename: `${index}.csv` });
+        const draft = (index % 5 === 1 ? builder : builder.file(`file ${index}`, randomBytes(index * 997))).build();
+        return index % 5 === 2 ? { ...draft, conclude: () => Promise.reject(broken) } : draft;
+      });
+
+      const outcomes = await Promise.allSettled(drafts.map((draft) => subject.storage.store(draft)));
+
+      const stored = outcomes.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value] : []));
+      expect(stored).toHaveLength(40);
+      expect(idsOf(await subject.lines())).toEqual(stored.map(({ uploadId }) => uploadId).sort());
+      expect((await subject.contentPaths()).sort()).toEqual(
+        stored.flatMap(({ content }) => content?.path ?? []).sort(),
+      );
+      for (const { content } of stored) {
+        if (content) expect(sha256Of((await subject.bytes(content.path)) ?? Buffer.alloc(0))).toBe(content.sha256);
+      }
+    });
+
+    it.each(['.', '..', 'a/b', '.hidden', 'Zürich & Co', '%2E', '~*', 'ß'.repeat(40), 'x'.repeat(128), '電'.repeat(26)])(
+      'keeps the file of customer %j',
+      async (customerId) => {
+        const { content } = await subject.storage.store(anUploadDraft().with({ customerId }).file(customerId).build());
+        await subject.reopen();
+        expect(await subject.contentPaths()).toEqual([content?.path]);
+        expect(await subject.lines()).toMatchObject([{ customer_id: customerId, content_path: content?.path }]);
+        await expectFile(content?.path, Buffer.from(customerId));
+      },
+    );
+
+    it('is healthy, and leaves nothing behind when asked', async () => {
+      await Promise.all([subject.storage.checkHealth(), subject.storage.checkHealth()]);
+      await subject.storage.checkHealth();
+      await expectNothing();
+    });
+  });
+}
+
+const ODD_TEXTS = {
+  customerId: 'Zürich/ #1 "the one"',
+  filename: 'a b.tar.GZ',
+  manufacturer: '製造',
+  additionalData: 'line one\nline two\r\u0000\u2028 {"not": "ours"} 🙂',
+};
+
+const sha256Of = (bytes: Buffer): string => createHash('sha256').update(bytes).digest('hex');
+
+const idsOf = (lines: object[]): unknown[] => lines.map((line) => 'upload_id' in line && line.upload_id).sort();
+
+/** Hands chunks out one at a time, and counts how many are asked for before the one before was taken. */
+class CountingSource implements AsyncIterable<Uint8Array> {
+  mostAtOnce = 0;
+  ended = false;
+  private asked = 0;
+
+  constructor(private readonly chunks: Uint8Array[]) {}
+
+  [Symbol.asyncIterator](): AsyncIterator<Uint8Array> {
+    let next = 0;
+    return {
+      next: async () => {
+        this.mostAtOnce = Math.max(this.mostAtOnce, ++this.asked);
+        await new Promise(setImmediate);
+        this.asked--;
+        const value = this.chunks[next++];
+        this.ended ||= value === undefined;
+        return value ? { value, done: false } : { value: undefined, done: true };
+      },
+    };
+  }
+}

@@ -1,0 +1,145 @@
+import type { DataDirectoryLock } from '../data-directory/data-directory-lock.js';
+import { Disk, type DiskFile, NodeDisk } from '../ingestion/adapters/out/local-disk/disk.js';
+
+/** The methods of `Disk`, and those of its files as `file.<method>`. */
+export type DiskOperation = Exclude<keyof Disk, number | symbol> | `file.${Exclude<keyof DiskFile, number | symbol>}`;
+
+/** Decides over one operation: it may perform it, before or after that throw, or never settle. */
+export type Gate = <T>(perform: () => Promise<T>, operation: DiskOperation, path: string) => Promise<T>;
+
+/**
+ * A `Disk` whose every operation passes a gate that a test sets. A write is two operations, a half each, so that a
+ * write that breaks off midway is among them.
+ */
+export class GatedDisk extends Disk {
+  /** Lets everything through until it is set. */
+  gate: Gate = (perform) => perform();
+  /** Bytes that were read through it. */
+  bytesRead = 0;
+  private readonly held = new Set<() => unknown>();
+  private readonly underWay = new Set<Promise<unknown>>();
+
+  constructor(private readonly disk: Disk = new NodeDisk()) {
+    super();
+  }
+
+  /** Makes the next operation of a name fail instead of doing anything; returns its error. */
+  failNext(name: DiskOperation): Error {
+    const error = Object.assign(new Error(`EIO: i/o error, ${name}`), { code: 'EIO' });
+    this.gateNext(name, () => Promise.reject(error));
+    return error;
+  }
+
+  /** Holds the next operation of a name back until it is released. */
+  holdNext(name: DiskOperation): { reached: Promise<void>; release: () => void } {
+    let release = (): void => undefined;
+    const released = new Promise<void>((resolve) => (release = resolve));
+    const reached = new Promise<void>((resolve) => {
+      this.gateNext(name, () => {
+        resolve();
+        return released;
+      });
+    });
+    return { reached, release };
+  }
+
+  /** Ends the process that used the disk, as SIGKILL does: nothing more is done, open files and locks go. */
+  async die(): Promise<void> {
+    this.gate = () => new Promise(() => undefined);
+    // What the system is busy with it finishes, as it does after a real death.
+    await Promise.allSettled(this.underWay);
+    await Promise.all([...this.held].map((letGo) => letGo()));
+  }
+
+  override lock(directory: string, name: string): Promise<DataDirectoryLock> {
+    return this.pass('lock', directory, async () => {
+      const lock = await this.disk.lock(directory, name);
+      const release = () => {
+        this.held.delete(release);
+        lock.release();
+      };
+      this.held.add(release);
+      return { release };
+    });
+  }
+
+  override create(path: string): Promise<DiskFile> {
+    return this.pass('create', path, async () => this.gated(await this.disk.create(path), path));
+  }
+
+  override open(path: string): Promise<DiskFile> {
+    return this.pass('open', path, async () => this.gated(await this.disk.open(path), path));
+  }
+
+  override rename(from: string, to: string): Promise<void> {
+    return this.pass('rename', to, () => this.disk.rename(from, to));
+  }
+
+  override remove(path: string): Promise<void> {
+    return this.pass('remove', path, () => this.disk.remove(path));
+  }
+
+  override makeDirectory(path: string): Promise<void> {
+    return this.pass('makeDirectory', path, () => this.disk.makeDirectory(path));
+  }
+
+  override readDirectory(path: string): Promise<string[]> {
+    return this.pass('readDirectory', path, () => this.disk.readDirectory(path));
+  }
+
+  override syncDirectory(path: string): Promise<void> {
+    return this.pass('syncDirectory', path, () => this.disk.syncDirectory(path));
+  }
+
+  override link(target: string, path: string): Promise<void> {
+    return this.pass('link', path, () => this.disk.link(target, path));
+  }
+
+  override readLink(path: string): Promise<string> {
+    return this.pass('readLink', path, () => this.disk.readLink(path));
+  }
+
+  private gateNext(name: DiskOperation, before: () => Promise<void>): void {
+    const { gate } = this;
+    this.gate = async (perform, operation, path) => {
+      if (operation !== name) return gate(perform, operation, path);
+      this.gate = gate;
+      await before();
+      return gate(perform, operation, path);
+    };
+  }
+
+  private pass<T>(operation: DiskOperation, path: string, perform: () => Promise<T>): Promise<T> {
+    const tracked = () => {
+      const done = perform().finally(() => this.underWay.delete(done));
+      this.underWay.add(done);
+      return done;
+    };
+    return this.gate(tracked, operation, path);
+  }
+
+  private gated(file: DiskFile, path: string): DiskFile {
+    const close = () => file.close();
+    this.held.add(close);
+    return {
+      read: async (buffer, position) => {
+        const read = await this.pass('file.read', path, () => file.read(buffer, position));
+        this.bytesRead += read;
+        return read;
+      },
+      write: async (bytes, position) => {
+        const half = Math.floor(bytes.length / 2);
+        await this.pass('file.write', path, () => file.write(bytes.subarray(0, half), position));
+        await this.pass('file.write', path, () => file.write(bytes.subarray(half), position + half));
+      },
+      sync: () => this.pass('file.sync', path, () => file.sync()),
+      truncate: (length) => this.pass('file.truncate', path, () => file.truncate(length)),
+      size: () => this.pass('file.size', path, () => file.size()),
+      close: () =>
+        this.pass('file.close', path, () => {
+          this.held.delete(close);
+          return close();
+        }),
+    };
+  }
+}

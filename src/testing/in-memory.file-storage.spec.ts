@@ -1,0 +1,34 @@
+import { describe, expect, it } from 'vitest';
+import { ServiceError } from '../common/service-error.js';
+import { indexLine } from '../ingestion/domain/layout.js';
+import { fileStorageContract } from './file-storage.contract.js';
+import { InMemoryFileStorage } from './in-memory.file-storage.js';
+import { anUploadDraft } from './upload-draft.builder.js';
+
+fileStorageContract('in memory', () => {
+  const storage = new InMemoryFileStorage();
+  return Promise.resolve({
+    storage,
+    reopen: () => Promise.resolve(storage),
+    lines: () => Promise.resolve(storage.uploads.map((upload) => JSON.parse(indexLine(upload)) as object)),
+    bytes: (path) => Promise.resolve(storage.bytes(path)),
+    contentPaths: () => Promise.resolve(storage.uploads.flatMap(({ content }) => content?.path ?? [])),
+    tearDown: () => Promise.resolve(),
+  });
+});
+
+describe('InMemoryFileStorage', () => {
+  it('fails as told, keeps nothing meanwhile, and is well again as told', async () => {
+    const storage = new InMemoryFileStorage();
+    const failure = new ServiceError('storage-failure');
+    storage.failWith(failure);
+    await expect(storage.store(anUploadDraft().file('bytes').build())).rejects.toBe(failure);
+    await expect(storage.checkHealth()).rejects.toBe(failure);
+    expect(storage.uploads).toEqual([]);
+
+    storage.failWith(null);
+    const upload = await storage.store(anUploadDraft().build());
+    await storage.checkHealth();
+    expect(storage.uploads).toEqual([upload]);
+  });
+});
