@@ -8,5 +8,6 @@ export default defineConfig({
     isolate: false,
     maxWorkers: 2,
     testTimeout: 30_000,
+    reporters: ['default', ['json', { outputFile: 'dist/test-results.json' }]],
   },
 });

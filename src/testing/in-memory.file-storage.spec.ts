@@ -26,7 +26,7 @@ describe('InMemoryFileStorage', () => {
     await expect(storage.checkHealth()).rejects.toBe(failure);
     expect(storage.uploads).toEqual([]);
 
-    storage.failWith(null);
+    storage.recover();
     const upload = await storage.store(anUploadDraft().build());
     await storage.checkHealth();
     expect(storage.uploads).toEqual([upload]);

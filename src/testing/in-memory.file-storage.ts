@@ -17,9 +17,14 @@ export class InMemoryFileStorage extends FileStorage {
     return this.kept.find(({ upload }) => upload.content?.path === path)?.bytes ?? null;
   }
 
-  /** From now on every call rejects with this error; with null, all is well again. */
-  failWith(error: Error | null): void {
+  /** From now on every call rejects with this error. */
+  failWith(error: Error): void {
     this.failure = error;
+  }
+
+  /** All is well again. */
+  recover(): void {
+    this.failure = null;
   }
 
   override async store(draft: UploadDraft): Promise<Upload> {

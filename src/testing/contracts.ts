@@ -1,0 +1,3 @@
+// The suites that adapters pass. They need Vitest.
+export { fileStorageContract, type FileStorageContractSubject } from './file-storage.contract.js';
+export { identityProviderContract, type IdentityProviderSetting } from './identity-provider.contract.js';

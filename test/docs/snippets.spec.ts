@@ -1,0 +1,56 @@
+import { execFile } from 'node:child_process';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import ts from 'typescript';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+const run = promisify(execFile);
+let directory: string;
+beforeAll(async () => {
+  // Below the package, where its own name resolves to what was built.
+  directory = await mkdtemp('dist/snippets-');
+});
+afterAll(() => rm(directory, { recursive: true }));
+
+async function snippets(page: string): Promise<string[]> {
+  return [...(await readFile(page, 'utf8')).matchAll(/```ts\n([^]*?)```/g)].map(([, code = '']) => code);
+}
+
+describe('README', () => {
+  it('swaps an adapter in a test in ten lines that run', async () => {
+    const [code = ''] = await snippets('README.md');
+    const check = `
+      const url = (await app.getUrl()) + '/ingestNowcastLoadData/upload_nowcast?customer_id=a&filename=b&manufacturer=c';
+      const failed = await fetch(url, { method: 'POST' });
+      storage.recover();
+      const stored = await fetch(url, { method: 'POST' });
+      console.log(failed.status, await failed.text(), stored.status, storage.uploads.length);
+      await app.close();`;
+    const { outputText } = ts.transpileModule(code + check, { compilerOptions: { target: ts.ScriptTarget.ES2023, module: ts.ModuleKind.ESNext } });
+    const file = join(directory, 'snippet.mjs');
+    await writeFile(file, outputText);
+    const { stdout } = await run(process.execPath, [file], { env: { ...process.env, NO_COLOR: '1' } });
+    expect(stdout.trim().split('\n').at(-1)).toBe('500 {"error":"Internal server error."} 200 1');
+    expect(code.trim().split('\n').length).toBeLessThanOrEqual(10);
+  });
+});
+
+describe('the pages', () => {
+  it('lead to files that are there', async () => {
+    for (const page of ['README.md', 'CONTRIBUTING.md', 'docs/adapters.md', 'docs/durability.md', 'docs/reading-uploads.md', 'docs/adr/README.md']) {
+      for (const [, target = ''] of (await readFile(page, 'utf8')).matchAll(/\]\((?!http)([^)#]+)\)/g)) {
+        await expect(readFile(join(page, '..', target)).catch((error: unknown) => (error as NodeJS.ErrnoException).code), `${page}: ${target}`)
+          .resolves.not.toBe('ENOENT');
+      }
+    }
+  });
+
+  it('name every variable of the environment in README, with its default', async () => {
+    const readme = await readFile('README.md', 'utf8');
+    const source = await readFile('src/environment.ts', 'utf8');
+    const names = [...source.matchAll(/^ {2}([A-Z][A-Z0-9_]+):/gm)].map(([, name = '']) => name).filter((name) => name !== 'NODE_ENV');
+    expect(names.length).toBe(20);
+    for (const name of names) expect(readme).toContain(`\`${name}\``);
+  });
+});
