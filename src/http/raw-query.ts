@@ -4,8 +4,7 @@ import type { IncomingMessage } from 'node:http';
  * The values of one query parameter, decoded as forms are (`+` is a blank), in order. Undefined where a value is not
  * percent-encoded UTF-8, or where the parameter also comes in the form `name[...]`: nobody can tell what was meant.
  */
-export function queryValues(request: IncomingMessage, name: string): string[] | undefined {
-  const url = request.url ?? '';
+export function queryValues({ url = '' }: Pick<IncomingMessage, 'url'>, name: string): string[] | undefined {
   const start = url.indexOf('?');
   const values: string[] = [];
   for (const pair of start < 0 ? [] : url.slice(start + 1).split('&')) {

@@ -1,0 +1,85 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { ServiceError } from '../../../../common/service-error.js';
+import { MultipartReader } from './multipart-reader.js';
+
+const BOUNDARY = 'a-b';
+interface Part {
+  name: string;
+  bytes: Uint8Array;
+}
+
+const encode = (parts: readonly Part[]): Buffer =>
+  Buffer.concat([
+    ...parts.flatMap(({ name, bytes }) => [
+      Buffer.from(`--${BOUNDARY}\r\nContent-Disposition: form-data; name="${name}"\r\n\r\n`),
+      Buffer.from(bytes),
+      Buffer.from('\r\n'),
+    ]),
+    Buffer.from(`--${BOUNDARY}--\r\n`),
+  ]);
+
+async function* inChunks(bytes: Buffer, sizes: readonly number[]): AsyncGenerator<Buffer, void, undefined> {
+  for (let at = 0, index = 0; at < bytes.length; index++) {
+    const size = sizes[index % sizes.length] ?? 1;
+    yield await Promise.resolve(bytes.subarray(at, at + size));
+    at += size;
+  }
+}
+
+async function read(bytes: Buffer, sizes: readonly number[]): Promise<Part[]> {
+  const reader = new MultipartReader(inChunks(bytes, sizes), BOUNDARY);
+  const parts: Part[] = [];
+  for (let part; (part = await reader.next()); ) {
+    const chunks: Buffer[] = [];
+    for await (const chunk of part.bytes) chunks.push(Buffer.from(chunk));
+    parts.push({ name: part.name ?? '', bytes: new Uint8Array(Buffer.concat(chunks)) });
+  }
+  return parts;
+}
+
+// Of few bytes, so that what looks like a delimiter is frequent.
+const nearlyDelimiter = fc
+  .array(fc.constantFrom('\r', '\n', '-', 'a', 'b', '\r\n--a-', '\r\n--', 'x'), { maxLength: 40 })
+  .map((pieces) => new Uint8Array(Buffer.from(pieces.join('').replaceAll(`\r\n--${BOUNDARY}`, ''))))
+  .filter((bytes) => !Buffer.from(bytes).includes(`\r\n--${BOUNDARY}`) && !Buffer.from(bytes).toString().startsWith(`--${BOUNDARY}`));
+const parts = fc.array(fc.record({ name: fc.constantFrom('file', 'x', 'additional_data'), bytes: nearlyDelimiter }), { minLength: 1 });
+const sizes = fc.array(fc.integer({ min: 1, max: 30 }), { minLength: 1 });
+
+describe('MultipartReader', () => {
+  it('gives back the parts of a form, however it comes in', async () => {
+    await fc.assert(
+      fc.asyncProperty(parts, sizes, async (form, chunkSizes) => {
+        expect(await read(encode(form), chunkSizes)).toEqual(form);
+      }),
+    );
+  });
+
+  it('refuses every form that is cut off ahead of its closing delimiter', async () => {
+    await fc.assert(
+      fc.asyncProperty(parts, sizes, fc.double({ min: 0, max: 1, noNaN: true }), async (form, chunkSizes, share) => {
+        const whole = encode(form);
+        const cut = whole.subarray(0, Math.floor(share * (whole.length - '--\r\n'.length + 1)));
+        await expect(read(cut, chunkSizes)).rejects.toMatchObject({ kind: 'invalid-request-body' });
+      }),
+    );
+  });
+
+  it('never throws anything but its refusal, whatever comes in', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.uint8Array({ maxLength: 200 }), nearlyDelimiter, sizes, async (noise, near, chunkSizes) => {
+        const bytes = Buffer.concat([Buffer.from(`--${BOUNDARY}\r\n`), noise, Buffer.from(`\r\n\r\n`), near]);
+        const error: unknown = await read(bytes, chunkSizes).catch((reason: unknown) => reason);
+        expect(Array.isArray(error) || error instanceof ServiceError).toBe(true);
+      }),
+    );
+  });
+
+  it('passes over what is not read of a part', async () => {
+    const reader = new MultipartReader(inChunks(encode([{ name: 'x', bytes: new Uint8Array(100) }, { name: 'file', bytes: new Uint8Array(1) }]), [7]), BOUNDARY);
+    const first = await reader.next();
+    await first?.bytes.next();
+    expect((await reader.next())?.name).toBe('file');
+    expect(await reader.next()).toBeUndefined();
+  });
+});
