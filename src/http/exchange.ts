@@ -19,8 +19,8 @@ const exchanges = new WeakMap<IncomingMessage, Exchange>();
 const latest = new WeakMap<Socket, Exchange>();
 
 /** The client's `X-Request-Id` where it may be used, otherwise a new one. */
-export function requestIdOf(request: IncomingMessage): string {
-  const given = request.headers['x-request-id'];
+export function requestIdOf({ headers }: Pick<IncomingMessage, 'headers'>): string {
+  const given = headers['x-request-id'];
   return typeof given === 'string' && REQUEST_ID.test(given) ? given : uuidV4();
 }
 

@@ -1,14 +1,16 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { Logger } from '@nestjs/common';
-import { v4 as uuidV4 } from 'uuid';
 import { type ErrorKind, ServiceError } from '../common/service-error.js';
 import { answerError, errorBody } from './answer.js';
 import { drain } from './drain.js';
 import { ERROR_TABLE } from './error-table.js';
-import { beginExchange, type Exchange, hasBody, latestExchange } from './exchange.js';
+import { beginExchange, type Exchange, hasBody, latestExchange, requestIdOf } from './exchange.js';
 
 const logger = new Logger('Http');
+/** With what came in last, as far as Node still has it. */
+type ParserError = NodeJS.ErrnoException & { readonly rawPacket?: Buffer };
+
 /** How long a connection may linger after an answer of its own to what the parser refused. */
 const LINGER_MS = 5_000;
 
@@ -41,16 +43,22 @@ export function guardHttpEdge(server: Server): void {
   });
   // An expectation that we don't know may be passed over (RFC 9110, 10.1.1).
   server.on('checkExpectation', receive);
-  server.on('connect', (_request: IncomingMessage, socket: Socket) => {
-    answerSocket(socket, 'not-found');
+  server.on('connect', (request: IncomingMessage, socket: Socket) => {
+    answerSocket(socket, 'not-found', requestIdOf(request));
   });
-  server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
+  server.on('clientError', (error: ParserError, socket: Socket) => {
     if (!socket.writable || error.code === 'ECONNRESET') socket.destroy();
-    else answerSocket(socket, kindOfParserError(error));
+    else answerSocket(socket, kindOfParserError(error), unparsedRequestId(error));
   });
 }
 
-function kindOfParserError({ code }: NodeJS.ErrnoException): ErrorKind {
+/** The id that stands in what the parser refused, if there is just one; otherwise a new one. */
+function unparsedRequestId({ rawPacket }: ParserError): string {
+  const found = [...(rawPacket?.toString('latin1') ?? '').matchAll(/^x-request-id:[ \t]*(.*?)[ \t]*\r?$/gim)];
+  return requestIdOf({ headers: { 'x-request-id': found.length === 1 ? found[0]?.[1] : undefined } });
+}
+
+function kindOfParserError({ code }: ParserError): ErrorKind {
   if (code === 'HPE_HEADER_OVERFLOW') return 'header-fields-too-large';
   return code === 'ERR_HTTP_REQUEST_TIMEOUT' ? 'request-timeout' : 'bad-request';
 }
@@ -64,14 +72,14 @@ function releaseRequest(request: IncomingMessage): void {
 }
 
 /** An answer where there is no response object, or none that can be used. */
-function answerSocket(socket: Socket, kind: ErrorKind): void {
+function answerSocket(socket: Socket, kind: ErrorKind, fallbackId: string): void {
   const exchange = latestExchange(socket);
   const open = exchange && !exchange.response.writableFinished ? exchange : undefined;
   if (open?.response.headersSent) {
     socket.destroy();
     return;
   }
-  const requestId = open?.requestId ?? uuidV4();
+  const requestId = open?.requestId ?? fallbackId;
   const { status, text } = ERROR_TABLE[kind];
   const body = errorBody(kind);
   logger.log({ msg: 'request', requestId, status, kind, reason: 'refused by the HTTP parser' });

@@ -49,6 +49,16 @@ describe('what the HTTP parser refuses', () => {
     expect(service.log.text).toContain(`"requestId":"${answer.headers['x-request-id'] ?? ''}"`);
   });
 
+  it.each([
+    ['that it can use', 'X-Request-Id: abc-1', /^abc-1$/],
+    ['that it cannot use', 'X-Request-Id: a b', /^[0-9a-f-]{36}$/],
+    ['twice', 'X-Request-Id: a\r\nx-request-id: b', /^[0-9a-f-]{36}$/],
+  ])('has the id of the client %s', async (_name, header, id) => {
+    const answer = await exchange(service.port, head('GET / HTTP/1.1', header, 'no colon'));
+    expectError(answer, 400, 'Bad request.');
+    expect(answer.headers['x-request-id']).toMatch(id);
+  });
+
   it('breaks off, without a second answer, when one is under way', async () => {
     const server = createServer((_request, response) => response.writeHead(200).write('the beginning'));
     guardHttpEdge(server);

@@ -1,7 +1,15 @@
 import { ApiProperty } from '@nestjs/swagger';
-import { ArrayNotEmpty, IsArray, IsEmail, IsNotEmpty, IsString, Matches, ValidateIf } from 'class-validator';
+import { ArrayNotEmpty, IsArray, isEmail, IsNotEmpty, IsString, Matches, ValidateBy, ValidateIf } from 'class-validator';
+import { isUnicode } from '../../../../common/text.js';
 import { MAX_PERMISSION_LENGTH, MAX_PERMISSIONS, MAX_ROLE_NAME_LENGTH, PERMISSION_PATTERN } from '../../../domain/role.js';
 import { MAX_EMAIL_LENGTH, MAX_USER_NAME_LENGTH } from '../../../domain/user.js';
+
+/** class-validator's rule, which throws for what is no Unicode text. */
+const IsEmailAddress = (): PropertyDecorator =>
+  ValidateBy({
+    name: 'isEmailAddress',
+    validator: { validate: (value) => typeof value === 'string' && isUnicode(value) && isEmail(value) },
+  });
 
 // The shape of each request; the rules for texts are the domain's.
 
@@ -44,7 +52,7 @@ export class CreateRoleDto {
 /** The body of `POST /create-user`. */
 export class CreateUserDto {
   @ApiProperty({ type: String, format: 'email', maxLength: MAX_EMAIL_LENGTH, example: 'operator@grid.example' })
-  @IsEmail()
+  @IsEmailAddress()
   readonly email!: string;
 
   @ApiProperty({
