@@ -12,7 +12,7 @@ import { Readiness } from './operations/health/readiness.js';
 import { createLogger, PinoLoggerService } from './operations/logging.js';
 import { readyLine } from './operations/ready-line.js';
 import { ServiceAddress } from './operations/service-address.js';
-import { shutDownOnSignal } from './operations/shutdown.js';
+import { exitOnSignal, shutDownOnSignal } from './operations/shutdown.js';
 
 const READINESS_INTERVAL_MS = 1_000;
 
@@ -40,6 +40,7 @@ function explain(error: unknown): string {
   return String(error);
 }
 
+exitOnSignal();
 try {
   await boot(loadEnvironment());
 } catch (error) {

@@ -1,38 +1,63 @@
 import type { Server } from 'node:http';
+import type { Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { INestApplication } from '@nestjs/common';
 import type { Logger } from 'pino';
 
+const SIGNALS = ['SIGTERM', 'SIGINT'] as const;
 const IDLE_SWEEP_MS = 50;
 /** What closing the adapters may take after the requests have ended or were cut off. */
 const CLOSE_TIMEOUT_MS = 2_000;
 
-/** On SIGTERM and SIGINT: accepts nothing more, lets what is in flight finish for so many milliseconds, exits 0. */
+/** On SIGTERM and SIGINT ends the process with 0 at once; until the service serves, nothing is in flight. */
+export function exitOnSignal(): void {
+  for (const signal of SIGNALS) process.on(signal, exit);
+}
+
+const exit = (): never => process.exit(0);
+
+/**
+ * From now on SIGTERM and SIGINT stop the service in order: it accepts nothing more, lets what is in flight finish for
+ * so many milliseconds, and exits with 0. Before the server listens.
+ */
 export function shutDownOnSignal(app: INestApplication, server: Server, timeoutMs: number, logger: Logger): void {
+  const sockets = new Set<Socket>();
+  server.on('connection', (socket: Socket) => {
+    sockets.add(socket);
+    socket.once('close', () => sockets.delete(socket));
+  });
   let stopping = false;
   const stop = (signal: NodeJS.Signals): void => {
     if (stopping) return;
     stopping = true;
     logger.info({ signal }, 'stopping');
-    void finish(app, server, timeoutMs, logger).then(() => process.exit(0));
+    void finish(app, server, sockets, timeoutMs)
+      .catch((error: unknown) => {
+        logger.error({ err: error }, 'while stopping');
+      })
+      .then(exit);
   };
-  process.on('SIGTERM', stop).on('SIGINT', stop);
+  for (const signal of SIGNALS) process.off(signal, exit).on(signal, stop);
 }
 
-async function finish(app: INestApplication, server: Server, timeoutMs: number, logger: Logger): Promise<void> {
+async function finish(app: INestApplication, server: Server, sockets: Set<Socket>, timeoutMs: number): Promise<void> {
   if (server.listening) {
     const closed = new Promise((resolve) => server.close(resolve));
-    // A connection that is kept alive becomes idle with its answer, and nobody else would close it then.
     const sweep = setInterval(() => {
-      server.closeIdleConnections();
+      closeUnused(server, sockets);
     }, IDLE_SWEEP_MS);
     await Promise.race([closed, delay(timeoutMs)]);
     clearInterval(sweep);
     server.closeAllConnections();
   }
-  try {
-    await Promise.race([app.close(), delay(CLOSE_TIMEOUT_MS)]);
-  } catch (error) {
-    logger.error({ err: error }, 'while stopping');
-  }
+  await Promise.race([app.close(), delay(CLOSE_TIMEOUT_MS)]);
+}
+
+/**
+ * A connection that is kept alive becomes idle with its answer, and nobody else would close it then. One that has
+ * never sent anything isn't idle to Node, which waits for its first request.
+ */
+function closeUnused(server: Server, sockets: Set<Socket>): void {
+  server.closeIdleConnections();
+  for (const socket of sockets) if (socket.bytesRead === 0) socket.destroy();
 }

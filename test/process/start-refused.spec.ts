@@ -45,7 +45,7 @@ describe('a start that cannot be', () => {
   it('says that DATA_DIR is a file', async () => {
     const file = join(workspace.directory, 'file');
     await writeFile(file, '');
-    await expectRefused(workspace.launch({ DATA_DIR: file }), new RegExp(`${file}`));
+    await expectRefused(workspace.launch({ DATA_DIR: file }), new RegExp(file));
   });
 
   it.each<[string, Variables, RegExp[]]>([

@@ -23,13 +23,13 @@ describe('the token command and the service', () => {
     return stdout.trim();
   }
 
-  async function call<Answer = unknown>(path: string, bearer: string, body?: unknown): Promise<{ status: number; answer: Answer }> {
+  async function call(path: string, bearer: string, body?: unknown): Promise<{ status: number; answer: Record<string, unknown> }> {
     const response = await fetch(`${service.origin}${path}`, {
       method: body === undefined ? 'GET' : 'POST',
       headers: { Authorization: `Bearer ${bearer}`, 'Content-Type': 'application/json' },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     });
-    return { status: response.status, answer: (await response.json()) as Answer };
+    return { status: response.status, answer: (await response.json()) as Record<string, unknown> };
   }
 
   const upload = async (customer: string, bearer: string): Promise<number> => {
@@ -55,11 +55,11 @@ describe('the token command and the service', () => {
 
   it('agree on a user, their permissions and their customers', async () => {
     const create = { role_name: 'Uploaders', permissions: ['upload:historical', 'read:roles'] };
-    const role = await call<{ role_id: string }>('/idpManagementBackend/create-role', made, create);
+    const role = await call('/idpManagementBackend/create-role', made, create);
     const body = { email: 'ada@grid.example', roles: [role.answer.role_id] };
-    const user = await call<{ user_id: string }>('/idpManagementBackend/create-user', made, body);
+    const user = await call('/idpManagementBackend/create-user', made, body);
 
-    const bearer = await token(['--user', user.answer.user_id, '--customer', 'a']);
+    const bearer = await token(['--user', String(user.answer.user_id), '--customer', 'a']);
     expect((await call('/idpManagementBackend/roles', bearer)).status).toBe(200);
     expect((await call('/idpManagementBackend/users', bearer)).status).toBe(403);
     expect(await Promise.all([upload('a', bearer), upload('b', bearer)])).toEqual([200, 403]);

@@ -47,7 +47,7 @@ export class Load {
     const { body, bytes } = [withoutFile, raw, form][number % 3]?.() ?? withoutFile();
     const [base, operation] = number % 2 ? ['Historical', 'historical'] : ['Nowcast', 'nowcast'];
     const query = `customer_id=c${number % 5}&filename=load.csv&manufacturer=m`;
-    const url = `${this.origin}/ingest${base ?? ''}LoadData/upload_${operation ?? ''}?${query}`;
+    const url = `${this.origin}/ingest${base}LoadData/upload_${operation}?${query}`;
     const response = await fetch(url, { method: 'POST', body });
     await response.arrayBuffer();
     if (response.status !== 200) return false;

@@ -113,7 +113,7 @@ export class Workspace {
 
   /** Starts any program, in this directory unless another is named. */
   run(command: string, parameters: readonly string[], variables: Variables, cwd = this.directory): Program {
-    const env = { PATH: process.env['PATH'], HOME: this.directory, PORT: '0', DATA_DIR: this.data, ...variables };
+    const env = { PATH: process.env.PATH, HOME: this.directory, PORT: '0', DATA_DIR: this.data, ...variables };
     const program = new Program(spawn(command, parameters, { cwd, env, stdio: ['ignore', 'pipe', 'pipe'] }));
     this.programs.push(program);
     return program;

@@ -1,0 +1,38 @@
+/**
+ * The first final answer in what a connection has received; undefined while it isn't whole.
+ *
+ * @param {Buffer} received
+ * @param {string} method of the request: an answer to HEAD has no body.
+ * @param {boolean} ended whether nothing more will come.
+ */
+export function parseAnswer(received, method, ended) {
+  const end = received.indexOf('\r\n\r\n');
+  if (end < 0) return undefined;
+  const [statusLine = '', ...lines] = received.subarray(0, end).toString('latin1').split('\r\n');
+  const status = Number(/^HTTP\/1\.1 (\d{3})/.exec(statusLine)?.[1]);
+  const rest = received.subarray(end + 4);
+  if (status < 200) return parseAnswer(rest, method, ended);
+  const headers = new Map(lines.map((line) => [line.slice(0, line.indexOf(':')).toLowerCase(), line.slice(line.indexOf(':') + 1).trim()]));
+  const body = method === 'HEAD' || status === 204 || status === 304 ? Buffer.alloc(0) : bodyOf(headers, rest, ended);
+  return body && { status, headers, body: body.toString() };
+}
+
+function bodyOf(headers, rest, ended) {
+  if (headers.get('transfer-encoding') === 'chunked') return dechunk(rest);
+  const length = headers.get('content-length');
+  if (length === undefined) return ended ? rest : undefined;
+  return rest.length >= Number(length) ? rest.subarray(0, Number(length)) : undefined;
+}
+
+function dechunk(rest) {
+  const chunks = [];
+  for (;;) {
+    const line = rest.indexOf('\r\n');
+    if (line < 0) return undefined;
+    const size = parseInt(rest.subarray(0, line).toString(), 16);
+    if (rest.length < line + 2 + size + 2) return undefined;
+    if (size === 0) return Buffer.concat(chunks);
+    chunks.push(rest.subarray(line + 2, line + 2 + size));
+    rest = rest.subarray(line + 2 + size + 2);
+  }
+}

@@ -1,0 +1,110 @@
+// What the interface lets an answer be.
+
+const UPLOAD = {
+  methods: ['POST'],
+  refusals: ['Invalid or missing query parameter.', 'Invalid request body.', 'Digest mismatch.', 'Invalid digest.', 'Invalid idempotency key.'],
+  status: 200,
+  success: (body) => exactly(body, { message: 'Data uploaded successfully.' }),
+};
+
+const command = (refusal, status, message, id) => ({
+  methods: ['POST'],
+  refusals: [refusal],
+  status,
+  success: (body) => exactly(body, { message }, id),
+});
+
+const list = (member, keys) => ({
+  methods: ['GET', 'HEAD'],
+  refusals: [],
+  status: 200,
+  success: (body) =>
+    Object.keys(body).join() === member &&
+    body[member].every((item) => Object.keys(item).join() === keys.join() && Object.values(item).every((value) => typeof value === 'string')),
+});
+
+/** The eight operations. */
+export const OPERATIONS = {
+  '/ingestHistoricalLoadData/upload_historical': UPLOAD,
+  '/ingestNowcastLoadData/upload_nowcast': UPLOAD,
+  '/idpManagementBackend/assign-role': command('Invalid user_id or role_id.', 200, 'Role assigned successfully.'),
+  '/idpManagementBackend/create-role': command('Invalid role_name or permissions.', 201, 'Role created successfully.', 'role_id'),
+  '/idpManagementBackend/create-user': command('Invalid email or roles.', 201, 'User created successfully.', 'user_id'),
+  '/idpManagementBackend/update-user': command('Invalid user_id or new_name.', 200, 'User updated successfully.'),
+  '/idpManagementBackend/roles': list('roles', ['role_id', 'name']),
+  '/idpManagementBackend/users': list('users', ['user_id', 'name', 'email']),
+};
+
+/** What stands beside them, and answers in a form of its own. */
+export const OTHERS = {
+  '/docs': ['GET', 'HEAD'],
+  '/docs-json': ['GET', 'HEAD'],
+  '/health/live': ['GET', 'HEAD'],
+  '/health/ready': ['GET', 'HEAD'],
+  '/metrics': ['GET', 'HEAD'],
+  '/idp/.well-known/openid-configuration': ['GET', 'HEAD'],
+  '/idp/jwks': ['GET', 'HEAD'],
+  '/idp/token': ['POST'],
+};
+
+const TEXTS = {
+  403: 'Unauthorized.',
+  404: 'Not found.',
+  408: 'Request timeout.',
+  409: 'Request in progress.',
+  413: 'Payload too large.',
+  415: 'Unsupported media type.',
+  422: 'Idempotency key reused.',
+  431: 'Request header fields too large.',
+};
+
+const exactly = (body, texts, id) =>
+  body.status === 'success' &&
+  body.message === texts.message &&
+  (id === undefined || typeof body[id] === 'string') &&
+  Object.keys(body).length === (id === undefined ? 2 : 3);
+
+/**
+ * What is wrong with an answer; undefined where nothing is.
+ *
+ * @param {{ method: string, path: string, requestId?: string }} request `path` without query, as it was sent.
+ * @param {{ status: number, headers: Map<string, string>, body: string }} answer
+ */
+export function defectOf({ method, path, requestId }, { status, headers, body }) {
+  if (status >= 500) return 'a 5xx';
+  const id = headers.get('x-request-id');
+  if (!/^[A-Za-z0-9._-]{1,128}$/.test(id ?? '')) return 'no X-Request-Id';
+  if (requestId !== undefined && ![400, 408, 431].includes(status) && id !== requestId) return 'another X-Request-Id';
+  // Swagger UI's own files answer with slashes behind `/docs` too.
+  const route = path.replace(/^http:\/\/[^/]*/, '').split('#', 1)[0].replace(/^\/docs\/+$/, '/docs');
+  const operation = OPERATIONS[route];
+  if (status < 400) return defectOfSuccess(method, route, operation, status, headers, body);
+  if (!headers.get('content-type')?.startsWith('application/json')) return 'an error that is no JSON';
+  if (method === 'HEAD' && body === '') return undefined;
+  const parsed = parse(body);
+  if (route === '/idp/token' && typeof parsed?.error_description === 'string') return undefined;
+  if (typeof parsed?.error !== 'string' || Object.keys(parsed).length !== 1) return 'an error of another form';
+  const texts = status === 400 ? ['Bad request.', ...(operation?.refusals ?? [])] : [TEXTS[status]];
+  return texts.includes(parsed.error) ? undefined : 'an error text that the interface has not';
+}
+
+function defectOfSuccess(method, route, operation, status, headers, body) {
+  const served = (operation?.methods ?? OTHERS[route])?.includes(method);
+  if (!served) return 'a success where nothing is';
+  // RFC 9110, 13.1.2: what `If-None-Match: *` asks for.
+  if (status === 304 && !operation) return undefined;
+  if (status !== (operation?.status ?? 200)) return 'a success of another status';
+  if (method === 'HEAD' || !operation) return undefined;
+  const parsed = parse(body);
+  if (!parsed || !operation.success(parsed)) return 'a success of another form';
+  if (operation === UPLOAD && !headers.get('x-upload-id')) return 'no X-Upload-Id';
+  return undefined;
+}
+
+function parse(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,20 @@
+// Runs one of the benchmarks: `npm run bench -- <name> [options]`. Each starts what `npm run build` made.
+import { existsSync } from 'node:fs';
+
+const BENCHES = {
+  crash: 'uploads through kill -9 at random moments; nothing may be lost or half there [--uploads=10000] [--kills=10] [--self-test]',
+  memory: 'growth of memory for 1 GiB raw, 1 GiB in a form, and a list of 100,000 users',
+  fuzz: 'random requests; every answer must be one of the interface [--requests=10000] [--seed=<n>] [--only=<i>]',
+};
+
+const [name = '', ...parameters] = process.argv.slice(2);
+if (!Object.hasOwn(BENCHES, name)) {
+  for (const [known, purpose] of Object.entries(BENCHES)) console.log(`npm run bench -- ${known.padEnd(7)} ${purpose}`);
+  process.exitCode = name === '' ? 0 : 1;
+} else if (!existsSync('dist/main.js')) {
+  console.error('There is no build: npm run build');
+  process.exitCode = 1;
+} else {
+  const { default: bench } = await import(`./${name}.mjs`);
+  process.exitCode = (await bench(parameters)) ? 0 : 1;
+}

@@ -1,0 +1,15 @@
+/** A line on standard error that is rewritten; nothing where that is no terminal. */
+export class Progress {
+  #shown = 0;
+
+  show(text) {
+    if (!process.stderr.isTTY || Date.now() - this.#shown < 100) return;
+    this.#shown = Date.now();
+    process.stderr.write(`\r\x1b[K${text}`);
+  }
+
+  clear() {
+    if (process.stderr.isTTY) process.stderr.write('\r\x1b[K');
+    this.#shown = 0;
+  }
+}

@@ -1,0 +1,54 @@
+import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { readdir, readFile } from 'node:fs/promises';
+import { join, relative } from 'node:path';
+import { pipeline } from 'node:stream/promises';
+
+/** All files beneath a folder of a data directory, as paths relative to that directory. */
+export async function filesIn(data, folder) {
+  const entries = await readdir(join(data, folder), { recursive: true, withFileTypes: true });
+  return entries.filter((entry) => entry.isFile()).map((entry) => relative(data, join(entry.parentPath, entry.name)));
+}
+
+/**
+ * What a data directory shows, read without the service: the index lines by upload id, and everything about it that is
+ * not whole, in words.
+ */
+export async function inspect(data) {
+  const lines = new Map();
+  const halves = [];
+  for (const segment of await filesIn(data, 'uploads')) {
+    const texts = (await readFile(join(data, segment), 'utf8')).split('\n');
+    if (texts.pop() !== '') halves.push(`${segment} ends in a torn line`);
+    for (const text of texts) {
+      const line = parse(text);
+      if (!line) halves.push(`${segment} has a line that is no JSON`);
+      else if (lines.has(line.upload_id)) halves.push(`${line.upload_id} has two lines`);
+      else lines.set(line.upload_id, line);
+    }
+  }
+  const files = new Set(await filesIn(data, 'files'));
+  for (const line of lines.values()) {
+    if (line.content_path === null) continue;
+    if (!files.delete(line.content_path)) halves.push(`${line.upload_id} has a line and no bytes`);
+    else if (!(await hasBytes(data, line))) halves.push(`${line.upload_id} has a line and other bytes`);
+  }
+  for (const file of files) halves.push(`${file} has no line`);
+  for (const file of await filesIn(data, 'staging')) halves.push(`${file} is left over`);
+  return { lines, halves };
+}
+
+function parse(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+async function hasBytes(data, line) {
+  const hash = createHash('sha256');
+  const file = createReadStream(join(data, line.content_path));
+  await pipeline(file, hash);
+  return file.bytesRead === line.content_size && hash.digest('hex') === line.content_sha256;
+}

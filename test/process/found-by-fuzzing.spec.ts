@@ -1,0 +1,29 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type ServiceProcess, Workspace } from '../support/process.js';
+import { exchange } from '../support/raw.js';
+
+describe('what random requests have found', () => {
+  let workspace: Workspace;
+  let service: ServiceProcess;
+
+  beforeAll(async () => {
+    workspace = await Workspace.create();
+    service = await workspace.start();
+  });
+  afterAll(() => workspace.dispose());
+
+  it.each(['\\ud800', '\\ud800@grid.example', 'a@\\udc00.example'])('the e-mail "%s" is refused: it is no Unicode text', async (email) => {
+    const token = (await workspace.token()).stdout.trim();
+    const answer = await fetch(`${service.url}/idpManagementBackend/create-user`, {
+      method: 'POST',
+      headers: { Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' },
+      body: `{"email":"${email}","roles":[]}`,
+    });
+    expect([answer.status, await answer.text()]).toEqual([400, '{"error":"Invalid email or roles."}']);
+  });
+
+  it("the answer to CONNECT carries the client's request id", async () => {
+    const answer = await exchange(service.port, 'CONNECT /health/live HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: abc-1\r\n\r\n');
+    expect(answer).toMatchObject({ status: 404, body: '{"error":"Not found."}', headers: { 'x-request-id': 'abc-1' } });
+  });
+});
