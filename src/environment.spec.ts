@@ -12,7 +12,7 @@ interface Variable {
 }
 
 const NOT_WHOLE = ['x', '-1', '1.5', '1e3', '0x10', ' 1', '99999999999999999'];
-const NO_URL = ['x', 'ftp://a.example', 'http://', '//a.example', 'http://u:p@a.example', 'http://a.example/?q', 'http://a.example/#f'];
+const NO_URL = ['x', 'http:a.example', 'ftp://a.example', 'http://', '//a.example', 'http://u:p@a.example', 'http://a.example/?q', 'http://a.example/#f'];
 
 const VARIABLES: Readonly<Record<string, Variable>> = {
   NODE_ENV: { read: ({ production }) => production, unset: false, good: [['production', true], ['test', false]], wrong: [] },

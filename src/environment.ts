@@ -64,9 +64,9 @@ const adapterMessage =
 const isOrigin = (text: string): boolean => text === '*' || (URL.canParse(text) && new URL(text).origin === text);
 
 const httpUrl = z.string().refine((text) => {
-  if (!URL.canParse(text) || /[?#]/.test(text)) return false;
+  if (!/^https?:\/\//i.test(text) || !URL.canParse(text) || /[?#]/.test(text)) return false;
   const url = new URL(text);
-  return ['http:', 'https:'].includes(url.protocol) && url.username === '' && url.password === '';
+  return url.username === '' && url.password === '';
 }, 'must be an http or https URL without user, query or fragment');
 
 const VARIABLES = z.object({

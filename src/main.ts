@@ -35,9 +35,10 @@ async function boot(environment: Environment): Promise<void> {
 /** What is wrong with how the service was started is one line each; anything else is a defect, with its stack. */
 function explain(error: unknown): string {
   if (error instanceof EnvironmentError) return error.problems.join('\n');
-  if (error instanceof DataDirectoryInUseError) return error.message;
-  if (error instanceof Error) return 'code' in error ? error.message : (error.stack ?? error.message);
-  return String(error);
+  if (error instanceof DataDirectoryInUseError || !(error instanceof Error)) return String(error).replace(/^\w+: /, '');
+  if (!('code' in error)) return error.stack ?? error.message;
+  const variable = 'syscall' in error && error.syscall === 'listen' ? 'HOST, PORT' : 'DATA_DIR';
+  return `${variable}: ${error.message.replaceAll(/\s+/g, ' ')}`;
 }
 
 exitOnSignal();

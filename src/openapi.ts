@@ -6,18 +6,20 @@ type Operations = Record<string, { responses: Record<string, unknown>; security?
 
 /** OpenAPI 3 from the code, with those answers left out that this configuration never gives. */
 export function createOpenApiDocument(app: INestApplication, environment: Environment): OpenAPIObject {
-  const { basePath, rateLimitPerMinute, ingestionAuthorization } = environment;
+  const { rateLimitPerMinute, ingestionAuthorization } = environment;
+  // A proxy in front may have a path of its own.
+  const publicPath = environment.publicUrl === undefined ? environment.basePath : new URL(environment.publicUrl).pathname.replace(/\/$/, '');
   const config = new DocumentBuilder()
     .setTitle('Load-data service')
     .setDescription('Historical and nowcast load data comes in here; the people behind it get their roles here.')
     .setVersion('1')
-    .addServer(basePath || '/')
-    .addBearerAuth({ type: 'http', scheme: 'bearer', bearerFormat: 'JWT', description: 'An access token' }, 'token')
+    .addServer(publicPath || '/')
+    .addBearerAuth({ type: 'http', scheme: 'bearer', bearerFormat: 'JWT', description: 'Somebody’s access token, for example from `npm run token -- --user <user_id>`.' }, 'token')
     .addOAuth2(
       {
         type: 'oauth2',
-        description: 'The client `admin` of the embedded identity provider',
-        flows: { clientCredentials: { tokenUrl: `${basePath}/idp/token`, scopes: {} } },
+        description: 'The administrator: client id `admin`, and the secret that stands in `DATA_DIR/identity/admin-secret`.',
+        flows: { clientCredentials: { tokenUrl: `${publicPath}/idp/token`, scopes: {} } },
       },
       'client',
     )

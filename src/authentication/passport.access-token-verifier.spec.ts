@@ -191,6 +191,7 @@ describe('a token that is refused', () => {
     ['an ID token with at_hash', () => token({ at_hash: 'x' })],
     ['an ID token with c_hash', () => token({ c_hash: 'x' })],
     ["Cognito's ID token", () => token({ token_use: 'id' })],
+    ["a refresh token that is named so", () => token({ token_use: 'refresh' })],
     ['a logout token', () => token({ events: { 'http://schemas.openid.net/event/backchannel-logout': {} } })],
   ])('%s', async (_, text) => {
     await refused(bearer(text()));

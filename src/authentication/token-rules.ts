@@ -33,5 +33,5 @@ export function checkClaims(claims: Claims, issuer: string, toleranceSeconds: nu
   if (iat !== undefined && !(typeof iat === 'number' && iat <= now + toleranceSeconds)) throw new Error('Issued in the future.');
   // Keycloak's mark: Bearer, ID, Refresh, Offline, Logout.
   if (typ !== undefined && typ !== 'Bearer') throw new Error("The typ claim is not an access token's.");
-  if (use === 'id' || FOREIGN_CLAIMS.some((name) => claims[name] !== undefined)) throw new Error('Not an access token.');
+  if ((use !== undefined && use !== 'access') || FOREIGN_CLAIMS.some((name) => claims[name] !== undefined)) throw new Error('Not an access token.');
 }

@@ -8,6 +8,7 @@ const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/;
 export interface Exchange {
   readonly requestId: string;
   readonly startedAt: number;
+  readonly request: IncomingMessage;
   readonly response: ServerResponse;
   /** The client waits for `100 Continue` before it sends its body (RFC 9110, 10.1.1). */
   awaitsContinue: boolean;
@@ -25,7 +26,7 @@ export function requestIdOf({ headers }: Pick<IncomingMessage, 'headers'>): stri
 }
 
 export function beginExchange(request: IncomingMessage, response: ServerResponse, awaitsContinue: boolean): Exchange {
-  const exchange: Exchange = { requestId: requestIdOf(request), startedAt: performance.now(), response, awaitsContinue };
+  const exchange: Exchange = { requestId: requestIdOf(request), startedAt: performance.now(), request, response, awaitsContinue };
   exchanges.set(request, exchange);
   latest.set(request.socket, exchange);
   return exchange;

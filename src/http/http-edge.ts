@@ -36,7 +36,9 @@ export function guardHttpEdge(server: Server): void {
     for (const handle of handlers) handle.call(server, request, response);
   };
 
-  Object.assign(server, { requireHostHeader: false });
+  // Past a number of headers Node would drop the rest, and with it what frames the body; their bytes are limited anyway.
+  // A client that has sent all may close its side, and still gets the answer.
+  Object.assign(server, { requireHostHeader: false, maxHeadersCount: 0, httpAllowHalfOpen: true });
   server.removeAllListeners('request').on('request', receive);
   server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {
     receive(request, response, true);
@@ -44,18 +46,19 @@ export function guardHttpEdge(server: Server): void {
   // An expectation that we don't know may be passed over (RFC 9110, 10.1.1).
   server.on('checkExpectation', receive);
   server.on('connect', (request: IncomingMessage, socket: Socket) => {
-    answerSocket(socket, 'not-found', requestIdOf(request));
+    answerInTurn(socket, 'not-found', requestIdOf(request));
   });
   server.on('clientError', (error: ParserError, socket: Socket) => {
     if (!socket.writable || error.code === 'ECONNRESET') socket.destroy();
-    else answerSocket(socket, kindOfParserError(error), unparsedRequestId(error));
+    else answerInTurn(socket, kindOfParserError(error), unparsedRequestId(error, socket));
   });
 }
 
-/** The id that stands in what the parser refused, if there is just one; otherwise a new one. */
-function unparsedRequestId({ rawPacket }: ParserError): string {
+/** The id that stands in what the parser refused, if there is just one and no other request's; otherwise a new one. */
+function unparsedRequestId({ rawPacket }: ParserError, socket: Socket): string {
   const found = [...(rawPacket?.toString('latin1') ?? '').matchAll(/^x-request-id:[ \t]*(.*?)[ \t]*\r?$/gim)];
-  return requestIdOf({ headers: { 'x-request-id': found.length === 1 ? found[0]?.[1] : undefined } });
+  const id = found.length === 1 && found[0]?.[1] !== latestExchange(socket)?.requestId ? found[0]?.[1] : undefined;
+  return requestIdOf({ headers: { 'x-request-id': id } });
 }
 
 function kindOfParserError({ code }: ParserError): ErrorKind {
@@ -71,15 +74,23 @@ function releaseRequest(request: IncomingMessage): void {
   });
 }
 
-/** An answer where there is no response object, or none that can be used. */
-function answerSocket(socket: Socket, kind: ErrorKind, fallbackId: string): void {
-  const exchange = latestExchange(socket);
-  const open = exchange && !exchange.response.writableFinished ? exchange : undefined;
-  if (open?.response.headersSent) {
+/** Answers what has no response object: behind the answer to the request before it, or in place of that. */
+function answerInTurn(socket: Socket, kind: ErrorKind, requestId: string): void {
+  const before = latestExchange(socket);
+  if (!before || before.response.writableFinished) {
+    answerSocket(socket, kind, requestId);
+  } else if (before.request.complete) {
+    before.response.once('finish', () => {
+      answerSocket(socket, kind, requestId);
+    });
+  } else if (before.response.headersSent) {
     socket.destroy();
-    return;
+  } else {
+    answerSocket(socket, kind, before.requestId);
   }
-  const requestId = open?.requestId ?? fallbackId;
+}
+
+function answerSocket(socket: Socket, kind: ErrorKind, requestId: string): void {
   const { status, text } = ERROR_TABLE[kind];
   const body = errorBody(kind);
   logger.log({ msg: 'request', requestId, status, kind, reason: 'refused by the HTTP parser' });

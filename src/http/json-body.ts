@@ -9,6 +9,14 @@ const DECODERS = { gzip: createGunzip, deflate: createInflate, br: createBrotliD
 /** What a compressed body may be longer than what is in it. */
 export const CODING_OVERHEAD_BYTES = 65_536;
 
+const MAX_DEPTH = 128;
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const OPEN_LIST = 0x5b;
+const CLOSE_LIST = 0x5d;
+const OPEN_OBJECT = 0x7b;
+const CLOSE_OBJECT = 0x7d;
+
 type Coding = keyof typeof DECODERS;
 
 export const isJsonCoding = (coding: string): coding is Coding => Object.hasOwn(DECODERS, coding);
@@ -20,7 +28,7 @@ export const contentCoding = ({ headers }: IncomingMessage): string =>
 /**
  * The JSON value of a request's body, undefined for an empty one; `maxBytes` counts what is left after decoding.
  *
- * @throws ServiceError `invalid-request-body` when it is no JSON, no UTF-8, or not in its Content-Encoding;
+ * @throws ServiceError `invalid-request-body` when it is no JSON, deeper than 128 levels, no UTF-8, or not in its Content-Encoding;
  * `payload-too-large`; `request-timeout`; `client-aborted`.
  */
 export async function readJson(request: IncomingMessage, limits: RequestBodyLimits): Promise<unknown> {
@@ -55,7 +63,30 @@ export async function collect(source: AsyncIterable<Buffer>, maxBytes = Infinity
   return chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks, length);
 }
 
+/** Whether lists and objects stand in each other deeper than allowed: each level would cost the parser memory. */
+function isDeep(bytes: Buffer): boolean {
+  let depth = 0;
+  for (let at = 0; at < bytes.length; at++) {
+    const byte = bytes[at];
+    if (byte === QUOTE) at = endOfText(bytes, at);
+    else if (byte === OPEN_LIST || byte === OPEN_OBJECT) depth += 1;
+    else if (byte === CLOSE_LIST || byte === CLOSE_OBJECT) depth -= 1;
+    if (depth > MAX_DEPTH) return true;
+  }
+  return false;
+}
+
+function endOfText(bytes: Buffer, begin: number): number {
+  for (let end = bytes.indexOf(QUOTE, begin + 1); end >= 0; end = bytes.indexOf(QUOTE, end + 1)) {
+    let escapes = 0;
+    while (bytes[end - escapes - 1] === BACKSLASH) escapes += 1;
+    if (escapes % 2 === 0) return end;
+  }
+  return bytes.length;
+}
+
 function parseJson(bytes: Buffer): unknown {
+  if (isDeep(bytes)) throw new ServiceError('invalid-request-body', `deeper than ${MAX_DEPTH} levels`);
   try {
     return JSON.parse(decodeText(bytes).replace(/^\ufeff/, ''));
   } catch (error) {

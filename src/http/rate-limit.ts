@@ -2,12 +2,12 @@ import { createHash } from 'node:crypto';
 import type { Request } from 'express';
 import { type ExecutionContext, Injectable } from '@nestjs/common';
 import { SkipThrottle, ThrottlerGuard, type ThrottlerLimitDetail, type ThrottlerModuleOptions } from '@nestjs/throttler';
+import { bearerToken } from '../authentication/bearer-token.js';
 import { ServiceError } from '../common/service-error.js';
 
 const MINUTE_MS = 60_000;
 
-const authorization = (context: ExecutionContext): string | undefined =>
-  context.switchToHttp().getRequest<Request>().headers.authorization;
+const token = (context: ExecutionContext): string | null => bearerToken(context.switchToHttp().getRequest<Request>());
 
 /** So many requests a minute, at least 1, for each client address and for each token, over all operations together. */
 export const rateLimit = (perMinute: number): ThrottlerModuleOptions => ({
@@ -19,8 +19,8 @@ export const rateLimit = (perMinute: number): ThrottlerModuleOptions => ({
       name: 'token',
       ttl: MINUTE_MS,
       limit: perMinute,
-      skipIf: (context) => authorization(context) === undefined,
-      getTracker: (_request, context) => createHash('sha256').update(authorization(context) ?? '').digest('base64'),
+      skipIf: (context) => token(context) === null,
+      getTracker: (_request, context) => createHash('sha256').update(token(context) ?? '').digest('base64'),
     },
   ],
 });

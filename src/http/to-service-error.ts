@@ -2,7 +2,7 @@ import { HttpException } from '@nestjs/common';
 import { type ErrorKind, ServiceError } from '../common/service-error.js';
 
 const KIND_OF_STATUS: Readonly<Record<number, ErrorKind>> = {
-  400: 'bad-request',
+  401: 'unauthorized',
   403: 'unauthorized',
   404: 'not-found',
   408: 'request-timeout',
@@ -24,6 +24,7 @@ const statusOf = (exception: unknown): number | undefined => {
  */
 export function toServiceError(exception: unknown): ServiceError {
   if (exception instanceof ServiceError) return exception;
-  const kind = KIND_OF_STATUS[statusOf(exception) ?? 500] ?? 'internal';
+  const status = statusOf(exception) ?? 500;
+  const kind = KIND_OF_STATUS[status] ?? (status >= 400 && status < 500 ? 'bad-request' : 'internal');
   return new ServiceError(kind, kind, { cause: exception });
 }

@@ -4,7 +4,7 @@ import pretty from 'pino-pretty';
 
 /** One JSON object a line on standard output; for people where that is a terminal. */
 export function createLogger(level: string): Logger {
-  const options = { level, base: null, serializers: { err: describeError } };
+  const options = { level, base: null, serializers: LOG_SERIALIZERS };
   return process.stdout.isTTY ? pino(options, pretty({ sync: true, colorize: true })) : pino(options);
 }
 
@@ -19,6 +19,12 @@ function describeError(error: unknown): unknown {
 /** Where Nest tells each module and route that it found. */
 const BOOT_DETAILS = new Set(['InstanceLoader', 'RoutesResolver', 'RouterExplorer', 'NestFactory', 'NestApplication']);
 
+/** Where Nest tells what stops the boot, which main.ts explains, once. */
+const BOOT_FAILURES = new Set(['ExceptionHandler', 'NestApplication']);
+
+/** How members of a log line are written. */
+export const LOG_SERIALIZERS = { err: describeError };
+
 /** Nest's logger, on pino: `Logger.log({ msg, ... })` makes a line with those members. */
 export class PinoLoggerService implements LoggerService {
   constructor(private readonly logger: Logger) {}
@@ -28,7 +34,7 @@ export class PinoLoggerService implements LoggerService {
   }
 
   error(message: unknown, ...rest: unknown[]): void {
-    this.write('error', message, rest);
+    if (!BOOT_FAILURES.has(String(rest.at(-1)))) this.write('error', message, rest);
   }
 
   warn(message: unknown, ...rest: unknown[]): void {

@@ -1,4 +1,4 @@
-import type { Server } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { INestApplication } from '@nestjs/common';
@@ -26,10 +26,19 @@ export function shutDownOnSignal(app: INestApplication, server: Server, timeoutM
     sockets.add(socket);
     socket.once('close', () => sockets.delete(socket));
   });
+  const open = new Set<ServerResponse>();
+  const observe = (_request: IncomingMessage, response: ServerResponse): void => {
+    if (stopping) response.shouldKeepAlive = false;
+    open.add(response);
+    response.once('close', () => open.delete(response));
+  };
+  for (const event of ['request', 'checkContinue', 'checkExpectation']) server.prependListener(event, observe);
   let stopping = false;
   const stop = (signal: NodeJS.Signals): void => {
     if (stopping) return;
     stopping = true;
+    // Else a client that never pauses would go on for ever.
+    for (const response of open) response.shouldKeepAlive = false;
     logger.info({ signal }, 'stopping');
     void finish(app, server, sockets, timeoutMs)
       .catch((error: unknown) => {

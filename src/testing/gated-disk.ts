@@ -135,6 +135,7 @@ export class GatedDisk extends Disk {
       sync: () => this.pass('file.sync', path, () => file.sync()),
       truncate: (length) => this.pass('file.truncate', path, () => file.truncate(length)),
       size: () => this.pass('file.size', path, () => file.size()),
+      standsAt: (at) => this.pass('file.standsAt', path, () => file.standsAt(at)),
       close: () =>
         this.pass('file.close', path, () => {
           this.held.delete(close);

@@ -59,7 +59,7 @@ describe('what the HTTP parser refuses', () => {
     expect(answer.headers['x-request-id']).toMatch(id);
   });
 
-  it('breaks off, without a second answer, when one is under way', async () => {
+  it('breaks off, without a second answer, when one is under way to a request that is not whole', async () => {
     const server = createServer((_request, response) => response.writeHead(200).write('the beginning'));
     guardHttpEdge(server);
     await once(server.listen(0, '127.0.0.1'), 'listening');
@@ -71,10 +71,53 @@ describe('what the HTTP parser refuses', () => {
       text += chunk.toString('latin1');
     });
     socket.on('error', () => undefined);
-    socket.write(head('GET / HTTP/1.1'));
+    socket.write(head('POST / HTTP/1.1', 'Transfer-Encoding: chunked'));
     await ended;
     expect(text).toMatch(/^HTTP\/1\.1 200 OK[^]*the beginning\r\n$/);
     server.close();
+  });
+
+  it.each([
+    ['garbage', 'garbage\r\n\r\n', '400 Bad request'],
+    ['CONNECT', head('CONNECT x:1 HTTP/1.1'), '404 Not found'],
+  ])('first answers the request that stands before %s in the same packet', async (_name, second, answer) => {
+    const before = (await service.lines()).length;
+    const socket = await open(service.port);
+    let text = '';
+    socket.on('data', (chunk: Buffer) => (text += chunk.toString('latin1')));
+    const ended = once(socket, 'end');
+    const body = '{"additional_data":"first"}';
+    socket.write(head(`POST ${UPLOAD} HTTP/1.1`, 'X-Request-Id: first', 'Content-Type: application/json', `Content-Length: ${String(body.length)}`) + body + second);
+    await ended;
+    const answers = text.split(/(?=HTTP\/1\.1 )/);
+    expect(answers).toHaveLength(2);
+    expect(answers[0]).toMatch(/^HTTP\/1\.1 200 OK[^]*X-Request-Id: first/);
+    expect(answers[1]).toMatch(new RegExp(`^HTTP/1.1 ${answer}`));
+    expect(answers[1]).not.toContain('X-Request-Id: first');
+    expect(await service.lines()).toHaveLength(before + 1);
+    socket.destroy();
+  });
+
+  it('answers a client that closes its side behind a whole request', async () => {
+    const socket = await open(service.port);
+    const answer = readAnswer(socket);
+    socket.end(head(`POST ${UPLOAD} HTTP/1.1`, 'Content-Type: text/csv', 'Content-Length: 3') + 'abc');
+    expect((await answer).body).toBe(OK);
+    socket.destroy();
+  });
+
+  it('reads the body behind any number of headers', async () => {
+    const body = '{"additional_data":5}';
+    const many = Array.from({ length: 2_100 }, () => 'a:b');
+    const request = head(`POST ${UPLOAD} HTTP/1.1`, ...many, 'Content-Type: application/json', `Content-Length: ${String(body.length)}`) + body;
+    expectError(await exchange(service.port, request), 400, 'Invalid request body.');
+  });
+
+  it.each([
+    ['Range: bytes=99999999-', 'a range that is not there'],
+    ['If-Match: "x"', 'a condition that does not hold'],
+  ])('answers %s on a static file as the client’s mistake', async (header) => {
+    expectError(await exchange(service.port, head('GET /docs/swagger-ui.css HTTP/1.1', header)), 400, 'Bad request.');
   });
 });
 
@@ -111,6 +154,19 @@ describe('unknown paths and methods', () => {
 
   it('takes a URL in its absolute form', async () => {
     expect((await exchange(service.port, head('GET http://x/health/live HTTP/1.1'))).status).toBe(200);
+  });
+});
+
+describe('headers for browsers', () => {
+  it('lets pages load nothing from elsewhere and be framed by nobody, and leaves TLS to the proxy', async () => {
+    const { headers } = await fetch(`${service.url}/docs`);
+    expect(headers.get('content-security-policy')).toBe(
+      "default-src 'none';script-src 'self';style-src 'self' 'unsafe-inline';img-src 'self' data:;font-src 'self';" +
+        "connect-src 'self';form-action 'self';frame-ancestors 'none';base-uri 'none'",
+    );
+    expect(headers.get('x-content-type-options')).toBe('nosniff');
+    expect(headers.get('strict-transport-security')).toBeNull();
+    expect(headers.get('x-powered-by')).toBeNull();
   });
 });
 
@@ -157,7 +213,7 @@ describe('Expect: 100-continue', () => {
     const socket = await open(service.port);
     socket.write(request);
     const [first] = (await once(socket, 'data')) as [Buffer];
-    expect(first.toString()).toMatch(new RegExp(`^HTTP/1.1 ${String(status)} `));
+    expect(first.toString()).toMatch(new RegExp(`^HTTP/1.1 ${String(status)} [^]*\r\nConnection: close\r\n`));
     socket.destroy();
   });
 
@@ -316,6 +372,14 @@ describe('under BASE_PATH, with CORS', () => {
 });
 
 describe('what is observed', () => {
+  it('counts a request that expects 100-continue', async () => {
+    const count = async (): Promise<string | undefined> =>
+      /upload_historical",status="415"\} (\d+)/.exec(await (await fetch(`${service.url}/metrics`)).text())?.[1];
+    const before = Number((await count()) ?? 0);
+    await exchange(service.port, head(`POST ${UPLOAD} HTTP/1.1`, 'Content-Type: application/x-www-form-urlencoded', 'Expect: 100-continue', 'Content-Length: 1'));
+    await expect.poll(count, { interval: 5 }).toBe(String(before + 1));
+  });
+
   it('counts requests, uploads, bytes, flushes and provider calls', async () => {
     await exchange(service.port, head(`POST ${UPLOAD} HTTP/1.1`, 'Content-Type: text/csv', 'Content-Length: 3') + 'abc');
     const token = await service.adminToken();

@@ -283,7 +283,7 @@ describe('bodies that are refused', () => {
   it.each<[string, Init, number, string]>([
     ...(['{', 'null', '[]', '"x"', '1', 'true', ' ', '{"a":1}{}', "{'a':1}", '{"additional_data":1}', '{"additional_data":{}}',
       '{"additional_data":["x"]}', '{"additional_data":true}', '{"additional_data":"\\ud800"}', '{"additional_data":"\\udc00x"}',
-      '[' .repeat(400)] as const
+      '['.repeat(400), `{"x":${'['.repeat(200)}${']'.repeat(200)}}`] as const
     ).map((text): [string, Init, number, string] => [text.slice(0, 40), typed('application/json', text), 400, 'Invalid request body.']),
     ['no UTF-8', typed('application/json', Buffer.from('{"additional_data":"\xff"}', 'latin1')), 400, 'Invalid request body.'],
     ['no UTF-8 in another member', typed('application/json', Buffer.from('{"x":"\xff"}', 'latin1')), 400, 'Invalid request body.'],
@@ -327,6 +327,18 @@ describe('the order of refusals', () => {
     ['404 before all', `${PATH}x${bad}`, typed('application/x-www-form-urlencoded', long(MAX_UPLOAD + 1)), 404],
   ])('%s', async (_name, target, init, status) => {
     expect((await post(target, init)).status).toBe(status);
+  });
+});
+
+describe('JSON that is made to cost', () => {
+  const brackets = '['.repeat(200);
+  it.each([
+    ['after a quote in it', `"${brackets}`],
+    ['after a backslash at its end', `${brackets}\\`],
+    ['after both', `\\"${brackets}\\"`],
+  ])('is not what has brackets in a text, %s', async (_name, text) => {
+    const deep: unknown = Array.from({ length: 60 }).reduce((inner) => [{ a: inner }], 0);
+    expect((await upload(json({ x: deep, additional_data: text, y: [] }))).line.additional_data).toBe(text);
   });
 });
 

@@ -22,6 +22,22 @@ describe('what random requests have found', () => {
     expect([answer.status, await answer.text()]).toEqual([400, '{"error":"Invalid email or roles."}']);
   });
 
+  it.each([
+    ['a million members', () => `{${Array.from({ length: 600_000 }, (_, index) => `"${index.toString(36)}k":1`).join()},"email":1}`],
+    ['a million lists in each other', () => `{"x":${'['.repeat(1_000_000)}${']'.repeat(1_000_000)}}`],
+    ['a million roles', () => `{"email":"a@b.example","roles":[${Array.from({ length: 1_000_000 }, () => '"x"').join()}]}`],
+    ['a million permissions', () => `{"email":"a@b.example","roles":"x","permissions":[${'"",'.repeat(1_000_000)}""]}`],
+  ])('%s do not keep the service from others', async (_name, body) => {
+    const token = (await workspace.token()).stdout.trim();
+    const answer = await fetch(`${service.url}/idpManagementBackend/create-user`, {
+      method: 'POST',
+      headers: { Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' },
+      body: body(),
+      signal: AbortSignal.timeout(5_000),
+    });
+    expect([answer.status, await answer.text()]).toEqual([400, '{"error":"Invalid email or roles."}']);
+  });
+
   it("the answer to CONNECT carries the client's request id", async () => {
     const answer = await exchange(service.port, 'CONNECT /health/live HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: abc-1\r\n\r\n');
     expect(answer).toMatchObject({ status: 404, body: '{"error":"Not found."}', headers: { 'x-request-id': 'abc-1' } });

@@ -41,7 +41,7 @@ describe('shutdown', () => {
     program.child.kill(signal);
     await untilRefused(port);
     expect(program.child.exitCode).toBeNull();
-    expect(await upload.finish()).toMatchObject({ status: 200 });
+    expect(await upload.finish()).toMatchObject({ status: 200, headers: { connection: 'close' } });
 
     expect(await program.exited).toEqual({ code: 0, signal: null });
     expect(program.stderr).toBe('');

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { symlink, writeFile } from 'node:fs/promises';
+import { mkdir, symlink, writeFile } from 'node:fs/promises';
 import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -19,6 +19,8 @@ describe('a start that cannot be', () => {
   async function expectRefused(program: Program, ...lines: RegExp[]): Promise<void> {
     expect(await program.exited).toEqual({ code: 1, signal: null });
     expect(program.stderr.split('\n')).toEqual([...lines.map((line) => expect.stringMatching(line) as string), '']);
+    // What stops the boot is said once.
+    expect(program.lines.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
     for (const line of program.lines) expect(() => JSON.parse(line) as unknown).not.toThrow();
   }
 
@@ -38,14 +40,24 @@ describe('a start that cannot be', () => {
     await once(server, 'listening');
     const { port } = server.address() as AddressInfo;
     const data = join(workspace.directory, 'other');
-    await expectRefused(workspace.launch({ PORT: String(port), DATA_DIR: data }), new RegExp(`EADDRINUSE.*${port}`));
+    await expectRefused(workspace.launch({ PORT: String(port), DATA_DIR: data }), new RegExp(`^HOST, PORT: .*EADDRINUSE.*${port}`));
     server.close();
   });
 
   it('says that DATA_DIR is a file', async () => {
     const file = join(workspace.directory, 'file');
     await writeFile(file, '');
-    await expectRefused(workspace.launch({ DATA_DIR: file }), new RegExp(file));
+    await expectRefused(workspace.launch({ DATA_DIR: file }), new RegExp(`^DATA_DIR: .*${file}`));
+  });
+
+  it.each([
+    ['identity.db', 'no database'],
+    ['signing-keys.json', '[]'],
+  ])('says that %s is not what it should be', async (name, text) => {
+    const data = join(workspace.directory, `broken-${name}`);
+    await mkdir(join(data, 'identity'), { recursive: true });
+    await writeFile(join(data, 'identity', name), text);
+    await expectRefused(workspace.launch({ DATA_DIR: data }), new RegExp(`^DATA_DIR: .*${name}`));
   });
 
   it.each<[string, Variables, RegExp[]]>([

@@ -35,7 +35,8 @@ export function assertUserName(name: string): void {
  * @throws InvalidIdentityValue when a value breaks its rule.
  */
 export function newUser(email: string, name: string | undefined, roleIds: readonly string[]): NewUser {
-  const lowerCase = email.toLowerCase();
+  // A sigma has two small letters, and which one is a matter of what follows.
+  const lowerCase = email.toLowerCase().replaceAll('ς', 'σ');
   if (!isName(lowerCase, MAX_EMAIL_LENGTH)) throw new InvalidIdentityValue('email');
   if (name !== undefined) assertUserName(name);
   return { email: lowerCase, name: name ?? lowerCase, roleIds: [...new Set(roleIds)] };

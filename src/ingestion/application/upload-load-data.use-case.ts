@@ -1,8 +1,9 @@
 import { Injectable } from '@nestjs/common';
 import { v7 as uuidV7 } from 'uuid';
+import { ServiceError } from '../../common/service-error.js';
 import { contentPath } from '../domain/layout.js';
 import { assertUploadParameters, type Upload, type UploadKind, type UploadParameters } from '../domain/upload.js';
-import { FileStorage } from './ports/file-storage.port.js';
+import { FileStorage, type UploadDraft } from './ports/file-storage.port.js';
 
 export interface UploadLoadDataCommand extends UploadParameters {
   readonly kind: UploadKind;
@@ -33,7 +34,7 @@ export class UploadLoadData {
     const uploadId = uuidV7({ msecs: beganAt.getTime() });
     const path = file && contentPath({ kind, customerId, filename, uploadId, beganAt });
 
-    return this.fileStorage.store({
+    const draft: UploadDraft = {
       uploadId,
       kind,
       content: file && path ? { path, bytes: file.bytes } : null,
@@ -47,6 +48,12 @@ export class UploadLoadData {
         receivedAt: new Date(),
         content: file && path && stored ? { path, type: file.contentType, ...stored } : null,
       }),
-    });
+    };
+    try {
+      return await this.fileStorage.store(draft);
+    } catch (error) {
+      if (error instanceof ServiceError) throw error;
+      throw new ServiceError('storage-failure', 'The file storage failed.', { cause: error });
+    }
   }
 }

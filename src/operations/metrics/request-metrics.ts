@@ -14,7 +14,7 @@ export class RequestMetrics implements OnApplicationBootstrap {
 
   onApplicationBootstrap(): void {
     const server = this.host.httpAdapter.getHttpServer() as Server;
-    server.prependListener('request', (request: Request, response: ServerResponse) => {
+    const observe = (request: Request, response: ServerResponse): void => {
       const begin = performance.now();
       response.once('finish', () => {
         const { method } = request;
@@ -22,6 +22,7 @@ export class RequestMetrics implements OnApplicationBootstrap {
         this.metrics.requests.inc({ method, route, status: response.statusCode });
         this.metrics.requestSeconds.observe({ method, route }, (performance.now() - begin) / 1000);
       });
-    });
+    };
+    for (const event of ['request', 'checkContinue', 'checkExpectation']) server.prependListener(event, observe);
   }
 }

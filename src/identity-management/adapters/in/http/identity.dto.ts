@@ -1,5 +1,5 @@
 import { ApiProperty } from '@nestjs/swagger';
-import { ArrayNotEmpty, IsArray, isEmail, IsNotEmpty, IsString, Matches, ValidateBy, ValidateIf } from 'class-validator';
+import { ArrayNotEmpty, isEmail, IsNotEmpty, IsString, ValidateBy, ValidateIf } from 'class-validator';
 import { isUnicode } from '../../../../common/text.js';
 import { MAX_PERMISSION_LENGTH, MAX_PERMISSIONS, MAX_ROLE_NAME_LENGTH, PERMISSION_PATTERN } from '../../../domain/role.js';
 import { MAX_EMAIL_LENGTH, MAX_USER_NAME_LENGTH } from '../../../domain/user.js';
@@ -9,6 +9,13 @@ const IsEmailAddress = (): PropertyDecorator =>
   ValidateBy({
     name: 'isEmailAddress',
     validator: { validate: (value) => typeof value === 'string' && isUnicode(value) && isEmail(value) },
+  });
+
+/** A list of texts, looked through once: `@IsString({ each: true })` takes seconds for a million. */
+const IsTextList = (): PropertyDecorator =>
+  ValidateBy({
+    name: 'isTextList',
+    validator: { validate: (value) => Array.isArray(value) && value.every((item) => typeof item === 'string') },
   });
 
 // The shape of each request; the rules for texts are the domain's.
@@ -38,14 +45,12 @@ export class CreateRoleDto {
   @ApiProperty({
     type: 'array',
     minItems: 1,
-    maxItems: MAX_PERMISSIONS,
+    description: `At most ${MAX_PERMISSIONS}, of which a repeated one counts once`,
     items: { type: 'string', pattern: PERMISSION_PATTERN.source, maxLength: MAX_PERMISSION_LENGTH },
     example: ['upload:historical', 'upload:nowcast'],
   })
-  @IsArray()
+  @IsTextList()
   @ArrayNotEmpty()
-  @IsString({ each: true })
-  @Matches(PERMISSION_PATTERN, { each: true })
   readonly permissions!: string[];
 }
 
@@ -68,8 +73,7 @@ export class CreateUserDto {
   readonly name?: string;
 
   @ApiProperty({ type: 'array', items: { type: 'string' }, description: 'Ids of roles; may be empty', example: [] })
-  @IsArray()
-  @IsString({ each: true })
+  @IsTextList()
   readonly roles!: string[];
 }
 

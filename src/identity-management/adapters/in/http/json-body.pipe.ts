@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { type ArgumentMetadata, Injectable, type PipeTransform } from '@nestjs/common';
 import { plainToInstance } from 'class-transformer';
-import { validateSync } from 'class-validator';
+import { getMetadataStorage, validateSync } from 'class-validator';
 import { ServiceError } from '../../../../common/service-error.js';
 import { readJson } from '../../../../http/json-body.js';
 import { RequestParam } from '../../../../http/request-param.js';
@@ -19,14 +19,21 @@ export class JsonBodyPipe implements PipeTransform<IncomingMessage, Promise<obje
     if (typeof body !== 'object' || body === null || Array.isArray(body)) {
       throw new ServiceError('invalid-request-body', 'not an object');
     }
-    const members = Object.entries(body).map(([name, value]) => [name, flat(value)] as const);
-    const dto = plainToInstance(metatype as new () => object, Object.fromEntries(members));
+    const dto = plainToInstance(metatype as new () => object, knownMembers(metatype as new () => object, body));
     const defects = validateSync(dto);
     if (defects.length > 0) {
       throw new ServiceError('invalid-request-body', defects.map(({ property }) => property).join(', '));
     }
     return dto;
   }
+}
+
+/** The members that the DTO has rules for; what else a client sends is ignored, and costs nothing. */
+function knownMembers(dto: new () => object, body: object): object {
+  const rules = getMetadataStorage().getTargetValidationMetadatas(dto, '', false, false);
+  const names = new Set(rules.map(({ propertyName }) => propertyName));
+  const members = [...names].filter((name) => Object.hasOwn(body, name));
+  return Object.fromEntries(members.map((name) => [name, flat((body as Record<string, unknown>)[name])]));
 }
 
 /** No member of ours is deeper than a list of texts, and what is deeper must not cost a stack. */

@@ -89,7 +89,7 @@ describe('EmbeddedIdentityProvider', () => {
     const database = await beside();
     database.exec('PRAGMA user_version = 99');
     database.close();
-    await expect(EmbeddedIdentityProvider.open(directory.path)).rejects.toThrow('identity.db was made by another version');
+    await expect(EmbeddedIdentityProvider.open(directory.path)).rejects.toThrow('identity.db: it was made by another version');
     expect(isLocked(directory.path, 'identity')).toBe(false);
   });
 
@@ -131,6 +131,18 @@ describe('EmbeddedIdentityProvider', () => {
       process.umask(previous);
       other.remove();
     }
+  });
+
+  it('waits for another process that writes, without keeping this one from other work', async () => {
+    const other = await beside();
+    other.exec('BEGIN EXCLUSIVE');
+    const created = Promise.all(['ada', 'bob', 'eve'].map((name) => createUser(`${name}@example.com`)));
+    await provider.recordedIssuer();
+    let turns = 0;
+    for (; turns < 50; turns++) await new Promise(setImmediate);
+    other.exec('COMMIT');
+    other.close();
+    expect(await created).toHaveLength(3);
   });
 
   it('writes ahead, synchronises fully and checks references', () => {
@@ -209,7 +221,7 @@ describe('EmbeddedIdentityProvider', () => {
 
   it('lists 100,000 users in pages of 500, and lets other work go on between them', async () => {
     const database = await beside();
-    immediately(database, () => {
+    await immediately(database, () => {
       const insert = database.prepare('INSERT INTO users (user_id, email, name) VALUES (?, ?, ?)');
       for (let index = 0; index < 100_000; index++) insert.run(`embedded|${index}`, `${index}@example.com`, 'x');
     });

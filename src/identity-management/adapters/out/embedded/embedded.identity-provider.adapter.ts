@@ -124,11 +124,12 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
 
   /** Keeps the issuer that the running service puts into its tokens, for those who issue beside it. */
   recordIssuer(issuer: string): Promise<void> {
-    return attempt(() => {
+    const record = (): void => {
       this.database
         .prepare("INSERT INTO settings VALUES ('issuer', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value")
         .run(issuer);
-    });
+    };
+    return attempt(() => immediately(this.database, record));
   }
 
   /** The issuer recorded last; undefined before the first. */
@@ -166,7 +167,7 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
   private write<Result>({ signal }: ProviderCallOptions, work: () => Result): Promise<Result> {
     return attempt(() => {
       assertAwaited(signal);
-      return immediately(this.database, work);
+      return immediately(this.database, work, signal);
     });
   }
 

@@ -22,9 +22,9 @@ const SCHEMA = `
   PRAGMA user_version = ${SCHEMA_VERSION};
 `;
 
-/** Milliseconds that a statement waits, and the process with it, while another process writes. */
-const BUSY_TIMEOUT_MS = 1_000;
-const WAL_ATTEMPTS = 200;
+/** While another process writes we wait, but never inside SQLite, where the whole process would wait. */
+const BUSY_PAUSE_MS = 10;
+const BUSY_ATTEMPTS = 200;
 
 /**
  * Opens the embedded provider's database, and makes it where it is missing. Any number of processes may open it at
@@ -36,29 +36,37 @@ export async function openIdentityDatabase(path: string): Promise<IdentityDataba
   createPrivateFile(path);
   const database = new Database(path);
   try {
-    database.pragma(`busy_timeout = ${BUSY_TIMEOUT_MS}`);
-    await writeAhead(database);
+    database.pragma('busy_timeout = 0');
+    await unlessBusy(() => database.pragma('journal_mode = WAL'));
     database.pragma('synchronous = FULL');
     database.pragma('foreign_keys = ON');
     if (schemaVersion(database) === 0) {
-      immediately(database, () => {
+      await immediately(database, () => {
         if (schemaVersion(database) === 0) database.exec(SCHEMA);
       });
       syncDirectory(dirname(path));
     }
-    if (schemaVersion(database) !== SCHEMA_VERSION) throw new Error(`${path} was made by another version of the service.`);
+    if (schemaVersion(database) !== SCHEMA_VERSION) {
+      throw Object.assign(new Error('it was made by another version of the service'), { code: 'ERR_SCHEMA_VERSION' });
+    }
     return database;
   } catch (error) {
     database.close();
+    if (error instanceof Error) error.message = `${path}: ${error.message}`;
     throw error;
   }
 }
 
 /**
- * Runs synchronous work in one transaction that has the write lock from its beginning.
- * libsql's own `transaction` hides what went wrong where SQLite has already rolled back (a full disk, for one).
+ * Runs synchronous work in one transaction that has the write lock from its beginning. Waits for that lock for about two
+ * seconds, or until it is told to give up.
  */
-export function immediately<Result>(database: IdentityDatabase, work: () => Result): Result {
+export function immediately<Result>(database: IdentityDatabase, work: () => Result, signal?: AbortSignal): Promise<Result> {
+  return unlessBusy(() => transaction(database, work), signal);
+}
+
+/** libsql's own `transaction` hides what went wrong where SQLite has already rolled back (a full disk, for one). */
+function transaction<Result>(database: IdentityDatabase, work: () => Result): Result {
   database.exec('BEGIN IMMEDIATE');
   try {
     const result = work();
@@ -86,16 +94,14 @@ function createPrivateFile(path: string): void {
   chmodSync(path, 0o600);
 }
 
-/** The busy timeout doesn't cover the change of a new file to WAL. */
-async function writeAhead(database: IdentityDatabase): Promise<void> {
+async function unlessBusy<Result>(work: () => Result, signal?: AbortSignal): Promise<Result> {
   for (let attempt = 1; ; attempt++) {
     try {
-      database.pragma('journal_mode = WAL');
-      return;
+      return work();
     } catch (error) {
-      if (!isBusy(error) || attempt === WAL_ATTEMPTS) throw error;
+      if (!isBusy(error) || attempt === BUSY_ATTEMPTS || signal?.aborted) throw error;
     }
-    await setTimeout(10);
+    await setTimeout(BUSY_PAUSE_MS);
   }
 }
 

@@ -2,8 +2,8 @@ import { ServiceError } from '../../../../common/service-error.js';
 import { ProviderError, ProviderUnavailable } from '../../../domain/errors.js';
 import { isBusy } from './identity-database.js';
 
-/** Synchronous work as a promise that rejects with the domain's errors alone. */
-export function attempt<Result>(work: () => Result): Promise<Result> {
+/** Work as a promise that rejects with the domain's errors alone. */
+export function attempt<Result>(work: () => Result | Promise<Result>): Promise<Result> {
   return new Promise<Result>((resolve) => {
     resolve(work());
   }).catch((error: unknown) => {

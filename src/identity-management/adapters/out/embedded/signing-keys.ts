@@ -30,7 +30,8 @@ export async function loadSigningKeys(dataDirectory: string): Promise<SigningKey
     return [first, ...others];
   } catch {
     // What a parser says about the text might show the key.
-    throw new Error(`${path} must be a JSON array of private RSA keys (JWK) of ${LEAST_MODULUS_BITS} bits or more.`);
+    const message = `${path} must be a JSON array of private RSA keys (JWK) of ${LEAST_MODULUS_BITS} bits or more.`;
+    throw Object.assign(new Error(message), { code: 'ERR_SIGNING_KEYS' });
   }
 }
 

@@ -1,5 +1,5 @@
 import { applyDecorators } from '@nestjs/common';
-import { ApiBearerAuth, ApiBody, ApiOperation, ApiQuery } from '@nestjs/swagger';
+import { ApiBearerAuth, ApiOperation, ApiQuery } from '@nestjs/swagger';
 import { ApiErrors } from '../../../../http/api-errors.decorator.js';
 import { ApiSuccess } from '../../../../http/api-success.decorator.js';
 import { GREEN_BUTTON_EXAMPLE, NEM12_EXAMPLE } from './load-file.examples.js';
@@ -14,7 +14,7 @@ const HEADERS = {
 };
 
 const parameter = (name: string, maxLength: number, description: string, example: string): MethodDecorator =>
-  ApiQuery({ name, required: true, description, example, schema: { type: 'string', minLength: 1, maxLength } });
+  ApiQuery({ name, required: true, description, schema: { type: 'string', minLength: 1, maxLength, example } });
 
 const QUERY = [
   parameter('customer_id', MAX_PARAMETER_LENGTH, 'Unique ID of the customer', 'acme-energy'),
@@ -22,7 +22,7 @@ const QUERY = [
   parameter('manufacturer', MAX_PARAMETER_LENGTH, 'Manufacturer of the data source', 'Landis+Gyr'),
 ];
 
-const ADDITIONAL_DATA = { type: 'string', nullable: true, description: 'Extra data, sent only if required' } as const;
+const ADDITIONAL_DATA = { type: 'string', description: 'Extra data, sent only if required', example: '' } as const;
 
 const CONTENT = {
   'multipart/form-data': {
@@ -33,7 +33,7 @@ const CONTENT = {
     },
   },
   'application/json': {
-    schema: { type: 'object', properties: { additional_data: ADDITIONAL_DATA } },
+    schema: { type: 'object', properties: { additional_data: { ...ADDITIONAL_DATA, nullable: true } } },
     examples: {
       'with additional data': { value: { additional_data: 'meter replaced on 2003-12-04' } },
       'without': { value: {} },
@@ -58,9 +58,10 @@ export function ApiUpload(what: string): MethodDecorator {
       description:
         'As JSON, with a file as multipart/form-data, or with the bytes of the file as the body. ' +
         'The answer 200 means that the upload survives a power cut.',
+      // Not by @ApiBody, which keeps only one content type.
+      requestBody: { required: false, content: CONTENT as never },
     }),
     ...QUERY,
-    ApiBody({ required: false, content: CONTENT as never } as never),
     ApiBearerAuth('token'),
     ApiSuccess(200, 'Data uploaded successfully.', { headers: HEADERS }),
     ApiErrors(

@@ -1,6 +1,7 @@
 import { constants } from 'node:fs';
-import { type FileHandle, mkdir, open, readdir, readlink, rename, rm, symlink, unlink } from 'node:fs/promises';
+import { type FileHandle, mkdir, open, readdir, readlink, rename, rm, stat, symlink, unlink } from 'node:fs/promises';
 import { type DataDirectoryLock, lockDataDirectory } from '../../../../data-directory/data-directory-lock.js';
+import { hasCode } from './disk-error.js';
 
 /** A file that is open for reading and writing. Positions and lengths are bytes. */
 export interface DiskFile {
@@ -12,6 +13,8 @@ export interface DiskFile {
   sync(): Promise<void>;
   truncate(length: number): Promise<void>;
   size(): Promise<number>;
+  /** Whether this is the file that a path names now. */
+  standsAt(path: string): Promise<boolean>;
   close(): Promise<void>;
 }
 
@@ -121,6 +124,15 @@ class NodeDiskFile implements DiskFile {
 
   async size(): Promise<number> {
     return (await this.handle.stat()).size;
+  }
+
+  async standsAt(path: string): Promise<boolean> {
+    const named = await stat(path).catch((error: unknown) => {
+      if (hasCode(error, 'ENOENT', 'ENOTDIR')) return undefined;
+      throw error;
+    });
+    const own = named && (await this.handle.stat());
+    return own !== undefined && own.ino === named?.ino && own.dev === named.dev;
   }
 
   close(): Promise<void> {

@@ -1,4 +1,4 @@
-import { mkdtemp, readFile, readdir, rm, stat } from 'node:fs/promises';
+import { mkdtemp, readFile, readdir, rename, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join, relative } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -120,6 +120,7 @@ describe('LocalDiskFileStorage', () => {
       `syncDirectory ${dirname(path)}`,
       `file.write ${segment}`,
       `file.sync ${segment}`,
+      `file.standsAt ${segment}`,
       `remove pending/${draft.uploadId}`,
     ]);
   });
@@ -145,6 +146,7 @@ describe('LocalDiskFileStorage', () => {
       `syncDirectory ${dirname(segment)}`,
       `file.write ${segment}`,
       `file.sync ${segment}`,
+      `file.standsAt ${segment}`,
     ]);
   });
 
@@ -236,14 +238,29 @@ describe('LocalDiskFileStorage', () => {
     }
   });
 
-  it('makes a directory again that someone removed', async () => {
-    await open({ maxSegmentBytes: 1 });
+  it.each([
+    ['with a segment open', {}],
+    ['with its segment full', { maxSegmentBytes: 1 }],
+  ])('makes a directory again that someone removed, %s', async (_name, options) => {
+    await open(options);
     const receivedAt = new Date();
     await storage.store(anUploadDraft().with({ receivedAt }).file('one').build());
-    for (const name of ['uploads', 'files', 'staging']) await rm(view.at(name), { recursive: true });
+    for (const name of ['uploads', 'files', 'staging', 'pending']) await rm(view.at(name), { recursive: true });
     await storage.store(anUploadDraft().with({ receivedAt }).file('two').build());
-    expect(await view.lines()).toHaveLength(1);
+    await storage.store(anUploadDraft().with({ receivedAt }).build());
+    expect(await view.lines()).toHaveLength(2);
     expect(await view.contentPaths()).toHaveLength(1);
+  });
+
+  it('keeps what comes after someone moved a segment away in a new one', async () => {
+    await open();
+    await storage.store(anUploadDraft().build());
+    const [segment = ''] = await view.files('uploads');
+    await rename(view.at(segment), view.at('archived.ndjson'));
+    await storage.store(anUploadDraft().build());
+    await storage.store(anUploadDraft().build());
+    expect(await view.lines()).toHaveLength(2);
+    expect(await view.files('uploads')).not.toContain(segment);
   });
 
   it('keeps a second storage out until it is closed', async () => {

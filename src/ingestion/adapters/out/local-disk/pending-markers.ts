@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { v7 as uuidV7 } from 'uuid';
 import { hasCode } from './disk-error.js';
 import type { Disk } from './disk.js';
+import type { DurableDirectories } from './durable-directories.js';
 
 /** A position in the index before which a line can't be. */
 export interface IndexPosition {
@@ -34,20 +35,21 @@ export type Marker = PublicationMarker | SegmentMarker;
 export class PendingMarkers {
   constructor(
     private readonly disk: Disk,
+    private readonly directories: DurableDirectories,
     /** Absolute. */
     private readonly directory: string,
   ) {}
 
   /** Resolves when the marker is durable. */
   async add(id: string, marker: Marker): Promise<void> {
-    await this.disk.link(JSON.stringify(marker), this.path(id));
+    await this.directories.within(this.directory, () => this.disk.link(JSON.stringify(marker), this.path(id)));
     await this.disk.syncDirectory(this.directory);
   }
 
   /** Resolves when the new marker is durable; the old one stands until then. */
   async replace(id: string, marker: Marker): Promise<void> {
     const replacement = this.path(uuidV7());
-    await this.disk.link(JSON.stringify(marker), replacement);
+    await this.directories.within(this.directory, () => this.disk.link(JSON.stringify(marker), replacement));
     await this.disk.rename(replacement, this.path(id));
     await this.disk.syncDirectory(this.directory);
   }

@@ -2,6 +2,14 @@ import { v7 as uuidV7 } from 'uuid';
 import type { DiskFile } from './disk.js';
 import type { StoreDirectory } from './store-directory.js';
 
+/** Somebody moved or removed the file of a segment while it was written. */
+export class SegmentRemovedError extends Error {
+  constructor(path: string) {
+    super(`${path} was removed or replaced.`);
+    this.name = new.target.name;
+  }
+}
+
 /**
  * One file of index lines. It is made with its first append, under a marker that stays until it is closed for good.
  * After a failed append it takes no more, and `close` cuts it back to what is durable.
@@ -36,6 +44,8 @@ export class Segment {
       const file = this.file ?? (await this.create());
       await file.write(bytes, this.length);
       await file.sync();
+      // Flushed to a file that nobody finds is not kept.
+      if (!(await file.standsAt(this.store.at(this.path)))) throw new SegmentRemovedError(this.path);
     } catch (error) {
       this.state = 'torn';
       throw error;

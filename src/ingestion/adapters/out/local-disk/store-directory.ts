@@ -21,7 +21,7 @@ export class StoreDirectory {
     readonly logger: DiskLogger,
   ) {
     this.directories = new DurableDirectories(disk, root);
-    this.markers = new PendingMarkers(disk, this.at('pending'));
+    this.markers = new PendingMarkers(disk, this.directories, this.at('pending'));
   }
 
   /** The absolute path of one that is relative to the root. */

@@ -1,0 +1,532 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
+import { AccessTokenVerifier } from '../../src/authentication/access-token.js';
+import { ServiceError } from '../../src/common/service-error.js';
+import { IdentityProvider } from '../../src/identity-management/application/ports/identity-provider.port.js';
+import { ProviderError, ProviderUnavailable } from '../../src/identity-management/domain/errors.js';
+import { FileStorage } from '../../src/ingestion/application/ports/file-storage.port.js';
+import { InMemoryFileStorage } from '../../src/testing/in-memory.file-storage.js';
+import { InMemoryIdentityProvider } from '../../src/testing/in-memory.identity-provider.js';
+import { exchange } from '../support/raw.js';
+import { type RunningService, startService } from '../support/service.js';
+
+interface Schema {
+  readonly $ref?: string;
+  readonly type?: string;
+  readonly format?: string;
+  readonly nullable?: boolean;
+  readonly enum?: readonly unknown[];
+  readonly required?: readonly string[];
+  readonly properties?: Readonly<Record<string, Schema>>;
+  readonly items?: Schema;
+  readonly pattern?: string;
+  readonly minLength?: number;
+  readonly maxLength?: number;
+  readonly minItems?: number;
+  readonly maxItems?: number;
+  readonly example?: unknown;
+}
+interface MediaType {
+  readonly schema?: Schema;
+  readonly example?: unknown;
+  readonly examples?: Readonly<Record<string, { readonly value: unknown }>>;
+}
+interface DocumentedAnswer {
+  readonly description: string;
+  readonly headers?: Readonly<Record<string, { readonly schema: Schema }>>;
+  readonly content?: Readonly<Record<string, MediaType>>;
+}
+interface Operation {
+  readonly operationId: string;
+  readonly summary: string;
+  readonly tags: readonly string[];
+  readonly parameters?: readonly { name: string; in: string; required: boolean; schema: Schema; example?: unknown }[];
+  readonly requestBody?: { readonly required?: boolean; readonly content: Readonly<Record<string, MediaType>> };
+  readonly responses: Readonly<Record<string, DocumentedAnswer>>;
+  readonly security?: readonly Readonly<Record<string, readonly string[]>>[];
+}
+interface Document {
+  readonly servers: readonly { readonly url: string }[];
+  readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
+  readonly components: {
+    readonly schemas: Readonly<Record<string, Schema>>;
+    readonly securitySchemes: Readonly<Record<string, { type: string; flows?: { clientCredentials: { tokenUrl: string } } }>>;
+  };
+}
+
+const BASE = '/idpManagementBackend';
+const NOT_THERE = 'Invalid user_id or role_id.';
+
+/** The operations, with a request that succeeds. */
+const OPERATIONS = [
+  { method: 'post', path: '/ingestHistoricalLoadData/upload_historical', good: {}, status: 200, refusal: 'Invalid request body.' },
+  { method: 'post', path: '/ingestNowcastLoadData/upload_nowcast', good: {}, status: 200, refusal: 'Invalid request body.' },
+  { method: 'post', path: `${BASE}/assign-role`, good: { user_id: 'USER', role_id: 'ROLE' }, status: 200, refusal: NOT_THERE },
+  { method: 'post', path: `${BASE}/create-role`, good: { role_name: 'a', permissions: ['a:b'] }, status: 201, refusal: 'Invalid role_name or permissions.' },
+  { method: 'post', path: `${BASE}/create-user`, good: { email: 'a@b.example', roles: [] }, status: 201, refusal: 'Invalid email or roles.' },
+  { method: 'post', path: `${BASE}/update-user`, good: { user_id: 'USER', new_name: 'a' }, status: 200, refusal: 'Invalid user_id or new_name.' },
+  { method: 'get', path: `${BASE}/roles`, good: undefined, status: 200, refusal: undefined },
+  { method: 'get', path: `${BASE}/users`, good: undefined, status: 200, refusal: undefined },
+] as const;
+type Served = (typeof OPERATIONS)[number];
+const isUpload = ({ path }: Served): boolean => path.startsWith('/ingest');
+
+const documentOf = async (service: RunningService): Promise<Document> => (await (await fetch(`${service.url}/docs-json`)).json()) as Document;
+const operationOf = (document: Document, { path, method }: Served): Operation => {
+  const operation = document.paths[path]?.[method];
+  if (!operation) throw new Error(`${method} ${path} is not documented.`);
+  return operation;
+};
+
+/** Where a value is not what a schema says; members that the schema doesn't name are wrong, too. */
+function mismatches(document: Document, given: Schema, value: unknown, at = '$'): string[] {
+  const schema = given.$ref === undefined ? given : (document.components.schemas[given.$ref.replace('#/components/schemas/', '')] ?? {});
+  if (value === null && schema.nullable) return [];
+  if (schema.enum && !schema.enum.includes(value)) return [`${at}: ${JSON.stringify(value)} is none of ${schema.enum.join()}`];
+  switch (schema.type) {
+    case 'string': {
+      if (typeof value !== 'string') return [`${at}: no text`];
+      const tooLong = value.length < (schema.minLength ?? 0) || value.length > (schema.maxLength ?? Infinity);
+      return tooLong || !new RegExp(schema.pattern ?? '', 'u').test(value) ? [`${at}: ${value}`] : [];
+    }
+    case 'integer':
+      return Number.isInteger(Number(value)) ? [] : [`${at}: no whole number`];
+    case 'array': {
+      if (!Array.isArray(value)) return [`${at}: no array`];
+      const fits = value.length >= (schema.minItems ?? 0) && value.length <= (schema.maxItems ?? Infinity);
+      return fits ? value.flatMap((item, index) => mismatches(document, schema.items ?? {}, item, `${at}[${index}]`)) : [`${at}: ${value.length} items`];
+    }
+    case 'object': {
+      if (typeof value !== 'object' || value === null || Array.isArray(value)) return [`${at}: no object`];
+      const absent = (schema.required ?? []).filter((name) => !Object.hasOwn(value, name)).map((name) => `${at}.${name}: absent`);
+      const members = Object.entries(value).flatMap(([name, member]) => {
+        const property = schema.properties?.[name];
+        return property ? mismatches(document, property, member, `${at}.${name}`) : [`${at}.${name}: unknown`];
+      });
+      return [...absent, ...members];
+    }
+    default:
+      return [`${at}: the schema has no type`];
+  }
+}
+
+/** The objects of OpenAPI 3.0 that we use: each member's kind; `!` behind a name: required; `*`: under any name. */
+const SHAPES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  Document: { 'openapi!': 'version', 'info!': 'Info', 'paths!': 'Paths', servers: '[Server', tags: '[Tag', components: 'Components' },
+  Info: { 'title!': 'text', 'version!': 'text', description: 'text', contact: 'Empty' },
+  Empty: {},
+  Server: { 'url!': 'text', description: 'text' },
+  Tag: { 'name!': 'text', description: 'text' },
+  Paths: { '*': 'PathItem' },
+  PathItem: { get: 'Operation', post: 'Operation' },
+  Operation: {
+    'operationId!': 'text',
+    'responses!': 'Responses',
+    'summary!': 'text',
+    'tags!': '[text',
+    description: 'text',
+    parameters: '[Parameter',
+    requestBody: 'RequestBody',
+    security: '[Security',
+  },
+  Parameter: { 'name!': 'text', 'in!': 'place', 'schema!': 'Schema', required: 'boolean', description: 'text', example: 'any' },
+  RequestBody: { 'content!': 'Content', required: 'boolean', description: 'text' },
+  Content: { '*': 'MediaType' },
+  MediaType: { 'schema!': 'Schema', example: 'any', examples: 'Examples', encoding: 'Encodings' },
+  Encodings: { '*': 'Encoding' },
+  Encoding: { contentType: 'text' },
+  Examples: { '*': 'Example' },
+  Example: { 'value!': 'any', summary: 'text', description: 'text' },
+  Responses: { '*': 'Response' },
+  Response: { 'description!': 'text', headers: 'Headers', content: 'Content' },
+  Headers: { '*': 'Header' },
+  Header: { 'schema!': 'Schema', description: 'text', required: 'boolean', example: 'any' },
+  Security: { '*': '[text' },
+  Components: { schemas: 'Schemas', securitySchemes: 'SecuritySchemes' },
+  Schemas: { '*': 'Schema' },
+  SecuritySchemes: { '*': 'SecurityScheme' },
+  SecurityScheme: { 'type!': 'text', scheme: 'text', bearerFormat: 'text', description: 'text', flows: 'Flows' },
+  Flows: { clientCredentials: 'Flow' },
+  Flow: { 'tokenUrl!': 'text', 'scopes!': 'Scopes' },
+  Scopes: { '*': 'text' },
+  Schema: {
+    $ref: 'reference',
+    type: 'type',
+    format: 'text',
+    description: 'text',
+    nullable: 'boolean',
+    example: 'any',
+    enum: '[any',
+    required: '[text',
+    properties: 'Schemas',
+    items: 'Schema',
+    additionalProperties: 'boolean',
+    pattern: 'pattern',
+    minLength: 'number',
+    maxLength: 'number',
+    minItems: 'number',
+    maxItems: 'number',
+  },
+};
+
+const isPattern = (value: unknown): boolean => {
+  try {
+    return new RegExp(String(value), 'u').source !== '';
+  } catch {
+    return false;
+  }
+};
+
+function shapeProblems(document: Document, kind: string, value: unknown, at = '#'): string[] {
+  const simple: Record<string, (value: unknown) => boolean> = {
+    any: () => true,
+    text: (text) => typeof text === 'string' && text !== '',
+    boolean: (flag) => typeof flag === 'boolean',
+    number: (number) => Number.isInteger(number) && Number(number) >= 0,
+    version: (text) => /^3\.0\.\d$/.test(String(text)),
+    place: (text) => ['query', 'header', 'path', 'cookie'].includes(String(text)),
+    type: (text) => ['object', 'array', 'string', 'integer', 'number', 'boolean'].includes(String(text)),
+    reference: (text) => Object.hasOwn(document.components.schemas, String(text).replace('#/components/schemas/', '')),
+    pattern: isPattern,
+  };
+  if (kind.startsWith('[')) {
+    return Array.isArray(value) ? value.flatMap((item, index) => shapeProblems(document, kind.slice(1), item, `${at}/${index}`)) : [`${at}: no array`];
+  }
+  const check = simple[kind];
+  if (check) return check(value) ? [] : [`${at}: ${JSON.stringify(value)} is no ${kind}`];
+  if (typeof value !== 'object' || value === null) return [`${at}: no ${kind}`];
+  const shape = SHAPES[kind] ?? {};
+  const absent = Object.keys(shape).filter((name) => name.endsWith('!') && !Object.hasOwn(value, name.slice(0, -1)));
+  return [
+    ...absent.map((name) => `${at}/${name}: absent`),
+    ...(kind === 'Schema' ? schemaProblems(value, at) : []),
+    ...Object.entries(value).flatMap(([name, member]) => {
+      const of = shape[name] ?? shape[`${name}!`] ?? shape['*'];
+      return of === undefined ? [`${at}/${name}: unknown`] : shapeProblems(document, of, member, `${at}/${name}`);
+    }),
+  ];
+}
+
+function schemaProblems({ $ref, type, items, properties = {}, required = [], enum: values }: Schema, at: string): string[] {
+  const unknown = required.filter((name) => !Object.hasOwn(properties, name));
+  const problems = [
+    [($ref === undefined) === (type === undefined), 'needs either $ref or type'],
+    [(type === 'array') !== (items !== undefined), 'items go with an array'],
+    [unknown.length > 0, `requires ${unknown.join()}, which is no property`],
+    [values?.length === 0, 'allows nothing'],
+  ] as const;
+  return problems.filter(([wrong]) => wrong).map(([, problem]) => `${at}: ${problem}`);
+}
+
+describe.each([
+  ['by default', {}],
+  ['with everything switched on', { BASE_PATH: '/api/v1', INGESTION_AUTH: 'required', RATE_LIMIT_PER_MINUTE: '1000' }],
+])('the document %s', (_which, variables: Record<string, string>) => {
+  let service: RunningService;
+  let document: Document;
+  beforeAll(async () => {
+    service = await startService(variables);
+    document = await documentOf(service);
+  });
+  afterAll(() => service.close());
+  const basePath = variables.BASE_PATH ?? '';
+
+  it('is OpenAPI 3', async () => {
+    const answer = await fetch(`${service.url}/docs-json`);
+    expect(answer.headers.get('content-type')).toMatch(/^application\/json/);
+    expect(shapeProblems(document, 'Document', document)).toEqual([]);
+    const ids = OPERATIONS.map((operation) => operationOf(document, operation).operationId);
+    expect(new Set(ids).size).toBe(ids.length);
+  });
+
+  it('lists the eight operations and no others', () => {
+    const listed = Object.entries(document.paths).flatMap(([path, operations]) => Object.keys(operations).map((method) => `${method} ${path}`));
+    expect(listed.sort()).toEqual(OPERATIONS.map(({ method, path }) => `${method} ${path}`).sort());
+  });
+
+  it('names where they are', () => {
+    expect(document.servers.map(({ url }) => new URL(url, service.url).href.replace(/\/$/, ''))).toEqual([service.url]);
+  });
+
+  it.each(OPERATIONS)('asks for a token where one is needed: $path', (operation) => {
+    const { security = [] } = operationOf(document, operation);
+    const needed = !isUpload(operation) || variables.INGESTION_AUTH === 'required';
+    expect(security.length > 0).toBe(needed);
+    for (const name of security.flatMap((requirement) => Object.keys(requirement))) {
+      expect(document.components.securitySchemes).toHaveProperty(name);
+    }
+  });
+
+  it.each(OPERATIONS)('has the statuses of this configuration: $path', (operation) => {
+    const always = isUpload(operation) ? [operation.status, 400, 408, 413, 415, 431, 500] : [operation.status, 400, 403, 408, 431, 500, 502, 503];
+    const withBody = operation.method === 'post' && !isUpload(operation) ? [413, 415] : [];
+    const authorized = isUpload(operation) && variables.INGESTION_AUTH ? [403, 503] : [];
+    const limited = variables.RATE_LIMIT_PER_MINUTE ? [429] : [];
+    const documented = Object.keys(operationOf(document, operation).responses).map(Number);
+    expect(documented.sort()).toEqual([...always, ...withBody, ...authorized, ...limited].sort());
+  });
+
+  it.each(OPERATIONS.filter(isUpload))('has the three parameters, with examples: $path', (operation) => {
+    const { parameters = [] } = operationOf(document, operation);
+    expect(parameters.map(({ name, in: place, required, schema }) => [name, place, required, schema.type, schema.maxLength])).toEqual([
+      ['customer_id', 'query', true, 'string', 128],
+      ['filename', 'query', true, 'string', 255],
+      ['manufacturer', 'query', true, 'string', 128],
+    ]);
+    for (const { schema, example } of parameters) expect(mismatches(document, schema, example ?? schema.example)).toEqual([]);
+  });
+
+  it.each(OPERATIONS.filter((operation) => !isUpload(operation)))('has no parameters: $path', (operation) => {
+    expect(operationOf(document, operation).parameters ?? []).toEqual([]);
+  });
+
+  it.each(OPERATIONS.filter(isUpload))('offers a file to choose, as a form and as bytes, and JSON: $path', (operation) => {
+    const { required = false, content = {} } = operationOf(document, operation).requestBody ?? {};
+    expect(required).toBe(false);
+    expect(content['multipart/form-data']?.schema).toMatchObject({
+      type: 'object',
+      required: ['file'],
+      properties: { file: { type: 'string', format: 'binary' }, additional_data: { type: 'string' } },
+    });
+    expect(content['application/octet-stream']?.schema).toMatchObject({ type: 'string', format: 'binary' });
+    expect(content['application/json']?.schema).toMatchObject({ type: 'object', properties: { additional_data: { type: 'string' } } });
+    expect(Object.keys(content['application/json']?.examples ?? {})).not.toEqual([]);
+  });
+
+  it.each(OPERATIONS.filter(isUpload))('has examples of bodies that are served: $path', async (operation) => {
+    const { content = {} } = operationOf(document, operation).requestBody ?? {};
+    const examples = Object.entries(content).flatMap(([type, { examples: of = {} }]) => Object.values(of).map(({ value }) => [type, value] as const));
+    expect(examples).not.toEqual([]);
+    for (const [type, value] of examples) {
+      const headers = { 'Content-Type': type, Authorization: `Bearer ${await service.adminToken()}` };
+      const body = typeof value === 'string' ? value : JSON.stringify(value);
+      const query = '?customer_id=a&filename=b&manufacturer=c';
+      expect((await fetch(service.url + operation.path + query, { method: 'POST', headers, body })).status).toBe(200);
+    }
+  });
+
+  it.each(OPERATIONS.filter(({ path, good }) => path.startsWith(BASE) && good))('has an example of every member, that fits: $path', async (operation) => {
+    const { required, content = {} } = operationOf(document, operation).requestBody ?? {};
+    expect(required).toBe(true);
+    expect(Object.keys(content)).toEqual(['application/json']);
+    const { $ref = '' } = content['application/json']?.schema ?? {};
+    const schema = document.components.schemas[$ref.replace('#/components/schemas/', '')] ?? {};
+    expect(schema.required).toEqual(Object.keys(operation.good ?? {}));
+    const example = Object.fromEntries(Object.entries(schema.properties ?? {}).map(([name, property]) => [name, property.example]));
+    expect(mismatches(document, schema, example)).toEqual([]);
+
+    const headers = { 'Content-Type': 'application/json', Authorization: `Bearer ${await service.adminToken()}` };
+    const answer = await fetch(service.url + operation.path, { method: 'POST', headers, body: JSON.stringify(example) });
+    // The ids of the examples are in form, and nobody's.
+    expect(answer.status).toBe(operation.path.includes('/create-') ? 201 : 400);
+  });
+
+  it('has a token endpoint that gives the client admin a token', async () => {
+    const { flows } = Object.values(document.components.securitySchemes).find(({ type }) => type === 'oauth2') ?? {};
+    const secret = (await readFile(join(service.dataDirectory, 'identity', 'admin-secret'), 'utf8')).trim();
+    const answer = await fetch(new URL(flows?.clientCredentials.tokenUrl ?? '', `${service.url}/docs`), {
+      method: 'POST',
+      headers: { Authorization: `Basic ${Buffer.from(`admin:${secret}`).toString('base64')}` },
+      body: new URLSearchParams({ grant_type: 'client_credentials' }),
+    });
+    expect(answer.status).toBe(200);
+    const { access_token } = (await answer.json()) as { access_token: string };
+    const roles = await fetch(`${service.url}${BASE}/roles`, { headers: { Authorization: `Bearer ${access_token}` } });
+    expect(roles.status).toBe(200);
+  });
+
+  it.each(['/docs', '/docs/'])('%s is a page whose assets are all our own', async (path) => {
+    const page = await fetch(service.url + path);
+    expect(page.status).toBe(200);
+    expect(page.headers.get('content-type')).toMatch(/^text\/html/);
+    const html = await page.text();
+    const links = [...html.matchAll(/(?:src|href)="([^"#]+)"/g)].map(([, link = '']) => new URL(link, page.url));
+    expect(links.length).toBeGreaterThanOrEqual(5);
+    for (const link of links) {
+      expect(link.href.startsWith(`${service.url}/docs/`)).toBe(true);
+      const asset = await fetch(link);
+      expect([link.pathname, asset.status]).toEqual([link.pathname, 200]);
+      expect(asset.headers.get('content-type')).toMatch(/javascript|css|image/);
+      expect((await asset.arrayBuffer()).byteLength).toBeGreaterThan(100);
+    }
+    const isNamespace = (url: string): boolean => url.startsWith('http://www.w3.org/') || url === 'http://naesb.org/espi';
+    const script = await (await fetch(`${service.url}/docs/swagger-ui-init.js`)).text();
+    const foreign = [...`${html}${script}`.matchAll(/(?:https?:)?\/\/[a-z0-9.-]+\.[a-z]+[^\s"'<>\\]*/g)].map(([url]) => url);
+    expect(foreign.filter((url) => !isNamespace(url))).toEqual([]);
+    expect(script).toContain(`"url": "${basePath || '/'}"`);
+  });
+});
+
+describe('the document behind a proxy', () => {
+  it("names the operations' place and the token endpoint as clients see them", async () => {
+    const publicUrl = 'https://api.example/outer/v1';
+    const service = await startService({ BASE_PATH: '/v1', PUBLIC_URL: publicUrl });
+    const document = (await (await fetch(`http://127.0.0.1:${service.port}/v1/docs-json`)).json()) as Document;
+    const seen = (url = ''): string => new URL(url, `${publicUrl}/docs`).href;
+    expect(document.servers.map(({ url }) => seen(url))).toEqual([publicUrl]);
+    expect(seen(document.components.securitySchemes.client?.flows?.clientCredentials.tokenUrl)).toBe(`${publicUrl}/idp/token`);
+    await service.close();
+  });
+});
+
+describe('each documented status is served', () => {
+  const provider = new InMemoryIdentityProvider();
+  const storage = new InMemoryFileStorage();
+  const EXHAUSTED = '192.0.2.1';
+  let service: RunningService;
+  let document: Document;
+  const ids = { USER: '', ROLE: '' };
+
+  beforeAll(async () => {
+    service = await startService(
+      {
+        BASE_PATH: '/api',
+        INGESTION_AUTH: 'required',
+        MAX_JSON_BYTES: '1000',
+        RATE_LIMIT_PER_MINUTE: '1',
+        REQUEST_IDLE_TIMEOUT_MS: '300',
+        TRUST_PROXY: '1',
+      },
+      (builder) => builder.overrideProvider(IdentityProvider).useValue(provider).overrideProvider(FileStorage).useValue(storage),
+    );
+    const options = { signal: new AbortController().signal };
+    ids.USER = await provider.createUser({ email: 'x@y.example', name: 'x', roleIds: [] }, options);
+    ids.ROLE = await provider.createRole({ name: 'x', permissions: ['a:b'] }, options);
+    await fetch(`${service.url}${BASE}/roles`, { headers: { 'X-Forwarded-For': EXHAUSTED } });
+    document = await documentOf(service);
+  });
+  afterEach(() => {
+    vi.restoreAllMocks();
+    provider.recover();
+    storage.recover();
+  });
+  afterAll(() => service.close());
+
+  let count = 0;
+  const nextAddress = (): string => `10.0.0.${++count}`;
+
+  interface Sent {
+    readonly query?: string;
+    readonly headers?: Readonly<Record<string, string>>;
+    readonly body?: string;
+    /** With a token that nobody issued. */
+    readonly stranger?: boolean;
+    /** Leaves the head without its end. */
+    readonly open?: boolean;
+  }
+
+  interface Answered {
+    readonly status: number;
+    readonly body: string;
+    readonly header: (name: string) => string | undefined;
+  }
+
+  const goodBody = ({ good }: Served): string => (good ? JSON.stringify(good, (_name, value: unknown) => ids[value as 'USER' | 'ROLE'] || value) : '');
+
+  async function send(operation: Served, { query = '?customer_id=a&filename=b&manufacturer=c', body = goodBody(operation), stranger, open, ...more }: Sent): Promise<Answered> {
+    const bearer = `Bearer ${stranger ? `x${count}` : await service.adminToken()}`;
+    const given = { 'Content-Type': 'application/json', 'X-Forwarded-For': nextAddress(), Authorization: bearer, ...more.headers };
+    const path = operation.path + (isUpload(operation) ? query : '');
+    if (operation.method === 'get' && Object.keys(more).length === 0 && !open) {
+      const answer = await fetch(service.url + path, { headers: given });
+      return { status: answer.status, body: await answer.text(), header: (name) => answer.headers.get(name) ?? undefined };
+    }
+    const framed = more.headers?.['Transfer-Encoding'] ? given : { 'Content-Length': String(body.length), ...given };
+    const head = [`${operation.method.toUpperCase()} /api${path} HTTP/1.1`, 'Host: x', ...Object.entries(framed).map(([name, value]) => `${name}: ${value}`)];
+    const { status, body: text, headers } = await exchange(service.port, `${head.join('\r\n')}\r\n${open ? '' : `\r\n${body}`}`);
+    return { status, body: text, header: (name) => headers[name] };
+  }
+
+  const failVerifier = (error: Error): void => {
+    vi.spyOn(service.app.get(AccessTokenVerifier, { strict: false }), 'verify').mockRejectedValueOnce(error);
+  };
+
+  type Way = [status: number, error: string, sent: Sent, before?: () => void];
+  const OF_ALL: Way[] = [
+    [400, 'Bad request.', { headers: { 'X-A': '\u0001' } }],
+    [403, 'Unauthorized.', { stranger: true }],
+    [408, 'Request timeout.', { open: true }],
+    [429, 'Too many requests.', { headers: { 'X-Forwarded-For': EXHAUSTED } }],
+    [431, 'Request header fields too large.', { headers: { 'X-A': 'x'.repeat(20_000) } }],
+    [500, 'Internal server error.', {}, () => { failVerifier(new Error('defect')); }],
+  ];
+  const OF_BODIES: Way[] = [
+    [400, 'Bad request.', { headers: { 'Transfer-Encoding': 'chunked' }, body: 'zz\r\n' }],
+    [408, 'Request timeout.', { headers: { 'Content-Length': '900' } }],
+    [413, 'Payload too large.', { headers: { 'Content-Length': '1001' } }],
+  ];
+  const OF_UPLOADS: Way[] = [
+    [400, 'Invalid or missing query parameter.', { query: '' }],
+    [400, 'Invalid request body.', { body: '{' }],
+    [415, 'Unsupported media type.', { headers: { 'Content-Type': 'application/x-www-form-urlencoded' } }],
+    [500, 'Internal server error.', {}, () => { storage.failWith(new ServiceError('storage-failure')); }],
+    [503, 'Identity provider unavailable.', {}, () => { failVerifier(new ServiceError('provider-unavailable', 'x', { retryAfterSeconds: 1 })); }],
+  ];
+  const OF_IDENTITY: Way[] = [
+    [502, 'Identity provider error.', {}, () => { provider.failWith(new ProviderError('x')); }],
+    [503, 'Identity provider unavailable.', {}, () => { provider.failWith(new ProviderUnavailable('x')); }],
+  ];
+  const ofCommand = (refusal: string): Way[] => [
+    [400, refusal, { body: '{' }],
+    [415, 'Unsupported media type.', { headers: { 'Content-Type': 'text/plain' } }],
+  ];
+
+  const waysOf = (operation: Served): Way[] => [
+    ...OF_ALL,
+    ...(operation.method === 'post' ? OF_BODIES : []),
+    ...(isUpload(operation) ? OF_UPLOADS : OF_IDENTITY),
+    ...(operation.refusal !== undefined && !isUpload(operation) ? ofCommand(operation.refusal) : []),
+  ];
+
+  /** What the document has for an answer, and where the two differ. */
+  function expectDocumented(operation: Served, { status, body, header }: Answered): void {
+    const documented = operationOf(document, operation).responses[status];
+    const { schema = {} } = documented?.content?.['application/json'] ?? {};
+    expect(header('content-type')).toBe('application/json; charset=utf-8');
+    expect(mismatches(document, schema, JSON.parse(body))).toEqual([]);
+    for (const [name, { schema: of }] of Object.entries(documented?.headers ?? {})) {
+      if (name !== 'X-Upload-Digest') expect(mismatches(document, of, header(name.toLowerCase()))).toEqual([]);
+    }
+    expect(documented?.headers).toHaveProperty('X-Request-Id');
+    expect(Object.hasOwn(documented?.headers ?? {}, 'Retry-After')).toBe(header('retry-after') !== undefined);
+  }
+
+  describe.each(OPERATIONS)('$method $path', (operation) => {
+    it('success', async () => {
+      const answer = await send(operation, {});
+      expect(answer.status).toBe(operation.status);
+      expectDocumented(operation, answer);
+    });
+
+    it.each<Way>(waysOf(operation))('%i %s by %j', async (status, error, sent, before) => {
+      before?.();
+      const answer = await send(operation, sent);
+      expect({ status: answer.status, body: answer.body }).toEqual({ status, body: JSON.stringify({ error }) });
+      expectDocumented(operation, answer);
+    });
+
+    it('documents these and nothing else, with their exact texts', () => {
+      const served = new Map<string, Set<string>>();
+      for (const [status, error] of waysOf(operation)) served.set(String(status), (served.get(String(status)) ?? new Set()).add(error));
+      const { [operation.status]: success, ...errors } = operationOf(document, operation).responses;
+      expect(success).toBeDefined();
+      const documented = Object.entries(errors).map(([status, { content, description }]) => {
+        const { schema, examples } = content?.['application/json'] ?? {};
+        const texts = (schema?.properties?.error?.enum ?? []) as string[];
+        expect(description).toBe(texts.join(' / '));
+        expect(Object.values(examples ?? {}).map(({ value }) => value)).toEqual(texts.map((error) => ({ error })));
+        return [status, [...texts].sort()];
+      });
+      expect(Object.fromEntries(documented)).toEqual(Object.fromEntries([...served].map(([status, texts]) => [status, [...texts].sort()])));
+    });
+  });
+
+  it('a file, with the digest that is documented', async () => {
+    const [operation] = OPERATIONS;
+    const answer = await send(operation, { headers: { 'Content-Type': 'text/csv' }, body: 'a,b' });
+    expectDocumented(operation, answer);
+    expect(answer.header('x-upload-digest')).toMatch(/^sha-256=:[A-Za-z0-9+/]{43}=:$/);
+    expect(operationOf(document, operation).responses['200']?.headers).toHaveProperty('X-Upload-Digest');
+  });
+});
