@@ -2,6 +2,8 @@ import type { INestApplication } from '@nestjs/common';
 import { DocumentBuilder, type OpenAPIObject, SwaggerModule } from '@nestjs/swagger';
 import type { Environment } from './environment.js';
 
+const TOKEN_DESCRIPTION = 'An access token, for example what `npm run token -- --user <user_id>` prints.';
+
 type Operations = Record<string, { responses: Record<string, unknown>; security?: unknown }>;
 
 /** OpenAPI 3 from the code, with those answers left out that this configuration never gives. */
@@ -14,7 +16,6 @@ export function createOpenApiDocument(app: INestApplication, environment: Enviro
     .setDescription('Historical and nowcast load data comes in here; the people behind it get their roles here.')
     .setVersion('1')
     .addServer(publicPath || '/')
-    .addBearerAuth({ type: 'http', scheme: 'bearer', bearerFormat: 'JWT', description: 'Somebody’s access token, for example from `npm run token -- --user <user_id>`.' }, 'token')
     .addOAuth2(
       {
         type: 'oauth2',
@@ -23,6 +24,7 @@ export function createOpenApiDocument(app: INestApplication, environment: Enviro
       },
       'client',
     )
+    .addBearerAuth({ type: 'http', scheme: 'bearer', bearerFormat: 'JWT', description: 'Somebody’s access token, for example from `npm run token -- --user <user_id>`.' }, 'token')
     .build();
   const document = SwaggerModule.createDocument(app, config, { ignoreGlobalPrefix: true });
 
