@@ -24,7 +24,7 @@ export function createOpenApiDocument(app: INestApplication, environment: Enviro
       },
       'client',
     )
-    .addBearerAuth({ type: 'http', scheme: 'bearer', bearerFormat: 'JWT', description: 'Somebody’s access token, for example from `npm run token -- --user <user_id>`.' }, 'token')
+    .addBearerAuth({ type: 'http', scheme: 'bearer', bearerFormat: 'JWT', description: TOKEN_DESCRIPTION }, 'token')
     .build();
   const document = SwaggerModule.createDocument(app, config, { ignoreGlobalPrefix: true });
 
