@@ -29,8 +29,9 @@ export function guardHttpEdge(server: Server): void {
     response.once('finish', () => {
       releaseRequest(request);
     });
-    if (request.headers.host === undefined && request.httpVersion === '1.1') {
-      answerError(request, response, new ServiceError('bad-request', 'Host is missing.'));
+    const hosts = countHosts(request);
+    if (hosts > 1 || (hosts === 0 && request.httpVersion === '1.1')) {
+      answerError(request, response, new ServiceError('bad-request', 'There must be one Host.'));
       return;
     }
     for (const handle of handlers) handle.call(server, request, response);
@@ -60,6 +61,10 @@ function unparsedRequestId({ rawPacket }: ParserError, socket: Socket): string {
   const id = found.length === 1 && found[0]?.[1] !== latestExchange(socket)?.requestId ? found[0]?.[1] : undefined;
   return requestIdOf({ headers: { 'x-request-id': id } });
 }
+
+/** Node shows only the first of several, which would be refused by others (RFC 9112, 3.2). */
+const countHosts = ({ rawHeaders }: IncomingMessage): number =>
+  rawHeaders.filter((name, index) => index % 2 === 0 && name.length === 4 && name.toLowerCase() === 'host').length;
 
 function kindOfParserError({ code }: ParserError): ErrorKind {
   if (code === 'HPE_HEADER_OVERFLOW') return 'header-fields-too-large';

@@ -38,6 +38,7 @@ describe('what the HTTP parser refuses', () => {
     ['a malformed chunk', head(`POST ${UPLOAD} HTTP/1.1`, 'Transfer-Encoding: chunked') + 'zz\r\n', 400, 'Bad request.'],
     ['HTTP/3.0', 'GET / HTTP/3.0\r\n\r\n', 400, 'Bad request.'],
     ['no Host', 'GET /health/live HTTP/1.1\r\n\r\n', 400, 'Bad request.'],
+    ['two Hosts', head('GET /health/live HTTP/1.1', 'host: y'), 400, 'Bad request.'],
     ['headers too long', head('GET / HTTP/1.1', `X: ${'y'.repeat(20_000)}`), 431, 'Request header fields too large.'],
     ['headers far too long', head('GET / HTTP/1.1', `X: ${'y'.repeat(3_000_000)}`), 431, 'Request header fields too large.'],
     ['a URL too long', head(`GET /${'y'.repeat(20_000)} HTTP/1.1`), 431, 'Request header fields too large.'],
