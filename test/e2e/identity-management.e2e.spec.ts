@@ -598,10 +598,11 @@ describe('RATE_LIMIT_PER_MINUTE', () => {
 
   it("counts a token's requests from whatever address, and no other token's", () =>
     withLimit('1', async (limited) => {
-      const ask = async (bearer: string): Promise<number> =>
-        statusOf(`${limited.url}${BASE}/roles`, { Authorization: `Bearer ${bearer}`, 'X-Forwarded-For': nextAddress() });
+      const ask = async (bearer: string, scheme = 'Bearer '): Promise<number> =>
+        statusOf(`${limited.url}${BASE}/roles`, { Authorization: `${scheme}${bearer}`, 'X-Forwarded-For': nextAddress() });
       const bearer = await limited.adminToken();
       for (const status of [200, 200, 200, 429, 429]) expect(await ask(bearer)).toBe(status);
+      for (const scheme of ['bearer ', 'BEARER ', 'Bearer   ']) expect(await ask(bearer, scheme)).toBe(429);
       expect(await ask(await limited.adminToken())).toBe(200);
     }));
 
