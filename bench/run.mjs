@@ -5,6 +5,7 @@ const BENCHES = {
   crash: 'uploads through kill -9 at random moments; nothing may be lost or half there [--uploads=10000] [--kills=10] [--self-test]',
   memory: 'growth of memory for 1 GiB raw, 1 GiB in a form, and a list of 100,000 users',
   fuzz: 'random requests; every answer must be one of the interface [--requests=10000] [--seed=<n>] [--only=<i>]',
+  uploads: 'rates against other ways to keep uploads, on a fresh disk image where root allows [--rounds=5] [--seconds=4] [--only=<rows>] [--directory=<dir>]',
 };
 
 const [name = '', ...parameters] = process.argv.slice(2);

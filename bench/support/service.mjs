@@ -25,12 +25,13 @@ export async function withServices(work) {
   }
 }
 
-/** Service processes, one after the other, on one DATA_DIR. */
+/** Service processes, one after the other, on one DATA_DIR; or those of another program that starts as the service does. */
 export class Services {
   #running = new Set();
 
-  constructor(directory) {
+  constructor(directory, program = resolve('dist/main.js')) {
     this.directory = directory;
+    this.program = program;
     this.data = join(directory, 'data');
   }
 
@@ -41,7 +42,7 @@ export class Services {
    */
   async start(variables = {}) {
     const env = { PATH: process.env.PATH, PORT: '0', LOG_LEVEL: 'error', DATA_DIR: this.data, ...variables };
-    const child = spawn(process.execPath, [resolve('dist/main.js')], { cwd: this.directory, env });
+    const child = spawn(process.execPath, [this.program], { cwd: this.directory, env });
     const service = new Service(child, env);
     this.#running.add(service);
     service.exited.then(() => this.#running.delete(service));

@@ -1,0 +1,27 @@
+// Sends the same small request again and again over so many connections, and prints what came back as JSON.
+import autocannon from 'autocannon';
+
+const { url, type, body, connections, warmUpSeconds, seconds } = JSON.parse(process.argv[2]);
+
+async function send(duration, onResponse) {
+  const headers = { 'Content-Type': type };
+  // It looks for its end with each sample.
+  const instance = autocannon({ url, method: 'POST', headers, body, connections, duration, sampleInt: 100 });
+  if (onResponse) instance.on('response', onResponse);
+  return instance;
+}
+
+const latencies = [];
+const others = {};
+await send(warmUpSeconds);
+// Its own histogram has whole milliseconds.
+const { duration, errors } = await send(seconds, (client, status, bytes, milliseconds) => {
+  if (status === 200) latencies.push(milliseconds);
+  else others[status] = (others[status] ?? 0) + 1;
+});
+if (errors > 0) others['no answer'] = errors;
+
+const sorted = Float64Array.from(latencies).sort();
+const percentile = (share) => sorted[Math.ceil(sorted.length * share) - 1] ?? null;
+const figures = { rate: sorted.length / duration, p50: percentile(0.5), p99: percentile(0.99) };
+console.log(JSON.stringify({ figures, others }));

@@ -1,0 +1,11 @@
+import { fileURLToPath } from 'node:url';
+
+const program = (name) => fileURLToPath(new URL(`competitors/${name}.mjs`, import.meta.url));
+
+/** Who takes uploads in: a program that prints its address when it is ready, and variables beside the common ones. */
+export const SERVICE = { title: 'service', program: fileURLToPath(new URL('../../dist/main.js', import.meta.url)) };
+export const NOTHING = { title: 'same app storing nothing', program: program('nothing') };
+export const APPEND = { title: 'same app, append + fdatasync', program: program('append') };
+export const MULTER = { title: 'Express + multer', program: program('multer') };
+export const MULTER_FLUSH = { title: 'Express + multer with flush', program: program('multer'), variables: { FLUSH: 'true' } };
+export const STREAMED_FILE = { title: 'bare streamed file + fsync', program: program('streamed-file') };

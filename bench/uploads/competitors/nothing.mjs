@@ -1,0 +1,13 @@
+// The service, with a store that keeps nothing: what the rest of the service allows at most.
+import { serveWithStore } from './service-with-store.mjs';
+
+const NO_DIGEST = '0'.repeat(64);
+
+await serveWithStore(async () => ({
+  async store({ content, conclude }) {
+    if (!content) return conclude(null);
+    let size = 0;
+    for await (const chunk of content.bytes) size += chunk.length;
+    return conclude({ size, sha256: NO_DIGEST });
+  },
+}));

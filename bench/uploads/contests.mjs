@@ -1,0 +1,45 @@
+import { APPEND, MULTER, MULTER_FLUSH, NOTHING, SERVICE, STREAMED_FILE } from './competitors.mjs';
+import { bootOnce, HeldUploads } from './held-uploads.mjs';
+import { files4KiB, form, form1GiB, json, raw1GiB } from './loads.mjs';
+
+const held = new HeldUploads(1_000_000);
+
+/**
+ * Who is measured in turns with whom, and under which load.
+ *
+ * `prepare` and `keep` give the data directory something to begin with, and take it out before it goes.
+ */
+export const CONTESTS = {
+  'json-32': {
+    service: { competitor: SERVICE, load: json(32) },
+    nothing: { competitor: NOTHING, load: json(32) },
+    multer: { competitor: MULTER, load: form(32) },
+    multerFlush: { competitor: MULTER_FLUSH, load: form(32) },
+  },
+  'json-128': {
+    service: { competitor: SERVICE, load: json(128) },
+    nothing: { competitor: NOTHING, load: json(128) },
+  },
+  'json-1': {
+    service: { competitor: SERVICE, load: json(1) },
+    append: { competitor: APPEND, load: json(1) },
+  },
+  '1-gib': {
+    raw: { competitor: SERVICE, load: raw1GiB },
+    form: { competitor: SERVICE, load: form1GiB },
+    streamed: { competitor: STREAMED_FILE, load: raw1GiB },
+  },
+  'files-4-kib': {
+    service: { competitor: SERVICE, load: files4KiB(32) },
+    streamed: { competitor: STREAMED_FILE, load: files4KiB(32) },
+  },
+  held: {
+    empty: { competitor: SERVICE, load: json(32), prepare: bootOnce },
+    full: {
+      competitor: SERVICE,
+      load: json(32),
+      prepare: (services, context) => held.prepare(services, context),
+      keep: (services, context) => held.keep(services, context),
+    },
+  },
+};

@@ -1,0 +1,61 @@
+import { execFile } from 'node:child_process';
+import { mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+
+const IMAGE_SIZE = '6GiB';
+
+const run = async (command, ...parameters) => (await promisify(execFile)(command, parameters)).stdout.trim();
+
+/**
+ * Gives work a fresh journaled file system, where that can be mounted, otherwise a directory. Takes it away whatever
+ * happens; when interrupted, aborts the work and ends the process afterwards.
+ *
+ * @param {string} parent the directory that the image, or the directory, is made in.
+ * @param {(disk: { path: string, title: string }, signal: AbortSignal) => Promise<boolean>} work
+ * @returns {Promise<boolean>}
+ */
+export async function withDisk(parent, work) {
+  const interruption = new AbortController();
+  const interrupt = () => interruption.abort();
+  process.on('SIGINT', interrupt).on('SIGTERM', interrupt);
+  const home = await mkdtemp(join(parent, 'load-data-bench-'));
+  const mountPoint = join(home, 'disk');
+  let mounted = false;
+  try {
+    await mkdir(mountPoint);
+    const obstacle = await mountImage(join(home, 'image'), mountPoint).catch(({ message }) => message.trim());
+    mounted = obstacle === undefined;
+    const kind = await run('findmnt', '--noheadings', '--output', 'FSTYPE', '--target', mountPoint);
+    const title = mounted ? `${kind} on a fresh image of ${IMAGE_SIZE} in ${parent}` : `${kind}, a directory in ${parent}: ${obstacle}`;
+    return await work({ path: mountPoint, title }, interruption.signal);
+  } catch (error) {
+    if (!interruption.signal.aborted) throw error;
+    return false;
+  } finally {
+    // Lazily where somebody still looks at it; the image goes with the last who does.
+    if (mounted) await run('umount', mountPoint).catch(() => run('umount', '--lazy', mountPoint));
+    await rm(home, { recursive: true, force: true });
+    process.off('SIGINT', interrupt).off('SIGTERM', interrupt);
+    if (interruption.signal.aborted) process.exit(130);
+  }
+}
+
+/** @returns {Promise<string | undefined>} why it isn't mounted, if so; also rejects with why. */
+async function mountImage(image, mountPoint) {
+  if (process.getuid() !== 0) return 'only root can mount an image';
+  await run('fallocate', '--length', IMAGE_SIZE, image);
+  await run('mkfs.ext4', '-q', '-F', image);
+  // Past the page cache of the file system beneath: a copy there would cost what a disk doesn't.
+  const device = await run('losetup', '--find', '--show', '--direct-io=on', image);
+  try {
+    await run('mount', device, mountPoint);
+  } finally {
+    // While it is mounted this only says that unmounting frees it.
+    await run('losetup', '--detach', device);
+  }
+  return undefined;
+}
+
+/** Writes out what is still in memory, so that nobody pays for what was before. */
+export const settle = (disk) => run('sync', '--file-system', disk.path);

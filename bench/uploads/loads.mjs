@@ -1,0 +1,55 @@
+import { execFile } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { MemoryMeter } from '../support/memory-meter.mjs';
+
+const MIB = 1024 * 1024;
+const TARGET = '/ingestHistoricalLoadData/upload_historical?customer_id=acme-energy&filename=load.csv&manufacturer=acme';
+const FORM = 'multipart/form-data; boundary=boundary';
+const FORM_HEAD = '--boundary\r\nContent-Disposition: form-data; name="file"; filename="load.csv"\r\nContent-Type: text/csv\r\n\r\n';
+const FORM_TAIL = '\r\n--boundary--\r\n';
+const SMALL = JSON.stringify({ additional_data: 'meter replaced on 2003-12-04, readings before are estimates; see note 7' });
+const MOST_WARM_UP_SECONDS = 2;
+const LARGE_BYTES = 1024 * MIB;
+const LARGE_WARM_UP_BYTES = 64 * MIB;
+
+/**
+ * What a client does to one who is ready: it warms up, then measures.
+ *
+ * @typedef {{ figures: Record<string, number>, others: Record<string, number> }} Outcome others: how many answers
+ *   weren't 200, by status.
+ * @typedef {(service: object, seconds: number, signal: AbortSignal) => Promise<Outcome>} Load
+ */
+
+/** @returns {Load} rate (requests/s), p50 and p99 (ms). */
+const small = (type, body, connections) => (service, seconds, signal) => {
+  const warmUpSeconds = Math.min(seconds, MOST_WARM_UP_SECONDS);
+  return run('small', { url: service.url + TARGET, type, body, connections, warmUpSeconds, seconds }, signal);
+};
+
+export const json = (connections) => small('application/json', SMALL, connections);
+/** The same text as a form's file, for who takes nothing but files. */
+export const form = (connections) => small(FORM, FORM_HEAD + SMALL + FORM_TAIL, connections);
+export const files4KiB = (connections) => small('text/csv', randomBytes(2048).toString('hex'), connections);
+
+/** @returns {Load} throughput (MiB/s), and by how much the memory of who takes it in grows (MiB). */
+const large = (request) => async (service, seconds, signal) => {
+  const send = (bytes) => run('large', { url: service.url + TARGET, bytes, ...request }, signal);
+  await send(LARGE_WARM_UP_BYTES);
+  const meter = new MemoryMeter(service.child.pid);
+  await meter.begin();
+  const { figures, others } = await send(LARGE_BYTES);
+  const { growth } = await meter.read();
+  return { figures: { ...figures, growth: growth / MIB }, others };
+};
+
+export const raw1GiB = large({ type: 'application/octet-stream' });
+export const form1GiB = large({ type: FORM, head: FORM_HEAD, tail: FORM_TAIL });
+
+/** In a process of its own, so that its work and the bench's don't mix. */
+async function run(client, job, signal) {
+  const program = fileURLToPath(new URL(`clients/${client}.mjs`, import.meta.url));
+  const { stdout } = await promisify(execFile)(process.execPath, [program, JSON.stringify(job)], { signal });
+  return JSON.parse(stdout);
+}

@@ -1,0 +1,44 @@
+/**
+ * What the bench is to show: a figure of one entrant of a contest, held against one of another (or of the same), and
+ * the goal for the two medians over the rounds.
+ *
+ * Figures: rate (requests/s), throughput (MiB/s), growth (MiB), p50, p99 and boot (ms).
+ */
+export const ROWS = [
+  row('json-32', 'small JSON, 32 connections', 'json-32', ['service', 'rate'], ['nothing', 'rate'], atLeast(0.8)),
+  row('json-128', 'small JSON, 128 connections', 'json-128', ['service', 'rate'], ['nothing', 'rate'], atLeast(0.9)),
+  row('multer', 'small, 32 connections', 'json-32', ['service', 'rate'], ['multer', 'rate'], atLeast(2)),
+  row('multer-flush', 'small, 32 connections', 'json-32', ['service', 'rate'], ['multerFlush', 'rate'], atLeast(3.5)),
+  row('json-1', 'small JSON, 1 connection', 'json-1', ['service', 'rate'], ['append', 'rate'], atLeast(0.9)),
+  row('raw', '1 GiB raw', '1-gib', ['raw', 'throughput'], ['streamed', 'throughput'], atLeast(0.95)),
+  row('raw-memory', '1 GiB raw, growth of memory', '1-gib', ['raw', 'growth'], undefined, below(150, 'MiB')),
+  row('form', '1 GiB multipart', '1-gib', ['form', 'throughput'], ['streamed', 'throughput'], atLeast(0.85)),
+  row('form-memory', '1 GiB multipart, growth of memory', '1-gib', ['form', 'growth'], undefined, below(150, 'MiB')),
+  row('files', '4 KiB files, 32 connections', 'files-4-kib', ['service', 'rate'], ['streamed', 'rate'], atLeast(1.5)),
+  row('p99', 'p99 to median, 32 connections', 'json-32', ['service', 'p99'], ['service', 'p50'], atMost(3)),
+  row('held-rate', '1,000,000 uploads held, 32 connections', 'held', ['full', 'rate'], ['empty', 'rate'], atLeast(0.9)),
+  row('held-boot', '1,000,000 uploads held, boot', 'held', ['full', 'boot'], ['empty', 'boot'], noLater(0.1, 100)),
+];
+
+function row(name, work, contest, of, to, goal) {
+  return { name, work, contest, of, to, goal };
+}
+
+function atLeast(ratio) {
+  return { title: `>= ${ratio.toFixed(2)}`, isMet: (value, reference) => value / reference >= ratio };
+}
+
+function atMost(ratio) {
+  return { title: `<= ${ratio.toFixed(2)}`, isMet: (value, reference) => value / reference <= ratio };
+}
+
+function below(most, unit) {
+  return { title: `< ${most} ${unit}`, isMet: (value) => value < most };
+}
+
+function noLater(share, milliseconds) {
+  return {
+    title: `<= ${(1 + share).toFixed(2)} or + ${milliseconds} ms`,
+    isMet: (value, reference) => value <= Math.max(reference * (1 + share), reference + milliseconds),
+  };
+}

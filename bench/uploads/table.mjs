@@ -1,0 +1,76 @@
+const UNITS = { rate: '/s', throughput: ' MiB/s', growth: ' MiB', p50: ' ms', p99: ' ms', boot: ' ms' };
+const HEADS = ['row', 'work', 'service', 'against', 'ratio', 'in the rounds', 'goal', ''];
+
+/**
+ * Judges a row by the medians over the rounds.
+ *
+ * @param {object} row see rows.mjs
+ * @param {Record<string, import('./loads.mjs').Outcome[]>} outcomes of its contest
+ * @param {Record<string, object>} entrants of its contest
+ * @returns {{ ok: boolean, cells: string[] }}
+ */
+export function judge({ name, work, of, to, goal }, outcomes, entrants) {
+  const values = figuresOf(outcomes, of);
+  const references = to ? figuresOf(outcomes, to) : [];
+  const value = median(values);
+  const reference = median(references);
+  const faults = faultsOf([...outcomes[of[0]], ...(to ? outcomes[to[0]] : [])]);
+  const met = goal.isMet(value, reference);
+  const ratios = values.map((each, round) => each / references[round]).sort((a, b) => a - b);
+  return {
+    ok: met && faults === '',
+    cells: [
+      name,
+      work,
+      format(value, of[1]),
+      to ? `${format(reference, to[1])} ${titleOf(of, to, entrants)}` : '',
+      to ? (value / reference).toFixed(2) : '',
+      to ? `${ratios[0].toFixed(2)}-${ratios.at(-1).toFixed(2)}` : '',
+      goal.title,
+      faults === '' ? (met ? 'ok' : 'missed') : `failed: ${faults}`,
+    ],
+  };
+}
+
+/** A Markdown table. */
+export function table(lines) {
+  const rows = [HEADS, ...lines];
+  const widths = HEADS.map((_, column) => Math.max(3, ...rows.map((cells) => cells[column].length)));
+  const line = (cells) => `| ${cells.map((cell, column) => cell.padEnd(widths[column])).join(' | ')} |`;
+  return [line(HEADS), line(widths.map((width) => '-'.repeat(width))), ...lines.map(line)].join('\n');
+}
+
+/** The medians of an entrant's figures, in words. */
+export function summary(outcomes) {
+  const names = Object.keys(outcomes[0].figures);
+  const faults = faultsOf(outcomes);
+  const figures = names.map((name) => `${name} ${format(median(outcomes.map(({ figures }) => figures[name])), name)}`);
+  return [...figures, ...(faults === '' ? [] : [`failed: ${faults}`])].join(', ');
+}
+
+const figuresOf = (outcomes, [entrant, figure]) => outcomes[entrant].map(({ figures }) => figures[figure]);
+
+function titleOf([own], [other, figure], entrants) {
+  if (own === other) return figure;
+  return entrants[own].competitor === entrants[other].competitor ? other : entrants[other].competitor.title;
+}
+
+/** How many answers weren't 200, by status; empty for none. */
+function faultsOf(outcomes) {
+  const counts = new Map();
+  for (const [status, count] of outcomes.flatMap(({ others }) => Object.entries(others))) {
+    counts.set(status, (counts.get(status) ?? 0) + count);
+  }
+  return [...counts].map(([status, count]) => `${count} x ${status}`).join(', ');
+}
+
+function median(values) {
+  const sorted = [...values].sort((a, b) => a - b);
+  const middle = Math.floor(sorted.length / 2);
+  return sorted.length % 2 === 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
+}
+
+function format(value, figure) {
+  const digits = value < 10 ? 2 : value < 100 ? 1 : 0;
+  return `${value.toFixed(digits)}${UNITS[figure]}`;
+}
