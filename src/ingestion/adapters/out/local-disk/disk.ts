@@ -1,4 +1,4 @@
-import { constants } from 'node:fs';
+import { constants, type Stats } from 'node:fs';
 import { type FileHandle, mkdir, open, readdir, readlink, rename, rm, stat, symlink, unlink } from 'node:fs/promises';
 import { type DataDirectoryLock, lockDataDirectory } from '../../../../data-directory/data-directory-lock.js';
 import { hasCode } from './disk-error.js';
@@ -96,6 +96,8 @@ export class NodeDisk extends Disk {
 }
 
 class NodeDiskFile implements DiskFile {
+  private own: Stats | undefined;
+
   constructor(private readonly handle: FileHandle) {}
 
   async read(buffer: Uint8Array, position: number): Promise<number> {
@@ -131,8 +133,8 @@ class NodeDiskFile implements DiskFile {
       if (hasCode(error, 'ENOENT', 'ENOTDIR')) return undefined;
       throw error;
     });
-    const own = named && (await this.handle.stat());
-    return own !== undefined && own.ino === named?.ino && own.dev === named.dev;
+    this.own ??= await this.handle.stat();
+    return named?.ino === this.own.ino && named.dev === this.own.dev;
   }
 
   close(): Promise<void> {

@@ -13,7 +13,7 @@ import { receiptOf } from './idempotency-keys.js';
 import { type Flush, IndexLog, type IndexLogOptions } from './index-log.js';
 import { publish } from './publication.js';
 import { recover } from './recovery.js';
-import { readContent, writeStagedFile } from './staged-file.js';
+import { closeQuietly, readContent, writeStagedFile } from './staged-file.js';
 import { StoreDirectory } from './store-directory.js';
 
 export interface LocalDiskOptions {
@@ -107,6 +107,7 @@ export class LocalDiskFileStorage extends FileStorage implements OnApplicationSh
         publish(this.directory, log, {
           uploadId,
           stagedPath: staged.path,
+          file: staged.file,
           contentPath: content.path,
           segmentDirectory: segmentDirectory(kind, upload.receivedAt),
           line: indexLine(upload),
@@ -114,6 +115,7 @@ export class LocalDiskFileStorage extends FileStorage implements OnApplicationSh
       );
       return upload;
     } catch (error) {
+      await closeQuietly(staged.file);
       await this.directory.attempt(`Removing ${staged.path}`, () =>
         this.directory.disk.remove(this.directory.at(staged.path)),
       );

@@ -3,6 +3,7 @@ import { v7 as uuidV7 } from 'uuid';
 import { hasCode } from './disk-error.js';
 import type { Disk } from './disk.js';
 import type { DurableDirectories } from './durable-directories.js';
+import type { SharedSyncs } from './shared-syncs.js';
 
 /** A position in the index before which a line can't be. */
 export interface IndexPosition {
@@ -36,6 +37,7 @@ export class PendingMarkers {
   constructor(
     private readonly disk: Disk,
     private readonly directories: DurableDirectories,
+    private readonly syncs: SharedSyncs,
     /** Absolute. */
     private readonly directory: string,
   ) {}
@@ -43,7 +45,7 @@ export class PendingMarkers {
   /** Resolves when the marker is durable. */
   async add(id: string, marker: Marker): Promise<void> {
     await this.directories.within(this.directory, () => this.disk.link(JSON.stringify(marker), this.path(id)));
-    await this.disk.syncDirectory(this.directory);
+    await this.syncs.sync(this.directory);
   }
 
   /** Resolves when the new marker is durable; the old one stands until then. */
@@ -51,7 +53,7 @@ export class PendingMarkers {
     const replacement = this.path(uuidV7());
     await this.directories.within(this.directory, () => this.disk.link(JSON.stringify(marker), replacement));
     await this.disk.rename(replacement, this.path(id));
-    await this.disk.syncDirectory(this.directory);
+    await this.syncs.sync(this.directory);
   }
 
   /** Idempotent. */
@@ -74,7 +76,7 @@ export class PendingMarkers {
   }
 
   sync(): Promise<void> {
-    return this.disk.syncDirectory(this.directory);
+    return this.syncs.sync(this.directory);
   }
 
   private path(id: string): string {

@@ -246,7 +246,7 @@ describe('recovery', () => {
   it('keeps a file whose line got into a segment that was just being made', async () => {
     const draft = anUploadDraft().file('bytes').build();
     const indexed = keepMarkers()(draft);
-    const making = disk.holdNext('syncDirectory');
+    const making = disk.holdNext('create');
     const first = storage.store(anUploadDraft().build());
     await making.reached;
     const marked = disk.holdNext('rename');

@@ -1,4 +1,5 @@
 import { v7 as uuidV7 } from 'uuid';
+import { allDone } from './all-done.js';
 import type { DiskFile } from './disk.js';
 import type { StoreDirectory } from './store-directory.js';
 
@@ -43,9 +44,9 @@ export class Segment {
     try {
       const file = this.file ?? (await this.create());
       await file.write(bytes, this.length);
-      await file.sync();
+      const [, isThere] = await allDone([file.sync(), file.standsAt(this.store.at(this.path))]);
       // Flushed to a file that nobody finds is not kept.
-      if (!(await file.standsAt(this.store.at(this.path)))) throw new SegmentRemovedError(this.path);
+      if (!isThere) throw new SegmentRemovedError(this.path);
     } catch (error) {
       this.state = 'torn';
       throw error;

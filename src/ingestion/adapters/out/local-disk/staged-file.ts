@@ -4,23 +4,17 @@ import { storageFailure } from './disk-error.js';
 import type { DiskFile } from './disk.js';
 
 /**
- * Writes bytes to a new file as they come, one chunk at a time, and closes the file whatever happens. When it
- * resolves, the bytes are durable; the file's name isn't yet.
+ * Writes bytes to a new file as they come, one chunk at a time. They are durable after the file's `sync` only.
  *
  * @throws ServiceError `storage-failure`; what `bytes` throws, unchanged.
  */
-export async function writeStagedFile(file: DiskFile, bytes: AsyncIterable<Uint8Array>): Promise<StoredContent> {
-  try {
-    const stored = await readContent(bytes, (chunk, position) =>
-      file.write(chunk, position).catch(storageFailure('A staged file could not be written.')),
-    );
-    await file.sync().catch(storageFailure('A staged file could not be synced.'));
-    return stored;
-  } finally {
-    // Its bytes are synced, or the upload fails for another reason: how closing ends changes nothing.
-    await file.close().catch(() => undefined);
-  }
-}
+export const writeStagedFile = (file: DiskFile, bytes: AsyncIterable<Uint8Array>): Promise<StoredContent> =>
+  readContent(bytes, (chunk, position) =>
+    file.write(chunk, position).catch(storageFailure('A staged file could not be written.')),
+  );
+
+/** Its bytes are synced, or the upload fails for another reason: how closing ends changes nothing. Idempotent. */
+export const closeQuietly = (file: DiskFile): Promise<void> => file.close().catch(() => undefined);
 
 /** Size and sha-256 of bytes, each chunk of which is consumed before the next is asked for. */
 export async function readContent(

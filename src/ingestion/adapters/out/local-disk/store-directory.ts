@@ -6,10 +6,12 @@ import { DurableDirectories } from './durable-directories.js';
 import { IdempotencyIndex } from './idempotency-index.js';
 import { IdempotencyKeys } from './idempotency-keys.js';
 import { PendingMarkers } from './pending-markers.js';
+import { SharedSyncs } from './shared-syncs.js';
 
 /** The store's root directory, and what its parts share: the disk, durable directories, markers and idempotency keys. */
 export class StoreDirectory {
   readonly directories: DurableDirectories;
+  readonly syncs: SharedSyncs;
   readonly markers: PendingMarkers;
   readonly idempotency: IdempotencyKeys;
 
@@ -19,8 +21,9 @@ export class StoreDirectory {
     readonly root: string,
     readonly logger: DiskLogger,
   ) {
+    this.syncs = new SharedSyncs(disk);
     this.directories = new DurableDirectories(disk, root);
-    this.markers = new PendingMarkers(disk, this.directories, this.at('pending'));
+    this.markers = new PendingMarkers(disk, this.directories, this.syncs, this.at('pending'));
     this.idempotency = new IdempotencyKeys(new IdempotencyIndex(disk, this.directories, this.at('idempotency')), logger);
   }
 
@@ -33,7 +36,7 @@ export class StoreDirectory {
   async removeDurably(path: string): Promise<void> {
     const absolute = this.at(path);
     await this.disk.remove(absolute);
-    await this.disk.syncDirectory(dirname(absolute)).catch((error: unknown) => {
+    await this.syncs.sync(dirname(absolute)).catch((error: unknown) => {
       if (!hasCode(error, 'ENOENT')) throw error;
     });
   }

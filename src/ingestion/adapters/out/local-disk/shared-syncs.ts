@@ -1,0 +1,32 @@
+import type { Disk } from './disk.js';
+
+/** Syncs directories: those who ask while a sync of the same one runs share the next. */
+export class SharedSyncs {
+  private readonly running = new Map<string, Promise<void>>();
+  private readonly next = new Map<string, Promise<void>>();
+
+  constructor(private readonly disk: Disk) {}
+
+  /** Resolves when the names in a directory, as they were at the call, are durable; see `Disk.syncDirectory`. */
+  sync(directory: string): Promise<void> {
+    const running = this.running.get(directory);
+    if (!running) return this.begin(directory);
+    const waiting = this.next.get(directory);
+    if (waiting) return waiting;
+    const after = () => {
+      this.next.delete(directory);
+      return this.begin(directory);
+    };
+    const next = running.then(after, after);
+    this.next.set(directory, next);
+    return next;
+  }
+
+  private begin(directory: string): Promise<void> {
+    const running = this.disk.syncDirectory(directory).finally(() => {
+      if (this.running.get(directory) === running) this.running.delete(directory);
+    });
+    this.running.set(directory, running);
+    return running;
+  }
+}
