@@ -24,8 +24,10 @@ export async function readContent(
   const hash = createHash('sha256');
   let size = 0;
   for await (const chunk of bytes) {
+    // Hashed while it is written.
+    const consumed = consume(chunk, size);
     hash.update(chunk);
-    await consume(chunk, size);
+    await consumed;
     size += chunk.length;
   }
   return { size, sha256: hash.digest('hex') };
