@@ -1,12 +1,12 @@
 import { connect } from 'node:net';
 import { parseArgs } from 'node:util';
+import { verifyStore } from '../dist/ingestion/adapters/out/local-disk/store-verification/verify-store.js';
 import { parseAnswer } from './fuzz/answer.mjs';
 import { randomRequest } from './fuzz/requests.mjs';
 import { defectOf } from './fuzz/rules.mjs';
 import { Progress } from './support/progress.mjs';
 import { Random } from './support/random.mjs';
 import { withServices } from './support/service.mjs';
-import { inspect } from './support/store.mjs';
 
 const CONNECTIONS = 16;
 const MOST_SHOWN = 10;
@@ -133,6 +133,6 @@ async function lookAfterwards(services, service) {
   if (code !== 0) problems.push(`the service ended with ${code}`);
   const [, ...said] = service.output.trimEnd().split('\n');
   for (const line of said) problems.push(`the service said: ${line}`);
-  const { halves } = await inspect(services.data);
-  return [...problems, ...halves];
+  for await (const { path, detail } of verifyStore(services.data)) problems.push(`${path}: ${detail}`);
+  return problems;
 }

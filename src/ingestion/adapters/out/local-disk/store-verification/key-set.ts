@@ -1,0 +1,89 @@
+import { hash } from 'node:crypto';
+
+const WORDS = 4;
+const EMPTY = 0;
+const PRESENT = 1;
+const REMOVED = 2;
+
+/** The sha-256 of a text, which stands for it. */
+export const keyOf = (text: string): Buffer => hash('sha256', text, 'buffer');
+
+/** Which of so many parts a key belongs to; independent of its place in a set. */
+export const partOf = (key: Buffer, parts: number): number => key.readUInt32LE(WORDS * 4) % parts;
+
+/** The store grew so much meanwhile that a set of its keys has no room. */
+export class KeySetFullError extends Error {
+  constructor() {
+    super('The store grew too much during the check; run it again.');
+    this.name = new.target.name;
+  }
+}
+
+/** A set of keys that takes 17 bytes for each place, however many are in it; 128 bits of each key count. */
+export class KeySet {
+  private readonly words: Uint32Array;
+  private readonly states: Uint8Array;
+  private readonly mask: number;
+  private used = 0;
+  private present = 0;
+
+  /** @param places a power of two; a tenth stays free. */
+  constructor(places: number) {
+    this.words = new Uint32Array(places * WORDS);
+    this.states = new Uint8Array(places);
+    this.mask = places - 1;
+  }
+
+  get size(): number {
+    return this.present;
+  }
+
+  /**
+   * False when it was there.
+   *
+   * @throws KeySetFullError
+   */
+  add(key: Buffer): boolean {
+    const place = this.find(key);
+    if (this.states[place] === PRESENT) return false;
+    if (this.states[place] === EMPTY) {
+      if (this.used >= this.states.length * 0.9) throw new KeySetFullError();
+      this.used += 1;
+      for (let word = 0; word < WORDS; word++) this.words[place * WORDS + word] = key.readUInt32LE(word * 4);
+    }
+    this.states[place] = PRESENT;
+    this.present += 1;
+    return true;
+  }
+
+  has(key: Buffer): boolean {
+    return this.states[this.find(key)] === PRESENT;
+  }
+
+  delete(key: Buffer): void {
+    const place = this.find(key);
+    if (this.states[place] !== PRESENT) return;
+    this.states[place] = REMOVED;
+    this.present -= 1;
+  }
+
+  clear(): void {
+    this.states.fill(EMPTY);
+    this.used = 0;
+    this.present = 0;
+  }
+
+  /** Where the key is or was, or the free place for it. */
+  private find(key: Buffer): number {
+    for (let place = key.readUInt32LE(0) & this.mask; ; place = (place + 1) & this.mask) {
+      if (this.states[place] === EMPTY || this.holds(place, key)) return place;
+    }
+  }
+
+  private holds(place: number, key: Buffer): boolean {
+    for (let word = 0; word < WORDS; word++) {
+      if (this.words[place * WORDS + word] !== key.readUInt32LE(word * 4)) return false;
+    }
+    return true;
+  }
+}

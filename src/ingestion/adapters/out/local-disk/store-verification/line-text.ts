@@ -1,0 +1,138 @@
+import { isUtf8 } from 'node:buffer';
+
+const LONGEST_WHOLE = 64 * 1024;
+const LONGEST_TEXT = 16 * 1024;
+const LONGEST_ABRIDGED = 1024 * 1024;
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const isEscape = (byte: number): boolean => '"\\/bfnrtu'.includes(String.fromCharCode(byte));
+const isHexDigit = (byte: number): boolean => /^[0-9a-fA-F]$/.test(String.fromCharCode(byte));
+
+/**
+ * Collects one line from pieces, at a bounded memory: of a line over 64 KiB it keeps the first 16 KiB of each text,
+ * which leaves every member of an index line but `additional_data` as it is, and looks at the rest for its form alone.
+ */
+export class LineText {
+  private pieces: Buffer[] = [];
+  private abridged: AbridgedLine | undefined;
+  private bytes = 0;
+  private nul = false;
+
+  /** Bytes so far. */
+  get length(): number {
+    return this.bytes;
+  }
+
+  /** Whether it holds a zero byte, as blocks do that a disk never wrote. */
+  get hasNul(): boolean {
+    return this.nul;
+  }
+
+  /** Copies the piece, whose buffer may be used again. */
+  add(piece: Buffer): void {
+    this.bytes += piece.length;
+    this.nul ||= piece.includes(0);
+    if (this.bytes > LONGEST_WHOLE && !this.abridged) {
+      this.abridged = new AbridgedLine();
+      for (const earlier of this.pieces) this.abridged.add(earlier);
+      this.pieces = [];
+    }
+    if (this.abridged) this.abridged.add(piece);
+    else this.pieces.push(Buffer.from(piece));
+  }
+
+  /** The line's JSON value, its long texts abridged where it is a long line; undefined for what isn't JSON in UTF-8. */
+  parse(): unknown {
+    return this.abridged ? this.abridged.parse() : parseJson(Buffer.concat(this.pieces));
+  }
+}
+
+/** The JSON value; undefined for what isn't JSON in UTF-8. */
+export function parseJson(bytes: Buffer): unknown {
+  if (!isUtf8(bytes)) return undefined;
+  try {
+    return JSON.parse(bytes.toString()) as unknown;
+  } catch {
+    return undefined;
+  }
+}
+
+class AbridgedLine {
+  private readonly kept = Buffer.allocUnsafe(LONGEST_ABRIDGED);
+  private readonly decoder = new TextDecoder('utf-8', { fatal: true });
+  private length = 0;
+  private sound = true;
+  private inText = false;
+  private textLength = 0;
+  /** Bytes of an escape that are still to come: the letter, then four digits for `u`. */
+  private escape: 'none' | 'letter' | 1 | 2 | 3 | 4 = 'none';
+  private keeping = true;
+
+  add(piece: Buffer): void {
+    if (!this.sound) return;
+    try {
+      this.decoder.decode(piece, { stream: true });
+    } catch {
+      this.sound = false;
+      return;
+    }
+    for (const byte of piece) this.take(byte);
+  }
+
+  parse(): unknown {
+    try {
+      this.decoder.decode();
+    } catch {
+      return undefined;
+    }
+    return this.sound ? parseJson(this.kept.subarray(0, this.length)) : undefined;
+  }
+
+  private take(byte: number): void {
+    if (!this.inText) {
+      this.keep(byte);
+      this.inText = byte === QUOTE;
+      this.textLength = 0;
+      return;
+    }
+    if (this.escape !== 'none') this.takeEscaped(byte);
+    else if (byte === QUOTE) this.endText();
+    else this.takeInText(byte);
+  }
+
+  private endText(): void {
+    this.inText = false;
+    this.keep(QUOTE);
+  }
+
+  private takeInText(byte: number): void {
+    // Control characters are kept, so that JSON.parse refuses them; a character and an escape are kept whole or not.
+    const continues = (byte & 0xc0) === 0x80;
+    if (!continues) this.keeping = this.textLength < LONGEST_TEXT || byte < 0x20;
+    if (byte === BACKSLASH) this.escape = 'letter';
+    this.keepInText(byte);
+  }
+
+  private takeEscaped(byte: number): void {
+    this.keepInText(byte);
+    if (this.escape === 'letter') {
+      this.sound &&= isEscape(byte);
+      this.escape = byte === 0x75 ? 4 : 'none';
+    } else if (this.escape !== 'none') {
+      this.sound &&= isHexDigit(byte);
+      this.escape = ([ 'none', 1, 2, 3 ] as const)[this.escape - 1] ?? 'none';
+    }
+  }
+
+  private keepInText(byte: number): void {
+    this.textLength += 1;
+    if (this.keeping) this.keep(byte);
+  }
+
+  private keep(byte: number): void {
+    // No index line has so much beside its texts.
+    if (this.length === LONGEST_ABRIDGED) this.sound = false;
+    else this.kept[this.length++] = byte;
+  }
+}

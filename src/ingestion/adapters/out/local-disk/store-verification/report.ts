@@ -1,0 +1,44 @@
+import type { Finding, StoreVerification } from './verify-store.js';
+
+/** A verification in lines of text, each with its newline; the summary is the last one. */
+export type Report = (verification: StoreVerification) => AsyncGenerator<string>;
+
+/** For a person: `<path>: <what is wrong>`. */
+export async function* textReport(verification: StoreVerification): AsyncGenerator<string> {
+  for await (const finding of verification) yield `${textOf(finding)}\n`;
+  const { uploads, files, bytes, defects, underWay, unknown } = verification.totals;
+  const counts = [
+    count(uploads, 'upload'),
+    count(files, 'file'),
+    count(bytes, 'byte'),
+    count(defects, 'defect'),
+    ...(underWay > 0 ? [`${number(underWay)} under way`] : []),
+    ...(unknown > 0 ? [`${number(unknown)} not checked`] : []),
+  ];
+  yield `${counts.join(', ')}\n`;
+}
+
+/** For a script: an object for each finding, and one with the summary behind them. */
+export async function* jsonReport(verification: StoreVerification): AsyncGenerator<string> {
+  for await (const { state, kind, path, uploadId, line, detail } of verification) {
+    const { segment = null, offset = null } = line ?? {};
+    yield `${JSON.stringify({ state, kind, path, upload_id: uploadId, segment, offset, detail })}\n`;
+  }
+  const { uploads, files, bytes, defects, underWay, unknown } = verification.totals;
+  yield `${JSON.stringify({ summary: { uploads, files, bytes, defects, under_way: underWay, unknown } })}\n`;
+}
+
+const PREFIXES = { defect: '', 'under-way': 'under way: ', unknown: 'not checked: ' } as const;
+
+function textOf({ state, path, uploadId, line, detail }: Finding): string {
+  const where = line?.segment === path ? `${path} at byte ${line.offset}` : path;
+  const upload = uploadId !== null && !path.includes(uploadId) ? ` (upload ${uploadId})` : '';
+  return printable(`${PREFIXES[state]}${where}${upload}: ${detail}`);
+}
+
+/** Names come from the disk: nothing in them may steer a terminal. */
+const printable = (text: string): string => text.replaceAll(/\p{C}/gu, (char) => `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`);
+
+const number = (value: number): string => value.toLocaleString('en');
+
+const count = (value: number, what: string): string => `${number(value)} ${what}${value === 1 ? '' : 's'}`;

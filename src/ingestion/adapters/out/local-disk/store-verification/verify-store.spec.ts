@@ -1,0 +1,406 @@
+import { appendFile, chmod, copyFile, mkdir, mkdtemp, readdir, readFile, rename, rm, symlink, truncate, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { basename, join } from 'node:path';
+import { v7 as uuidV7 } from 'uuid';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { DataDirectoryView } from '../../../../../testing/data-directory.view.js';
+import { anUploadDraft } from '../../../../../testing/upload-draft.builder.js';
+import { indexLine } from '../../../../domain/layout.js';
+import type { Upload } from '../../../../domain/upload.js';
+import { LocalDiskFileStorage } from '../local-disk.file-storage.adapter.js';
+import { textReport } from './report.js';
+import { NoStoreError, verifyStore } from './verify-store.js';
+
+const TIME = new Date('2026-03-01T10:00:00Z');
+const SEGMENTS = 'uploads/kind=historical/date=2026-03-01';
+const FILES = 'files/kind=historical/customer_id=customer-1/date=2026-03-01';
+const logger = { warn: (): void => undefined };
+
+let base: string;
+let view: DataDirectoryView;
+/** A file, and an upload without one, in this order in one segment. */
+let file: Upload & { content: NonNullable<Upload['content']> };
+let json: Upload;
+let segment: string;
+
+beforeEach(async () => {
+  base = await mkdtemp(join(tmpdir(), 'verify-'));
+  view = new DataDirectoryView(join(base, 'data'));
+  const storage = await open();
+  const drafts = anUploadDraft().with({ receivedAt: TIME });
+  file = (await storage.store(drafts.file('day,load\n', '1,2\n').build())) as typeof file;
+  json = await storage.store(drafts.with({ additionalData: 'x' }).build());
+  await storage.close();
+  [segment = ''] = await view.files('uploads');
+});
+afterEach(() => rm(base, { recursive: true }));
+
+const open = (): Promise<LocalDiskFileStorage> => LocalDiskFileStorage.open({ directory: view.directory, logger });
+
+const at = (path: string): string => view.at(path);
+
+async function found(options: { uploadsPerPass?: number } = {}) {
+  const verification = verifyStore(view.directory, options);
+  const findings = [];
+  for await (const finding of verification) findings.push(finding);
+  return { findings, totals: verification.totals };
+}
+
+/** What is found, as `<state> <kind> <path>`. */
+async function shown(options: { uploadsPerPass?: number } = {}): Promise<string[]> {
+  return (await found(options)).findings.map(({ state, kind, path }) => `${state} ${kind} ${path}`).sort();
+}
+
+type Line = Record<string, unknown>;
+
+/** Rewrites the line of the file with some members changed. */
+async function changeLine(change: (line: Line) => Line | string | Buffer): Promise<void> {
+  const bytes = await readFile(at(segment));
+  const end = bytes.indexOf('\n');
+  const changed = change(JSON.parse(bytes.toString('utf8', 0, end)) as Line);
+  const line = typeof changed === 'string' || Buffer.isBuffer(changed) ? changed : JSON.stringify(changed);
+  await writeFile(at(segment), Buffer.concat([Buffer.from(line as string), bytes.subarray(end)]));
+}
+
+const without = (line: Line, member: string): Line => Object.fromEntries(Object.entries(line).filter(([name]) => name !== member));
+
+describe('a store at rest', () => {
+  it('has no defect, and is counted', async () => {
+    const totals = { uploads: 2, files: 1, bytes: 13, defects: 0, underWay: 0, unknown: 0 };
+    expect(await found()).toEqual({ findings: [], totals });
+  });
+
+  it('may have all that a client may send', async () => {
+    const storage = await open();
+    const drafts = anUploadDraft().with({ customerId: '../é/ ~\u{1F600}', filename: 'ü.TAR.GZ', manufacturer: '"\\' });
+    await storage.store(drafts.file().build());
+    await storage.store(drafts.with({ kind: 'nowcast', customerId: '..', filename: 'x' }).file(Buffer.alloc(1_500_000, 7)).build());
+    await storage.store(drafts.with({ additionalData: '\u0000\u2028"\\é'.repeat(400_000) }).build());
+    await storage.close();
+    expect(await found()).toMatchObject({ findings: [], totals: { uploads: 5, files: 3 } });
+  });
+
+  it('may have further members in its lines, and empty segments', async () => {
+    await changeLine((line) => ({ ...line, idempotency_key: 'k', nested: [{ more: null }] }));
+    await writeFile(at(`${SEGMENTS}/${uuidV7()}.ndjson`), '');
+    expect(await shown()).toEqual([]);
+  });
+
+  it('is not changed by looking at it', async () => {
+    const names = async (): Promise<string[]> => (await readdir(view.directory, { recursive: true })).sort();
+    const before = await names();
+    await found();
+    expect(await names()).toEqual(before);
+  });
+});
+
+describe('each defect is found, and nothing else', () => {
+  it.each<[string, () => Promise<unknown>, () => string[]]>([
+    ['bytes that are absent', () => rm(at(file.content.path)), () => [`bytes-absent ${file.content.path}`]],
+    ['bytes whose directories are absent', () => rm(at('files'), { recursive: true }), () => [`bytes-absent ${file.content.path}`]],
+    ['bytes cut short', () => truncate(at(file.content.path), 12), () => [`bytes-size ${file.content.path}`]],
+    ['bytes too many', () => appendFile(at(file.content.path), '\n'), () => [`bytes-size ${file.content.path}`]],
+    ['other bytes', () => writeFile(at(file.content.path), 'day,load\n1,3\n'), () => [`bytes-digest ${file.content.path}`]],
+    [
+      'a directory in the place of bytes',
+      async () => {
+        await rm(at(file.content.path));
+        await mkdir(at(file.content.path));
+      },
+      () => [`bytes-absent ${file.content.path}`, `name-unknown ${file.content.path}`],
+    ],
+    [
+      'a symbolic link in the place of bytes',
+      async () => {
+        await rename(at(file.content.path), join(base, 'elsewhere'));
+        await symlink(join(base, 'elsewhere'), at(file.content.path));
+      },
+      () => [`bytes-absent ${file.content.path}`, `name-unknown ${file.content.path}`],
+    ],
+    [
+      'a symbolic link on the way to bytes',
+      async () => {
+        await rename(at('files/kind=historical'), join(base, 'elsewhere'));
+        await symlink(join(base, 'elsewhere'), at('files/kind=historical'));
+      },
+      () => [`bytes-absent ${file.content.path}`, 'name-unknown files/kind=historical'],
+    ],
+    [
+      'a symbolic link in the place of files/',
+      async () => {
+        await rename(at('files'), join(base, 'elsewhere'));
+        await symlink(join(base, 'elsewhere'), at('files'));
+      },
+      () => [`bytes-absent ${file.content.path}`, 'name-unknown files'],
+    ],
+    ['a file without a line', () => copyFile(at(file.content.path), at(`${FILES}/00000000-0000-7000-8000-000000000000.csv`)), () => [`line-absent ${FILES}/00000000-0000-7000-8000-000000000000.csv`]],
+    ['a copy in the place of another extension', () => copyFile(at(file.content.path), at(`${FILES}/${file.uploadId}.bak`)), () => [`line-absent ${FILES}/${file.uploadId}.bak`]],
+    ['a segment that is lost', () => rm(at(segment)), () => [`line-absent ${file.content.path}`]],
+    ['an index that is lost', () => rm(at('uploads'), { recursive: true }), () => [`line-absent ${file.content.path}`]],
+    ['a torn line', () => appendFile(at(segment), '{"upload_id":"'), () => [`line-torn ${segment}`]],
+    ['a line without its newline', async () => truncate(at(segment), (await readFile(at(segment))).length - 1), () => [`line-torn ${segment}`]],
+    ['an empty line', () => appendFile(at(segment), '\n'), () => [`line-malformed ${segment}`]],
+    ['zeros, where no marker tells of them', () => appendFile(at(segment), `${'\0'.repeat(100)}\n`), () => [`line-malformed ${segment}`]],
+    ['two lines of one upload', async () => appendFile(at(segment), await readFile(at(segment))), () => [`line-duplicate ${segment}`, `line-duplicate ${segment}`]],
+    ['a segment that is there twice', () => copyFile(at(segment), at(`${SEGMENTS}/copy.ndjson`)), () => [expect.stringMatching(/^line-duplicate /) as string, expect.stringMatching(/^line-duplicate /) as string]],
+    ['a name in uploads/', () => writeFile(at('uploads/README'), ''), () => ['name-unknown uploads/README']],
+    ['an unknown kind', () => mkdir(at('uploads/kind=other')), () => ['name-unknown uploads/kind=other']],
+    ['a day that is none', () => mkdir(at('uploads/kind=historical/date=2026-02-30')), () => ['name-unknown uploads/kind=historical/date=2026-02-30']],
+    ['a segment of another name', () => writeFile(at(`${SEGMENTS}/x.ndjson.gz`), ''), () => [`name-unknown ${SEGMENTS}/x.ndjson.gz`]],
+    ['a directory in the place of a segment', () => mkdir(at(`${SEGMENTS}/x.ndjson`)), () => [`name-unknown ${SEGMENTS}/x.ndjson`]],
+    ['a customer that nobody encoded so', () => mkdir(at('files/kind=nowcast/customer_id=%41'), { recursive: true }), () => ['name-unknown files/kind=nowcast/customer_id=%41']],
+    ['a file that is named by no upload', () => writeFile(at(`${FILES}/notes.txt`), ''), () => [`name-unknown ${FILES}/notes.txt`]],
+  ])('%s', async (_, breakStore, defects) => {
+    await breakStore();
+    expect(await shown()).toEqual(defects().map((defect) => (typeof defect === 'string' ? `defect ${defect}` : (expect.stringMatching(/^defect line-duplicate /) as string))));
+  });
+});
+
+describe('a malformed line', () => {
+  const orphaned = (): string[] => [`defect line-absent ${file.content.path}`];
+
+  it.each<[string, (line: Line) => Line | string | Buffer, orphans?: boolean]>([
+    ['no JSON', () => 'x', true],
+    ['no UTF-8', (line) => Buffer.from(JSON.stringify(line).replace('Acme', '\u00e9'), 'latin1'), true],
+    ['an array', () => '[]', true],
+    ['null', () => 'null', true],
+    ['a number', () => '7', true],
+    ['an id of another form', (line) => ({ ...line, upload_id: 'x' })],
+    ['an unknown kind', (line) => ({ ...line, kind: 'other' })],
+    ["another kind than its directory's", (line) => ({ ...line, kind: 'nowcast', content_path: String(line.content_path).replace('historical', 'nowcast') }), true],
+    ["another date than its directory's", (line) => ({ ...line, received_at: '2026-03-02T10:00:00.000Z' })],
+    ['no time', (line) => ({ ...line, received_at: '2026-03-01T25:00:00Z' })],
+    ['a time without a zone', (line) => ({ ...line, received_at: '2026-03-01T10:00:00' })],
+    ['additional_data that is an object', (line) => ({ ...line, additional_data: {} })],
+    ['one content_ member null', (line) => ({ ...line, content_type: null })],
+    ['a path only', (line) => ({ ...line, content_type: null, content_size: null, content_sha256: null })],
+    ['a size that is text', (line) => ({ ...line, content_size: '13' })],
+    ['a size below zero', (line) => ({ ...line, content_size: -1 })],
+    ['a digest in upper case', (line) => ({ ...line, content_sha256: String(line.content_sha256).toUpperCase() })],
+    ['a path out of files/', (line) => ({ ...line, content_path: '../elsewhere' }), true],
+    ['a path out of files/ by way of it', (line) => ({ ...line, content_path: `files/../uploads/${String(line.upload_id)}` }), true],
+    ["another customer's path", (line) => ({ ...line, customer_id: 'customer-2' })],
+    ["another upload's path", (line) => ({ ...line, upload_id: uuidV7() })],
+    ["another file's extension", (line) => ({ ...line, filename: 'load.xml' })],
+    ['a customer that is no Unicode text', (line) => JSON.stringify(line).replace('"customer-1"', '"\\ud800"')],
+    ...['upload_id', 'kind', 'customer_id', 'filename', 'manufacturer', 'additional_data', 'received_at', 'content_type', 'content_size', 'content_sha256'].map(
+      (member): [string, (line: Line) => Line] => [`no ${member}`, (line) => without(line, member)],
+    ),
+    ['no content_path', (line) => without(line, 'content_path'), true],
+  ])('%s', async (_, change, orphans = false) => {
+    await changeLine(change);
+    expect(await shown()).toEqual([...(orphans ? orphaned() : []), `defect line-malformed ${segment}`]);
+  });
+
+  it('is named by its segment, its place and its upload', async () => {
+    await changeLine((line) => ({ ...line, manufacturer: 7 }));
+    expect((await found()).findings).toEqual([
+      {
+        state: 'defect',
+        kind: 'line-malformed',
+        path: segment,
+        uploadId: file.uploadId,
+        line: { segment, offset: 0 },
+        detail: 'the line is malformed: manufacturer is no text',
+      },
+    ]);
+  });
+});
+
+describe('a line of many megabytes', () => {
+  const LONG = 'é\\n\\u00e9'.repeat(300_000);
+  const longLine = (): string =>
+    indexLine({ ...json, uploadId: uuidV7(), additionalData: '@' }).replace('"@"', () => `"${LONG}"`);
+
+  it.each<[string, (line: string) => string | Buffer, boolean]>([
+    ['is read', (line) => line, true],
+    ['may have another long member', (line) => line.replace('}', `,"more":"${'x'.repeat(2_000_000)}"}`), true],
+    ['may have many members', (line) => line.replace('}', `,"more":[${'1,'.repeat(2000)}1]}`), true],
+    ['is malformed with a control character in its middle', (line) => replaceMiddle(line, '\t'), false],
+    ['is malformed with an escape that is none', (line) => replaceMiddle(line, '\\x'), false],
+    ['is malformed with four digits that are none', (line) => replaceMiddle(line, '\\u00g0'), false],
+    ['is malformed when it is not UTF-8', (line) => splitMiddle(Buffer.from(line), Buffer.from([0xff])), false],
+    ['is malformed when its text has no end', (line) => line.replace(/","received_at.*/s, ''), false],
+    ['is malformed with a member missing behind it', (line) => line.replace(/,"received_at":"[^"]*"/, ''), false],
+    ['is malformed where it is long beside its texts', (line) => line.replace('}', `,"more":[${'1,'.repeat(600_000)}1]}`), false],
+  ])('%s', async (_, change, isSound) => {
+    await appendFile(at(segment), Buffer.concat([Buffer.from(change(longLine()) as string), Buffer.from('\n')]));
+    expect(await shown()).toEqual(isSound ? [] : [`defect line-malformed ${segment}`]);
+  });
+
+  const MIDDLE = LONG.indexOf('é\\n', LONG.length / 2);
+  const replaceMiddle = (line: string, by: string): string => line.replace(LONG, () => LONG.slice(0, MIDDLE) + by + LONG.slice(MIDDLE));
+  const splitMiddle = (line: Buffer, by: Buffer): Buffer => {
+    const middle = line.indexOf('é\\n', line.length >> 1);
+    return Buffer.concat([line.subarray(0, middle), by, line.subarray(middle)]);
+  };
+});
+
+describe('what is under way', () => {
+  const id = uuidV7();
+  const path = `${FILES}/${id}.csv`;
+  const markPublication = (contentPath = path): Promise<void> =>
+    symlink(JSON.stringify({ content_path: contentPath, segment, offset: 0 }), at(`pending/${id}`));
+  const markSegment = (more: object = {}): Promise<void> =>
+    symlink(JSON.stringify({ segment, ...more }), at(`pending/${basename(segment, '.ndjson')}`));
+
+  it.each<[string, () => Promise<unknown>, () => string[]]>([
+    [
+      'a file whose line is not there yet',
+      async () => {
+        await markPublication();
+        await copyFile(at(file.content.path), at(path));
+      },
+      () => [`under-way line-absent ${path}`],
+    ],
+    [
+      'a segment whose end is being written',
+      async () => {
+        await markSegment();
+        await appendFile(at(segment), '{"upload_id"');
+      },
+      () => [`under-way line-torn ${segment}`],
+    ],
+    [
+      'lines of which a power cut left zeros',
+      async () => {
+        await markSegment();
+        await appendFile(at(segment), `${'\0'.repeat(4096)}"}\n`);
+      },
+      () => [`under-way line-malformed ${segment}`],
+    ],
+    ['a staged file', () => writeFile(at(`staging/${id}`), 'x'), () => [`under-way staged staging/${id}`]],
+    [
+      'a line that a failed write left, and whose file was taken back',
+      async () => {
+        await markSegment({ durable_length: 0 });
+        await rm(at(file.content.path));
+      },
+      () => [],
+    ],
+  ])('is no defect: %s', async (_, begin, expected) => {
+    await begin();
+    expect(await shown()).toEqual(expected());
+    expect((await found()).totals.defects).toBe(0);
+    // The next boot puts it in order, as was said.
+    await (await open()).close();
+    expect(await shown()).toEqual([]);
+  });
+
+  it.each<[string, () => Promise<unknown>, () => string[]]>([
+    [
+      'a file with the marker of another',
+      async () => {
+        await markPublication(`${FILES}/other.csv`);
+        await copyFile(at(file.content.path), at(path));
+      },
+      () => [`defect line-absent ${path}`],
+    ],
+    ['bytes that are lost while their segment is open', () => markSegment().then(() => rm(at(file.content.path))), () => [`defect bytes-absent ${file.content.path}`]],
+    [
+      'bytes that are lost, of a line before the end that is to be cut',
+      async () => {
+        await markSegment({ durable_length: (await readFile(at(segment))).indexOf('\n') + 1 });
+        await rm(at(file.content.path));
+      },
+      () => [`defect bytes-absent ${file.content.path}`],
+    ],
+    ['a malformed line in an open segment', () => markSegment().then(() => appendFile(at(segment), '{}\n')), () => [`defect line-malformed ${segment}`]],
+    [
+      'zeros far before the end of an open segment',
+      async () => {
+        await markSegment();
+        await appendFile(at(segment), `\0\n${JSON.stringify({ x: 'x'.repeat(1024 * 1024) })}\n`);
+      },
+      () => [`defect line-malformed ${segment}`, `defect line-malformed ${segment}`],
+    ],
+  ])('does not excuse %s', async (_, breakStore, expected) => {
+    await breakStore();
+    expect(await shown()).toEqual(expected());
+  });
+});
+
+describe('in several passes', () => {
+  it('finds the same', async () => {
+    const storage = await open();
+    for (let number = 0; number < 40; number++) await storage.store(anUploadDraft().file(String(number)).build());
+    await storage.close();
+    expect(await shown({ uploadsPerPass: 5 })).toEqual([]);
+
+    const orphans = Array.from({ length: 20 }, () => `${FILES}/${uuidV7()}`);
+    for (const orphan of orphans) await writeFile(at(orphan), '');
+    await appendFile(at(segment), await readFile(at(segment)));
+    const expected = [...orphans.map((path) => `defect line-absent ${path}`), `defect line-duplicate ${segment}`, `defect line-duplicate ${segment}`].sort();
+    expect(await shown({ uploadsPerPass: 5 })).toEqual(expected);
+    expect(await shown()).toEqual(expected);
+  });
+});
+
+describe('what can not be checked', () => {
+  it.each<[string, () => Promise<unknown>]>([
+    ['no directory', () => rm(view.directory, { recursive: true })],
+    ['a file in its place', () => rm(view.directory, { recursive: true }).then(() => writeFile(view.directory, ''))],
+    [
+      'a directory that is no store',
+      async () => {
+        await rm(at('uploads'), { recursive: true });
+        await rm(at('files'), { recursive: true });
+      },
+    ],
+  ])('%s', async (_, breakStore) => {
+    await breakStore();
+    await expect(found()).rejects.toThrow(NoStoreError);
+  });
+
+  it('is checked through a symbolic link to the directory', async () => {
+    await symlink(view.directory, join(base, 'link'));
+    const findings = [];
+    for await (const finding of verifyStore(join(base, 'link'))) findings.push(finding);
+    expect(findings).toEqual([]);
+  });
+});
+
+describe('what can not be read is told, and the rest is checked', () => {
+  /** Root may read everything. */
+  async function withoutPermission(path: string): Promise<Awaited<ReturnType<typeof found>>> {
+    const isRoot = process.geteuid?.() === 0;
+    await chmod(base, 0o755);
+    await chmod(at(path), 0);
+    if (isRoot) process.seteuid?.(65_534);
+    try {
+      return await found();
+    } finally {
+      if (isRoot) process.seteuid?.(0);
+      await chmod(at(path), 0o755);
+    }
+  }
+
+  it.each<[string, () => string, string[]]>([
+    ['bytes', () => file.content.path, ['unreadable']],
+    ['a directory of bytes', () => FILES, ['unreadable', 'unreadable']],
+    ['a segment', () => segment, ['line-absent', 'unreadable']],
+    ['a directory of segments', () => SEGMENTS, ['line-absent', 'unreadable']],
+  ])('%s', async (_, path, kinds) => {
+    await writeFile(at('uploads/README'), '');
+    const { findings, totals } = await withoutPermission(path());
+    expect(totals).toMatchObject({ defects: 1, unknown: kinds.length });
+    expect(findings.filter(({ state }) => state === 'defect').map(({ path }) => path)).toEqual(['uploads/README']);
+    expect(findings.filter(({ state }) => state === 'unknown').map(({ kind }) => kind).sort()).toEqual(kinds);
+  });
+});
+
+describe('the report', () => {
+  it('is one line for each finding, whatever its name, and a summary', async () => {
+    await writeFile(at('uploads/a\n\u001b[31mb\u202e'), '');
+    await rm(at(file.content.path));
+    await changeLine((line) => ({ ...line, manufacturer: 7, content_path: null }));
+    const lines = [];
+    for await (const line of textReport(verifyStore(view.directory))) lines.push(line);
+    expect(lines).toEqual([
+      'uploads/a\\u{a}\\u{1b}[31mb\\u{202e}: the layout has no such name, or not of this type\n',
+      `${segment} at byte 0 (upload ${file.uploadId}): the line is malformed: manufacturer is no text\n`,
+      '2 uploads, 0 files, 0 bytes, 2 defects\n',
+    ]);
+  });
+});
+

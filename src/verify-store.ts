@@ -1,0 +1,58 @@
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { parseArgs } from 'node:util';
+import { EnvironmentError, loadEnvironment } from './environment.js';
+import { ProgressBar } from './ingestion/adapters/out/local-disk/store-verification/progress-bar.js';
+import { jsonReport, type Report, textReport } from './ingestion/adapters/out/local-disk/store-verification/report.js';
+import { verifyStore } from './ingestion/adapters/out/local-disk/store-verification/verify-store.js';
+
+const USAGE = 'npm run --silent verify:store -- [--json] [<directory>]';
+const HELP = `${USAGE}
+
+Compares every line of the index in a DATA_DIR (or another directory) with its file, and every file with the index.
+It writes nothing and may run beside the service: what is under way is told, and no defect.
+
+  --json   one JSON object a line for each finding, and last one with the summary
+  --help   this text
+
+Exit code: 0 no defect, 1 defects, 2 something couldn't be checked.
+`;
+
+function given() {
+  try {
+    const options = { json: { type: 'boolean', default: false }, help: { type: 'boolean', default: false } } as const;
+    const parsed = parseArgs({ options, allowPositionals: true });
+    if (parsed.positionals.length > 1 || parsed.positionals.includes('')) throw new Error('there is one directory');
+    return parsed;
+  } catch (error) {
+    const [problem] = (error as Error).message.split('\n');
+    throw new Error(`${problem ?? ''} (usage: ${USAGE})`, { cause: error });
+  }
+}
+
+/** @returns the exit code. */
+async function main(): Promise<number> {
+  const { values, positionals } = given();
+  if (values.help) {
+    process.stdout.write(HELP);
+    return 0;
+  }
+  const verification = verifyStore(positionals[0] ?? loadEnvironment().dataDirectory);
+  const progress = new ProgressBar(verification);
+  const report: Report = values.json ? jsonReport : textReport;
+  try {
+    await pipeline(Readable.from(progress.beside(report(verification))), process.stdout, { end: false });
+  } finally {
+    progress.end();
+  }
+  const { defects, unknown } = verification.totals;
+  return unknown > 0 ? 2 : defects > 0 ? 1 : 0;
+}
+
+try {
+  process.exitCode = await main();
+} catch (error) {
+  const lines = error instanceof EnvironmentError ? error.problems : [(error as Error).message.replaceAll(/\s+/g, ' ')];
+  process.stderr.write(lines.map((line) => `${line}\n`).join(''));
+  process.exitCode = 2;
+}

@@ -1,0 +1,126 @@
+import { readdir, rm, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { DataDirectoryView } from '../../src/testing/data-directory.view.js';
+import { Load } from '../support/load.js';
+import { Workspace } from '../support/process.js';
+
+interface Summary {
+  readonly uploads: number;
+  readonly files: number;
+  readonly bytes: number;
+  readonly defects: number;
+  readonly under_way: number;
+  readonly unknown: number;
+}
+
+describe('npm run verify:store', () => {
+  let workspace: Workspace;
+
+  beforeEach(async () => {
+    workspace = await Workspace.create();
+  });
+  afterEach(() => workspace.dispose());
+
+  /** Fills the store, and leaves it as `kill -9` does. */
+  async function fill(uploads = 60): Promise<number> {
+    const { program, origin } = await workspace.start({ LOG_LEVEL: 'silent' });
+    const load = new Load(origin);
+    await load.reached(uploads);
+    await program.end('SIGKILL');
+    await load.ended();
+    return load.acknowledged.length;
+  }
+
+  async function summary(parameters: readonly string[] = [], variables: Record<string, string> = {}) {
+    const { code, stdout, stderr, lines } = await workspace.verifyStore(['--json', ...parameters], variables);
+    expect(stdout.endsWith('\n')).toBe(true);
+    const objects = lines.map((line) => JSON.parse(line) as Record<string, unknown>);
+    const { summary } = objects.pop() as unknown as { summary: Summary };
+    return { code, stderr, findings: objects, summary };
+  }
+
+  it('finds no defect beside a service that takes uploads in', async () => {
+    const { program, origin } = await workspace.start({ LOG_LEVEL: 'silent' });
+    const load = new Load(origin);
+    for (let round = 1; round <= 5; round++) {
+      await load.reached(round * 40);
+      const before = load.acknowledged.length;
+      const { code, stderr, findings, summary: found } = await summary();
+      expect({ code, stderr, defects: findings.filter(({ state }) => state !== 'under-way') }).toEqual({ code: 0, stderr: '', defects: [] });
+      expect(found.uploads).toBeGreaterThanOrEqual(before);
+    }
+    expect(await program.end('SIGTERM')).toEqual({ code: 0, signal: null });
+    await load.ended();
+    const { code, findings, summary: found } = await summary();
+    expect({ code, findings }).toEqual({ code: 0, findings: [] });
+    expect(found.uploads).toBeGreaterThanOrEqual(load.acknowledged.length);
+  });
+
+  it('takes what a lost process left for no defect, before the next boot and after', async () => {
+    const acknowledged = await fill();
+    expect((await summary()).code).toBe(0);
+    await (await workspace.start()).program.end('SIGTERM');
+    const { code, findings, summary: found } = await summary();
+    expect({ code, findings }).toEqual({ code: 0, findings: [] });
+    expect(found.uploads).toBeGreaterThanOrEqual(acknowledged);
+  });
+
+  it('ends with 1 where there are defects, beside the service too, and names each', async () => {
+    await fill();
+    const { program } = await workspace.start();
+    const view = new DataDirectoryView(workspace.data);
+    const [lost = '', cut = ''] = await view.contentPaths();
+    await rm(view.at(lost));
+    await writeFile(view.at(cut), '');
+    for (const end of [() => program.end('SIGTERM'), () => undefined]) {
+      const { code, findings, summary: found } = await summary();
+      expect({ code, defects: found.defects }).toEqual({ code: 1, defects: 2 });
+      expect(findings.map(({ state, kind, path }) => ({ state, kind, path }))).toEqual(
+        expect.arrayContaining([
+          { state: 'defect', kind: 'bytes-absent', path: lost },
+          { state: 'defect', kind: 'bytes-size', path: cut },
+        ]),
+      );
+      const { code: again, lines } = await workspace.verifyStore();
+      expect(again).toBe(1);
+      expect(lines.slice(0, -1).sort()).toEqual([`${lost}: the file is absent`, expect.stringContaining(`${cut}: the file has 0 bytes, its line says `)]);
+      expect(lines.at(-1)).toMatch(/^\d+ uploads, \d+ files, [\d,]+ bytes, 2 defects$/);
+      await end();
+    }
+  });
+
+  it('takes another directory, and needs no environment for it', async () => {
+    await fill(3);
+    expect(await summary([workspace.data], { DATA_DIR: '/nowhere', PORT: 'x' })).toMatchObject({ code: 0, stderr: '' });
+  });
+
+  it('changes nothing', async () => {
+    await fill();
+    const names = await readdir(workspace.data, { recursive: true });
+    const look = (): Promise<unknown> =>
+      Promise.all(names.map(async (name) => [name, await stat(join(workspace.data, name)).then(({ mtimeMs, ctimeMs, size }) => [mtimeMs, ctimeMs, size], () => 'no file')]));
+    const before = await look();
+    expect((await summary()).code).toBe(0);
+    expect(await look()).toEqual(before);
+    expect((await readdir(workspace.data, { recursive: true })).sort()).toEqual(names.sort());
+  });
+
+  it.each<[string, string[], Record<string, string>, RegExp]>([
+    ['there is no such directory', ['nowhere'], {}, /^nowhere: ENOENT.*\n$/],
+    ['the directory is no store', ['.'], {}, /^\.: there is no uploads\/ and no files\/ in it\n$/],
+    ['there are two directories', ['a', 'b'], {}, /^there is one directory \(usage: .*\)\n$/],
+    ['an option is unknown', ['--all'], {}, /^Unknown option '--all'.*\(usage: .*\)\n$/],
+    ['the environment is wrong', [], { PORT: 'x' }, /^PORT: .*\n$/],
+  ])('ends with 2 when %s', async (_, parameters, variables, message) => {
+    const { code, stdout, stderr } = await workspace.verifyStore(parameters, variables);
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+    expect(stderr).toMatch(message);
+  });
+
+  it('tells how it is used', async () => {
+    const { code, stdout, stderr } = await workspace.verifyStore(['--help']);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    expect(stdout).toContain('[--json] [<directory>]');
+  });
+});
