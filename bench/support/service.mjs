@@ -41,7 +41,7 @@ export class Services {
    * @param {Record<string, string>} variables
    */
   async start(variables = {}) {
-    const env = { PATH: process.env.PATH, PORT: '0', LOG_LEVEL: 'error', DATA_DIR: this.data, ...variables };
+    const env = { PATH: process.env.PATH, PORT: '0', LOG_LEVEL: 'error', UV_THREADPOOL_SIZE: '16', DATA_DIR: this.data, ...variables };
     const child = spawn(process.execPath, [this.program], { cwd: this.directory, env });
     const service = new Service(child, env);
     this.#running.add(service);

@@ -20,6 +20,8 @@ export function queryValues({ url = '' }: Pick<IncomingMessage, 'url'>, name: st
 }
 
 function decode(text: string): string | undefined {
+  // Most texts are what they are.
+  if (!/[%+\x80-\xff]/.test(text)) return text;
   try {
     // Bytes that a client didn't encode reach us one a character.
     const encoded = text.replace(/[\x80-\xff]/g, (byte) => `%${byte.charCodeAt(0).toString(16)}`);
