@@ -3,13 +3,13 @@ import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 
-const IMAGE_SIZE = '6GiB';
+const IMAGE_GIB = 6;
 
 const run = async (command, ...parameters) => (await promisify(execFile)(command, parameters)).stdout.trim();
 
 /**
  * Gives work a fresh journaled file system, where that can be mounted, otherwise a directory. Takes it away whatever
- * happens; when interrupted, aborts the work and ends the process afterwards.
+ * happens; when interrupted, aborts the work and ends the process afterwards. Linux only.
  *
  * @param {string} parent the directory that the image, or the directory, is made in.
  * @param {(disk: { path: string, title: string }, signal: AbortSignal) => Promise<boolean>} work
@@ -27,7 +27,7 @@ export async function withDisk(parent, work) {
     const obstacle = await mountImage(join(home, 'image'), mountPoint).catch(({ message }) => message.trim());
     mounted = obstacle === undefined;
     const kind = await run('findmnt', '--noheadings', '--output', 'FSTYPE', '--target', mountPoint);
-    const title = mounted ? `${kind} on a fresh image of ${IMAGE_SIZE} in ${parent}` : `${kind}, a directory in ${parent}: ${obstacle}`;
+    const title = mounted ? `${kind} on a fresh image of ${IMAGE_GIB} GiB in ${parent}` : `${kind}, a directory in ${parent}: ${obstacle}`;
     return await work({ path: mountPoint, title }, interruption.signal);
   } catch (error) {
     if (!interruption.signal.aborted) throw error;
@@ -43,8 +43,8 @@ export async function withDisk(parent, work) {
 
 /** @returns {Promise<string | undefined>} why it isn't mounted, if so; also rejects with why. */
 async function mountImage(image, mountPoint) {
-  if (process.getuid() !== 0) return 'only root can mount an image';
-  await run('fallocate', '--length', IMAGE_SIZE, image);
+  if (process.getuid?.() !== 0) return 'only root can mount an image';
+  await run('fallocate', '--length', `${IMAGE_GIB}GiB`, image);
   await run('mkfs.ext4', '-q', '-F', image);
   // Past the page cache of the file system beneath: a copy there would cost what a disk doesn't.
   const device = await run('losetup', '--find', '--show', '--direct-io=on', image);

@@ -14,8 +14,8 @@ export async function runRounds(entrants, context) {
   const outcomes = Object.fromEntries(Object.keys(entrants).map((name) => [name, []]));
   for (let round = 1; round <= context.rounds; round++) {
     for (const [name, entrant] of Object.entries(entrants)) {
-      const show = (text) => context.show(`round ${round} of ${context.rounds}, ${name}: ${text}`);
-      outcomes[name].push(await takeTurn(entrant, { ...context, show }));
+      context.show(`round ${round} of ${context.rounds}, ${name}`);
+      outcomes[name].push(await takeTurn(entrant, context));
     }
   }
   return outcomes;
@@ -23,14 +23,12 @@ export async function runRounds(entrants, context) {
 
 /** One process, one fresh directory, one measurement. */
 async function takeTurn({ competitor, load, prepare, keep }, context) {
-  const { disk, signal, seconds, show } = context;
+  const { disk, signal, seconds } = context;
   signal.throwIfAborted();
   const services = new Services(await mkdtemp(join(disk.path, 'turn-')), competitor.program);
   try {
-    show('preparing');
     await prepare?.(services, context);
     await settle(disk);
-    show('measuring');
     const began = performance.now();
     const service = await services.start({ NODE_ENV: 'production', ...competitor.variables });
     const boot = performance.now() - began;
