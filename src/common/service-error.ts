@@ -2,6 +2,11 @@
 export type ErrorKind =
   | 'invalid-query-parameter'
   | 'invalid-request-body'
+  | 'invalid-digest'
+  | 'digest-mismatch'
+  | 'invalid-idempotency-key'
+  | 'idempotency-key-reused'
+  | 'request-in-progress'
   | 'invalid-role-assignment'
   | 'invalid-role'
   | 'invalid-user'

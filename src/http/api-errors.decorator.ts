@@ -31,7 +31,7 @@ function errorResponse(status: number, texts: string[]): ApiResponseOptions {
   return {
     status,
     description: texts.join(' / '),
-    headers: { ...REQUEST_ID_HEADER, ...(status === 429 || status === 503 ? RETRY_AFTER_HEADER : {}) },
+    headers: { ...REQUEST_ID_HEADER, ...([409, 429, 503].includes(status) ? RETRY_AFTER_HEADER : {}) },
     content: {
       'application/json': {
         schema: {

@@ -4,6 +4,11 @@ import type { ErrorKind } from '../common/service-error.js';
 export const ERROR_TABLE = {
   'invalid-query-parameter': { status: 400, text: 'Invalid or missing query parameter.' },
   'invalid-request-body': { status: 400, text: 'Invalid request body.' },
+  'invalid-digest': { status: 400, text: 'Invalid digest.' },
+  'digest-mismatch': { status: 400, text: 'Digest mismatch.' },
+  'invalid-idempotency-key': { status: 400, text: 'Invalid idempotency key.' },
+  'idempotency-key-reused': { status: 422, text: 'Idempotency key reused.' },
+  'request-in-progress': { status: 409, text: 'Request in progress.' },
   'invalid-role-assignment': { status: 400, text: 'Invalid user_id or role_id.' },
   'invalid-role': { status: 400, text: 'Invalid role_name or permissions.' },
   'invalid-user': { status: 400, text: 'Invalid email or roles.' },

@@ -29,10 +29,10 @@ export const contentCoding = ({ headers }: IncomingMessage): string =>
  * The JSON value of a request's body, undefined for an empty one; `maxBytes` counts what is left after decoding.
  *
  * @throws ServiceError `invalid-request-body` when it is no JSON, deeper than 128 levels, no UTF-8, or not in its Content-Encoding;
- * `payload-too-large`; `request-timeout`; `client-aborted`.
+ * `payload-too-large`; `request-timeout`; `client-aborted`; `digest-mismatch`.
  */
 export async function readJson(request: IncomingMessage, limits: RequestBodyLimits): Promise<unknown> {
-  if (!hasBody(request)) return undefined;
+  if (!hasBody(request) && !limits.digests?.length) return undefined;
   const coding = contentCoding(request);
   const bytes = isJsonCoding(coding) ? await decoded(request, coding, limits) : await collect(requestBody(request, limits));
   return bytes.length === 0 ? undefined : parseJson(bytes);

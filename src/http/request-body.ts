@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { ServiceError } from '../common/service-error.js';
+import { type ExpectedDigest, verified } from './digest-fields.js';
 import { exchangeOf } from './exchange.js';
 
 export interface RequestBodyLimits {
@@ -7,15 +8,22 @@ export interface RequestBodyLimits {
   readonly idleTimeoutMs: number;
   /** Bytes as they come over the wire. */
   readonly maxBytes: number;
+  /** What the body as it comes over the wire must have (RFC 9530, Content-Digest). */
+  readonly digests?: readonly ExpectedDigest[];
 }
 
 /**
  * The body of a request as it comes in; asks for it with `100 Continue` where the client waits for that. No faster
  * than it is read. The request outlives an early end of the iteration, so that it can still be answered.
  *
- * @throws ServiceError `payload-too-large`, `request-timeout`, or `client-aborted` when the connection broke off.
+ * @throws ServiceError `payload-too-large`, `request-timeout`, `client-aborted` when the connection broke off, or
+ * `digest-mismatch`.
  */
-export async function* requestBody(
+export function requestBody(request: IncomingMessage, limits: RequestBodyLimits): AsyncGenerator<Buffer, void, undefined> {
+  return verified(receivedBody(request, limits), limits.digests ?? []);
+}
+
+async function* receivedBody(
   request: IncomingMessage & { body?: unknown },
   { idleTimeoutMs, maxBytes }: RequestBodyLimits,
 ): AsyncGenerator<Buffer, void, undefined> {

@@ -3,7 +3,7 @@ import { Readable } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { FileStorage, StoredContent, UploadDraft } from '../ingestion/application/ports/file-storage.port.js';
 import { UPLOAD_KINDS } from '../ingestion/domain/upload.js';
-import { anUploadDraft } from './upload-draft.builder.js';
+import { anUploadDraft, storeUpload } from './upload-draft.builder.js';
 
 /** A new, empty store, and ways to see what is in it that don't go through the port. */
 export interface FileStorageContractSubject {
@@ -48,7 +48,7 @@ export function fileStorageContract(name: string, setUp: () => Promise<FileStora
       const receivedAt = new Date('2025-03-30T23:59:59.987Z');
       const draft = anUploadDraft().with({ ...ODD_TEXTS, kind, receivedAt }).build();
 
-      expect(await subject.storage.store(draft)).toEqual(await draft.conclude(null));
+      expect(await subject.storage.store(draft)).toEqual({ uploadId: draft.uploadId, content: null, replayed: false });
 
       expect(await subject.lines()).toEqual([
         {
@@ -72,7 +72,7 @@ export function fileStorageContract(name: string, setUp: () => Promise<FileStora
       const receivedAt = new Date('2025-03-30T00:00:00.000Z');
       const draft = anUploadDraft().with({ kind, receivedAt, contentType: 'text/csv; a="b"' }).file('one,', 'two').build();
 
-      const upload = await subject.storage.store(draft);
+      const upload = await storeUpload(subject.storage, draft);
 
       const sha256 = sha256Of(Buffer.from('one,two'));
       expect(upload.content).toEqual({ path: draft.content?.path, type: 'text/csv; a="b"', size: 7, sha256 });
@@ -96,7 +96,7 @@ export function fileStorageContract(name: string, setUp: () => Promise<FileStora
     });
 
     it('keeps an empty file', async () => {
-      const { content } = await subject.storage.store(anUploadDraft().file().build());
+      const { content } = await storeUpload(subject.storage, anUploadDraft().file().build());
       expect(content).toMatchObject({ size: 0, sha256: sha256Of(Buffer.alloc(0)) });
       expect(await subject.contentPaths()).toEqual([content?.path]);
       await expectFile(content?.path, Buffer.alloc(0));
@@ -106,7 +106,7 @@ export function fileStorageContract(name: string, setUp: () => Promise<FileStora
       'keeps the bytes of chunks of %j, ... bytes in their order',
       async (...sizes) => {
         const chunks = sizes.map((size) => randomBytes(size));
-        const { content } = await subject.storage.store(anUploadDraft().file(...chunks).build());
+        const { content } = await storeUpload(subject.storage, anUploadDraft().file(...chunks).build());
         const bytes = Buffer.concat(chunks);
         expect(content).toMatchObject({ size: bytes.length, sha256: sha256Of(bytes) });
         await expectFile(content?.path, bytes);
@@ -116,7 +116,7 @@ export function fileStorageContract(name: string, setUp: () => Promise<FileStora
     it('keeps 20 MiB, asking for the next chunk only when it is done with the one before', async () => {
       const chunks = Array.from({ length: 160 }, () => randomBytes(128 * 1024));
       const source = new CountingSource(chunks);
-      const { content } = await subject.storage.store(anUploadDraft().with({ bytes: source }).build());
+      const { content } = await storeUpload(subject.storage, anUploadDraft().with({ bytes: source }).build());
       const bytes = Buffer.concat(chunks);
       expect(content).toMatchObject({ size: 20 * 1024 * 1024, sha256: sha256Of(bytes) });
       expect(source.mostAtOnce).toBe(1);
@@ -193,9 +193,9 @@ export function fileStorageContract(name: string, setUp: () => Promise<FileStora
     });
 
     it('has all of it after a restart, and takes more', async () => {
-      const before = await subject.storage.store(anUploadDraft().file('before').build());
+      const before = await storeUpload(subject.storage, anUploadDraft().file('before').build());
       const storage = await subject.reopen();
-      const after = await storage.store(anUploadDraft().file('after').build());
+      const after = await storeUpload(storage, anUploadDraft().file('after').build());
       await subject.reopen();
 
       expect(idsOf(await subject.lines())).toEqual([before.uploadId, after.uploadId]);
@@ -211,7 +211,7 @@ export function fileStorageContract(name: string, setUp: () => Promise<FileStora
         return index % 5 === 2 ? { ...draft, conclude: () => Promise.reject(broken) } : draft;
       });
 
-      const outcomes = await Promise.allSettled(drafts.map((draft) => subject.storage.store(draft)));
+      const outcomes = await Promise.allSettled(drafts.map((draft) => storeUpload(subject.storage, draft)));
 
       const stored = outcomes.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value] : []));
       expect(stored).toHaveLength(40);
@@ -227,13 +227,117 @@ export function fileStorageContract(name: string, setUp: () => Promise<FileStora
     it.each(['.', '..', 'a/b', '.hidden', 'Zürich & Co', '%2E', '~*', 'ß'.repeat(40), 'x'.repeat(128), '電'.repeat(26)])(
       'keeps the file of customer %j',
       async (customerId) => {
-        const { content } = await subject.storage.store(anUploadDraft().with({ customerId }).file(customerId).build());
+        const { content } = await storeUpload(subject.storage, anUploadDraft().with({ customerId }).file(customerId).build());
         await subject.reopen();
         expect(await subject.contentPaths()).toEqual([content?.path]);
         expect(await subject.lines()).toMatchObject([{ customer_id: customerId, content_path: content?.path }]);
         await expectFile(content?.path, Buffer.from(customerId));
       },
     );
+
+    describe('under an idempotency key', () => {
+      const KEYED = { idempotencyKey: 'key!"~', customerId: 'customer-1' };
+
+      it.each([
+        ['without a file', () => anUploadDraft().with(KEYED)],
+        ['with a file', () => anUploadDraft().with(KEYED).file('one,', 'two')],
+      ])('answers a repeated request with the first, also after a restart (%s)', async (_, builder) => {
+        const first = await subject.storage.store(builder().build());
+        expect(first.replayed).toBe(false);
+        expect(await subject.storage.store(builder().build())).toEqual({ ...first, replayed: true });
+        const storage = await subject.reopen();
+        expect(await storage.store(builder().build())).toEqual({ ...first, replayed: true });
+
+        expect(await subject.lines()).toMatchObject([{ upload_id: first.uploadId, idempotency_key: 'key!"~' }]);
+        expect(await subject.contentPaths()).toHaveLength(first.content ? 1 : 0);
+      });
+
+      it.each([
+        ['another filename', anUploadDraft().with({ ...KEYED, filename: 'other.csv' })],
+        ['another manufacturer', anUploadDraft().with({ ...KEYED, manufacturer: 'other' })],
+        ['additional data', anUploadDraft().with({ ...KEYED, additionalData: '' })],
+        ['a file', anUploadDraft().with(KEYED).file()],
+      ])('refuses another request: %s', async (_, builder) => {
+        await subject.storage.store(anUploadDraft().with(KEYED).build());
+        await expect(subject.storage.store(builder.build())).rejects.toMatchObject({ kind: 'idempotency-key-reused' });
+        expect(await subject.lines()).toHaveLength(1);
+        expect(await subject.contentPaths()).toEqual([]);
+      });
+
+      it('refuses another file, and forgets its bytes', async () => {
+        const { content } = await storeUpload(subject.storage, anUploadDraft().with(KEYED).file('one').build());
+        const other = subject.storage.store(anUploadDraft().with(KEYED).file('two').build());
+        await expect(other).rejects.toMatchObject({ kind: 'idempotency-key-reused' });
+        expect(await subject.contentPaths()).toEqual([content?.path]);
+      });
+
+      it.each([
+        ['kind', { kind: 'nowcast' as const }],
+        ['customer', { customerId: 'customer-2' }],
+        ['key', { idempotencyKey: 'KEY!"~' }],
+      ])('is apart from another %s', async (_, changes) => {
+        await subject.storage.store(anUploadDraft().with(KEYED).build());
+        const other = await subject.storage.store(anUploadDraft().with({ ...KEYED, ...changes }).build());
+        expect(other.replayed).toBe(false);
+        expect(await subject.lines()).toHaveLength(2);
+      });
+
+      it('stores anew after 24 hours, and not before', async () => {
+        const now = Date.now();
+        const hours = (count: number) => new Date(now - count * 3_600_000);
+        for (const [idempotencyKey, receivedAt] of [['old', hours(24.01)], ['new', hours(23.9)]] as const) {
+          await subject.storage.store(anUploadDraft().with({ idempotencyKey, receivedAt }).build());
+        }
+        const again = (idempotencyKey: string) => subject.storage.store(anUploadDraft().with({ idempotencyKey }).build());
+        expect(await again('old')).toMatchObject({ replayed: false });
+        expect(await again('old')).toMatchObject({ replayed: true });
+        expect(await again('new')).toMatchObject({ replayed: true });
+      });
+
+      it('stores one of fifty at once, and answers all who come later', async () => {
+        const drafts = Array.from({ length: 50 }, () => anUploadDraft().with(KEYED).file('the', 'file').build());
+        const outcomes = await Promise.allSettled(drafts.map((draft) => subject.storage.store(draft)));
+        const stored = outcomes.flatMap((outcome) => (outcome.status === 'fulfilled' && !outcome.value.replayed ? [outcome.value] : []));
+        expect(stored).toHaveLength(1);
+        for (const outcome of outcomes) {
+          if (outcome.status === 'rejected') expect(outcome.reason).toMatchObject({ kind: 'request-in-progress', retryAfterSeconds: 1 });
+        }
+        const late = await subject.storage.store(anUploadDraft().with(KEYED).file('thefile').build());
+        expect(late).toEqual({ ...stored[0], replayed: true });
+        expect(await subject.lines()).toHaveLength(1);
+        expect(await subject.contentPaths()).toHaveLength(1);
+      });
+
+      it('is free again after an upload that failed', async () => {
+        const refused = new Error('refused');
+        const failing = { ...anUploadDraft().with(KEYED).file('one').build(), conclude: () => Promise.reject(refused) };
+        await expect(subject.storage.store(failing)).rejects.toBe(refused);
+        const storage = await subject.reopen();
+        expect(await storage.store(anUploadDraft().with(KEYED).file('two').build())).toMatchObject({ replayed: false });
+      });
+
+      it('is taken while the first is under way, without a byte of the second being read', async () => {
+        let goOn = (): void => undefined;
+        const first = anUploadDraft().with(KEYED).build();
+        let begun = (): void => undefined;
+        const concluding = new Promise<void>((resolve) => (begun = resolve));
+        const storing = subject.storage.store({
+          ...first,
+          conclude: async (stored) => {
+            begun();
+            await new Promise<void>((resolve) => (goOn = resolve));
+            return first.conclude(stored);
+          },
+        });
+        await concluding;
+        const source = new CountingSource([Buffer.from('bytes')]);
+        const second = subject.storage.store(anUploadDraft().with({ ...KEYED, bytes: source }).build());
+        await expect(second).rejects.toMatchObject({ kind: 'request-in-progress' });
+        expect(source.mostAtOnce).toBe(0);
+        goOn();
+        expect(await storing).toMatchObject({ uploadId: first.uploadId, replayed: false });
+      });
+    });
 
     it('is healthy, and leaves nothing behind when asked', async () => {
       await Promise.all([subject.storage.checkHealth(), subject.storage.checkHealth()]);

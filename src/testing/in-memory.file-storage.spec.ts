@@ -3,7 +3,7 @@ import { ServiceError } from '../common/service-error.js';
 import { indexLine } from '../ingestion/domain/layout.js';
 import { fileStorageContract } from './file-storage.contract.js';
 import { InMemoryFileStorage } from './in-memory.file-storage.js';
-import { anUploadDraft } from './upload-draft.builder.js';
+import { anUploadDraft, storeUpload } from './upload-draft.builder.js';
 
 fileStorageContract('in memory', () => {
   const storage = new InMemoryFileStorage();
@@ -27,7 +27,7 @@ describe('InMemoryFileStorage', () => {
     expect(storage.uploads).toEqual([]);
 
     storage.recover();
-    const upload = await storage.store(anUploadDraft().build());
+    const upload = await storeUpload(storage, anUploadDraft().build());
     await storage.checkHealth();
     expect(storage.uploads).toEqual([upload]);
   });

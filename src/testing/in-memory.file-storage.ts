@@ -1,10 +1,18 @@
 import { createHash } from 'node:crypto';
-import { FileStorage, type UploadDraft } from '../ingestion/application/ports/file-storage.port.js';
+import { ServiceError } from '../common/service-error.js';
+import { FileStorage, type UploadDraft, type UploadReceipt } from '../ingestion/application/ports/file-storage.port.js';
+import { idempotencyScope, isKeptUnderKey, requestIdentity } from '../ingestion/domain/idempotency.js';
 import type { Upload } from '../ingestion/domain/upload.js';
+
+interface Kept {
+  readonly upload: Upload;
+  readonly bytes: Buffer | null;
+}
 
 /** A `FileStorage` for tests: keeps everything in memory, and fails when it is told to. */
 export class InMemoryFileStorage extends FileStorage {
-  private readonly kept: { upload: Upload; bytes: Buffer | null }[] = [];
+  private readonly kept: Kept[] = [];
+  private readonly running = new Set<string>();
   private failure: Error | null = null;
 
   /** What was stored, in the order in which it was complete. */
@@ -27,19 +35,50 @@ export class InMemoryFileStorage extends FileStorage {
     this.failure = null;
   }
 
-  override async store(draft: UploadDraft): Promise<Upload> {
+  override async store(draft: UploadDraft): Promise<UploadReceipt> {
     await this.checkHealth();
-    const bytes = draft.content && (await collect(draft.content.bytes));
-    const upload = await draft.conclude(
-      bytes && { size: bytes.length, sha256: createHash('sha256').update(bytes).digest('hex') },
-    );
-    this.kept.push({ upload, bytes });
-    return upload;
+    const { idempotencyScope: scope } = draft;
+    if (scope === null) return receiptOf(this.keep(await read(draft)));
+    if (this.running.has(scope)) throw new ServiceError('request-in-progress', scope, { retryAfterSeconds: 1 });
+    const earlier = this.uploads.find((upload) => scopeOf(upload) === scope && isKeptUnderKey(upload.receivedAt));
+    if (earlier) {
+      const repeated = await read(draft);
+      if (requestIdentity(repeated.upload) !== requestIdentity(earlier)) throw new ServiceError('idempotency-key-reused');
+      return { ...receiptOf(earlier), replayed: true };
+    }
+    this.running.add(scope);
+    try {
+      return receiptOf(this.keep(await read(draft)));
+    } finally {
+      this.running.delete(scope);
+    }
   }
 
   override checkHealth(): Promise<void> {
     return this.failure ? Promise.reject(this.failure) : Promise.resolve();
   }
+
+  private keep(kept: Kept): Upload {
+    this.kept.push(kept);
+    return kept.upload;
+  }
+}
+
+const scopeOf = (upload: Upload): string | null =>
+  upload.idempotencyKey === null ? null : idempotencyScope(upload, upload.idempotencyKey);
+
+const receiptOf = ({ uploadId, content }: Upload): UploadReceipt => ({
+  uploadId,
+  content: content && { size: content.size, sha256: content.sha256 },
+  replayed: false,
+});
+
+async function read(draft: UploadDraft): Promise<Kept> {
+  const bytes = draft.content && (await collect(draft.content.bytes));
+  const upload = await draft.conclude(
+  bytes && { size: bytes.length, sha256: createHash('sha256').update(bytes).digest('hex') },
+  );
+  return { upload, bytes };
 }
 
 async function collect(bytes: AsyncIterable<Uint8Array>): Promise<Buffer> {

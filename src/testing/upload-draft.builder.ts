@@ -1,14 +1,16 @@
 import { Readable } from 'node:stream';
 import { v7 as uuidV7 } from 'uuid';
-import type { UploadDraft } from '../ingestion/application/ports/file-storage.port.js';
+import type { FileStorage, UploadDraft } from '../ingestion/application/ports/file-storage.port.js';
+import { idempotencyScope } from '../ingestion/domain/idempotency.js';
 import { contentPath } from '../ingestion/domain/layout.js';
-import type { UploadKind } from '../ingestion/domain/upload.js';
+import type { Upload, UploadKind } from '../ingestion/domain/upload.js';
 
 interface DraftParts {
   kind: UploadKind;
   customerId: string;
   filename: string;
   manufacturer: string;
+  idempotencyKey: string | null;
   additionalData: string | null;
   /** When the upload was complete. */
   receivedAt: Date;
@@ -24,6 +26,7 @@ export class UploadDraftBuilder {
       customerId: 'customer-1',
       filename: 'load.csv',
       manufacturer: 'Acme',
+      idempotencyKey: null,
       additionalData: null,
       receivedAt: new Date(),
       contentType: 'application/octet-stream',
@@ -48,6 +51,7 @@ export class UploadDraftBuilder {
     return {
       uploadId,
       kind: parameters.kind,
+      idempotencyScope: parameters.idempotencyKey === null ? null : idempotencyScope(parameters, parameters.idempotencyKey),
       content: bytes && { path, bytes },
       conclude: (stored) =>
         Promise.resolve({ uploadId, ...parameters, content: stored && { path, type: contentType, ...stored } }),
@@ -57,3 +61,19 @@ export class UploadDraftBuilder {
 
 /** A draft of an upload without a file, whose parts are good ones. */
 export const anUploadDraft = (): UploadDraftBuilder => new UploadDraftBuilder();
+
+/** Stores a draft that has no upload before it under its key; the upload as it was concluded. */
+export async function storeUpload(storage: FileStorage, draft: UploadDraft): Promise<Upload> {
+  const concluded: Upload[] = [];
+  const { uploadId } = await storage.store({
+    ...draft,
+    conclude: async (stored) => {
+      const upload = await draft.conclude(stored);
+      concluded.push(upload);
+      return upload;
+    },
+  });
+  const [upload] = concluded;
+  if (concluded.length !== 1 || upload?.uploadId !== uploadId) throw new Error(`${draft.uploadId} was not concluded once.`);
+  return upload;
+}

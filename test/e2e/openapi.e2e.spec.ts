@@ -259,7 +259,7 @@ describe.each([
   });
 
   it.each(OPERATIONS)('has the statuses of this configuration: $path', (operation) => {
-    const always = isUpload(operation) ? [operation.status, 400, 408, 413, 415, 431, 500] : [operation.status, 400, 403, 408, 431, 500, 502, 503];
+    const always = isUpload(operation) ? [operation.status, 400, 408, 409, 413, 415, 422, 431, 500] : [operation.status, 400, 403, 408, 431, 500, 502, 503];
     const withBody = operation.method === 'post' && !isUpload(operation) ? [413, 415] : [];
     const authorized = isUpload(operation) && variables.INGESTION_AUTH ? [403, 503] : [];
     const limited = variables.RATE_LIMIT_PER_MINUTE ? [429] : [];
@@ -268,12 +268,15 @@ describe.each([
   });
 
   it.each(OPERATIONS.filter(isUpload))('has the three parameters, with examples: $path', (operation) => {
-    const { parameters = [] } = operationOf(document, operation);
+    const { parameters: all = [] } = operationOf(document, operation);
+    const parameters = all.filter(({ in: place }) => place === 'query');
     expect(parameters.map(({ name, in: place, required, schema }) => [name, place, required, schema.type, schema.maxLength])).toEqual([
       ['customer_id', 'query', true, 'string', 128],
       ['filename', 'query', true, 'string', 255],
       ['manufacturer', 'query', true, 'string', 128],
     ]);
+    const headers = all.filter(({ in: place }) => place === 'header').map(({ name, required }) => [name, required]);
+    expect(headers).toEqual(['Idempotency-Key', 'X-Upload-Digest', 'Content-Digest', 'Repr-Digest'].map((name) => [name, false]));
     for (const { schema, example } of parameters) expect(mismatches(document, schema, example ?? schema.example)).toEqual([]);
   });
 
@@ -459,7 +462,12 @@ describe('each documented status is served', () => {
   const OF_UPLOADS: Way[] = [
     [400, 'Invalid or missing query parameter.', { query: '' }],
     [400, 'Invalid request body.', { body: '{' }],
+    [400, 'Invalid digest.', { headers: { 'Content-Digest': 'sha-256' } }],
+    [400, 'Digest mismatch.', { headers: { 'Content-Digest': `sha-256=:${Buffer.alloc(32).toString('base64')}:` } }],
+    [400, 'Invalid idempotency key.', { headers: { 'Idempotency-Key': 'a b' } }],
+    [409, 'Request in progress.', {}, () => { storage.failWith(new ServiceError('request-in-progress', 'x', { retryAfterSeconds: 1 })); }],
     [415, 'Unsupported media type.', { headers: { 'Content-Type': 'application/x-www-form-urlencoded' } }],
+    [422, 'Idempotency key reused.', {}, () => { storage.failWith(new ServiceError('idempotency-key-reused')); }],
     [500, 'Internal server error.', {}, () => { storage.failWith(new ServiceError('storage-failure')); }],
     [503, 'Identity provider unavailable.', {}, () => { failVerifier(new ServiceError('provider-unavailable', 'x', { retryAfterSeconds: 1 })); }],
   ];
@@ -486,7 +494,7 @@ describe('each documented status is served', () => {
     expect(header('content-type')).toBe('application/json; charset=utf-8');
     expect(mismatches(document, schema, JSON.parse(body))).toEqual([]);
     for (const [name, { schema: of }] of Object.entries(documented?.headers ?? {})) {
-      if (name !== 'X-Upload-Digest') expect(mismatches(document, of, header(name.toLowerCase()))).toEqual([]);
+      if (!['X-Upload-Digest', 'Idempotent-Replayed'].includes(name)) expect(mismatches(document, of, header(name.toLowerCase()))).toEqual([]);
     }
     expect(documented?.headers).toHaveProperty('X-Request-Id');
     expect(Object.hasOwn(documented?.headers ?? {}, 'Retry-After')).toBe(header('retry-after') !== undefined);

@@ -2,16 +2,21 @@ import { Injectable } from '@nestjs/common';
 import { v7 as uuidV7 } from 'uuid';
 import { ServiceError } from '../../common/service-error.js';
 import { contentPath } from '../domain/layout.js';
-import { assertUploadParameters, type Upload, type UploadKind, type UploadParameters } from '../domain/upload.js';
-import { FileStorage, type UploadDraft } from './ports/file-storage.port.js';
+import { idempotencyScope } from '../domain/idempotency.js';
+import { assertUploadParameters, type UploadKind, type UploadParameters } from '../domain/upload.js';
+import { FileStorage, type UploadDraft, type UploadReceipt } from './ports/file-storage.port.js';
 
 export interface UploadLoadDataCommand extends UploadParameters {
   readonly kind: UploadKind;
+  /** The client's `Idempotency-Key`; null without one. */
+  readonly idempotencyKey: string | null;
   /** Null for an upload without a file. */
   readonly file: {
     /** The media type as the client sent it. */
     readonly contentType: string;
     readonly bytes: AsyncIterable<Uint8Array>;
+    /** What sha-256 must give, in lower-case hex. */
+    readonly expectedSha256: readonly string[];
   } | null;
   /** Called once, after the last byte of the file: what may stand behind the file in the request is known then. */
   additionalData(): Promise<string | null>;
@@ -23,13 +28,14 @@ export class UploadLoadData {
   constructor(private readonly fileStorage: FileStorage) {}
 
   /**
-   * Resolves when the upload is durable.
+   * Resolves when the upload is durable, or found to be a repeated one that is.
    *
-   * @throws ServiceError `invalid-query-parameter`; `storage-failure`; what reading the request throws.
+   * @throws ServiceError `invalid-query-parameter`; `digest-mismatch`; `request-in-progress`; `idempotency-key-reused`;
+   * `storage-failure`; what reading the request throws.
    */
-  async execute(command: UploadLoadDataCommand): Promise<Upload> {
+  async execute(command: UploadLoadDataCommand): Promise<UploadReceipt> {
     assertUploadParameters(command);
-    const { kind, customerId, filename, manufacturer, file } = command;
+    const { kind, customerId, filename, manufacturer, idempotencyKey, file } = command;
     const beganAt = new Date();
     const uploadId = uuidV7({ msecs: beganAt.getTime() });
     const path = file && contentPath({ kind, customerId, filename, uploadId, beganAt });
@@ -37,17 +43,23 @@ export class UploadLoadData {
     const draft: UploadDraft = {
       uploadId,
       kind,
+      idempotencyScope: idempotencyKey === null ? null : idempotencyScope(command, idempotencyKey),
       content: file && path ? { path, bytes: file.bytes } : null,
-      conclude: async (stored) => ({
-        uploadId,
-        kind,
-        customerId,
-        filename,
-        manufacturer,
-        additionalData: await command.additionalData(),
-        receivedAt: new Date(),
-        content: file && path && stored ? { path, type: file.contentType, ...stored } : null,
-      }),
+      conclude: async (stored) => {
+        const additionalData = await command.additionalData();
+        if (file?.expectedSha256.some((sha256) => sha256 !== stored?.sha256)) throw new ServiceError('digest-mismatch');
+        return {
+          uploadId,
+          kind,
+          customerId,
+          filename,
+          manufacturer,
+          idempotencyKey,
+          additionalData,
+          receivedAt: new Date(),
+          content: file && path && stored ? { path, type: file.contentType, ...stored } : null,
+        };
+      },
     };
     try {
       return await this.fileStorage.store(draft);

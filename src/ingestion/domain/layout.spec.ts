@@ -110,6 +110,7 @@ describe('indexLine', () => {
         const line = indexLine({
           uploadId: 'id',
           kind: 'nowcast',
+          idempotencyKey: null,
           customerId,
           filename,
           manufacturer,

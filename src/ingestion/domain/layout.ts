@@ -41,5 +41,6 @@ export function indexLine(upload: Upload): string {
     content_type: upload.content?.type ?? null,
     content_size: upload.content?.size ?? null,
     content_sha256: upload.content?.sha256 ?? null,
+    ...(upload.idempotencyKey === null ? {} : { idempotency_key: upload.idempotencyKey }),
   });
 }

@@ -30,6 +30,8 @@ export interface Upload extends UploadParameters {
   /** UUID version 7, so that ids sort by the time at which the upload began. */
   readonly uploadId: string;
   readonly kind: UploadKind;
+  /** The client's `Idempotency-Key`; null without one. */
+  readonly idempotencyKey: string | null;
   readonly additionalData: string | null;
   /** When the upload was complete. */
   readonly receivedAt: Date;

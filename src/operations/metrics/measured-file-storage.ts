@@ -1,7 +1,6 @@
 import type { OnApplicationShutdown } from '@nestjs/common';
 import { ServiceError } from '../../common/service-error.js';
-import { FileStorage, type UploadDraft } from '../../ingestion/application/ports/file-storage.port.js';
-import type { Upload } from '../../ingestion/domain/upload.js';
+import { FileStorage, type UploadDraft, type UploadReceipt } from '../../ingestion/application/ports/file-storage.port.js';
 import type { Metrics } from './metrics.js';
 
 /** Counts what goes into a file storage, and hands the application's shutdown on to it. */
@@ -13,13 +12,15 @@ export class MeasuredFileStorage extends FileStorage implements OnApplicationShu
     super();
   }
 
-  override async store(draft: UploadDraft): Promise<Upload> {
+  override async store(draft: UploadDraft): Promise<UploadReceipt> {
     const { kind } = draft;
     try {
-      const upload = await this.storage.store(draft);
-      this.metrics.uploads.inc({ kind });
-      this.metrics.uploadBytes.inc({ kind }, upload.content?.size ?? 0);
-      return upload;
+      const receipt = await this.storage.store(draft);
+      if (!receipt.replayed) {
+        this.metrics.uploads.inc({ kind });
+        this.metrics.uploadBytes.inc({ kind }, receipt.content?.size ?? 0);
+      }
+      return receipt;
     } catch (error) {
       this.metrics.uploadFailures.inc({ kind, reason: error instanceof ServiceError ? error.kind : 'internal' });
       throw error;

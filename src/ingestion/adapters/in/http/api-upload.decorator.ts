@@ -1,5 +1,5 @@
 import { applyDecorators } from '@nestjs/common';
-import { ApiBearerAuth, ApiOperation, ApiQuery } from '@nestjs/swagger';
+import { ApiBearerAuth, ApiHeader, ApiOperation, ApiQuery } from '@nestjs/swagger';
 import { ApiErrors } from '../../../../http/api-errors.decorator.js';
 import { ApiSuccess } from '../../../../http/api-success.decorator.js';
 import { GREEN_BUTTON_EXAMPLE, NEM12_EXAMPLE } from './load-file.examples.js';
@@ -11,7 +11,23 @@ const HEADERS = {
     description: "sha-256 over the file's bytes, in the syntax of RFC 9530; only with a file",
     schema: { type: 'string', example: 'sha-256=:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=:' },
   },
+  'Idempotent-Replayed': {
+    description: '`true` when this is the answer to an earlier request under the same Idempotency-Key',
+    schema: { type: 'string', enum: ['true'] },
+  },
 };
+
+const DIGEST = 'sha-256=:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=:';
+
+const REQUEST_HEADERS = [
+  ['Idempotency-Key', 'Repeats within 24 hours get the first answer and store nothing', 'load-2026-11-21'],
+  ['X-Upload-Digest', "sha-256 or sha-512 that the file's bytes must have, in the syntax of RFC 9530", DIGEST],
+  ['Content-Digest', 'sha-256 or sha-512 that the content of the request must have (RFC 9530)', DIGEST],
+  ['Repr-Digest', 'The same as Content-Digest', DIGEST],
+].map(([name = '', description = '', example = '']) =>
+  // No example as a value: Swagger UI would send it.
+  ApiHeader({ name, required: false, description: `${description}, for example \`${example}\``, schema: { type: 'string' } }),
+);
 
 const parameter = (name: string, maxLength: number, description: string, example: string): MethodDecorator =>
   ApiQuery({ name, required: true, description, schema: { type: 'string', minLength: 1, maxLength, example } });
@@ -62,11 +78,17 @@ export function ApiUpload(what: string): MethodDecorator {
       requestBody: { required: false, content: CONTENT as never },
     }),
     ...QUERY,
+    ...REQUEST_HEADERS,
     ApiBearerAuth('token'),
     ApiSuccess(200, 'Data uploaded successfully.', { headers: HEADERS }),
     ApiErrors(
       'invalid-query-parameter',
       'invalid-request-body',
+      'invalid-digest',
+      'digest-mismatch',
+      'invalid-idempotency-key',
+      'request-in-progress',
+      'idempotency-key-reused',
       'unauthorized',
       'payload-too-large',
       'unsupported-media-type',

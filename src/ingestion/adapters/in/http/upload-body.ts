@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { ServiceError } from '../../../../common/service-error.js';
 import { isUnicode } from '../../../../common/text.js';
+import { type ExpectedDigest, parseDigestField, verified } from '../../../../http/digest-fields.js';
 import { collect, decodeText, readJson } from '../../../../http/json-body.js';
 import { contentTypeAsSent, mediaTypeParameter } from '../../../../http/media-type.js';
 import { requestBody } from '../../../../http/request-body.js';
@@ -19,23 +20,25 @@ const malformed = (message: string): ServiceError => new ServiceError('invalid-r
 /**
  * Opens the body of an upload: JSON is read whole, a file is left to be streamed.
  *
- * @throws ServiceError `invalid-request-body`, `payload-too-large`, `request-timeout`, `client-aborted`; so do the
- * file's bytes and `additionalData`.
+ * @throws ServiceError `invalid-digest`, `invalid-request-body`, `digest-mismatch`, `payload-too-large`,
+ * `request-timeout`, `client-aborted`; so do the file's bytes and `additionalData`.
  */
 export async function openUploadBody(request: IncomingMessage, limits: UploadLimits): Promise<UploadBody> {
   const { idleTimeoutMs } = limits;
+  const { file, content } = expectedDigests(request);
   switch (uploadForm(request)) {
     case 'json': {
-      const additionalData = additionalDataOf(await readJson(request, { idleTimeoutMs, maxBytes: limits.maxJsonBytes }));
+      const additionalData = additionalDataOf(await readJson(request, { idleTimeoutMs, maxBytes: limits.maxJsonBytes, digests: content }));
       return { file: null, additionalData: () => Promise.resolve(additionalData) };
     }
     case 'bytes': {
       const contentType = contentTypeAsSent(request) ?? DEFAULT_CONTENT_TYPE;
       const bytes = requestBody(request, { idleTimeoutMs, maxBytes: limits.maxUploadBytes });
-      return { file: { contentType, bytes }, additionalData: () => Promise.resolve(null) };
+      // The content is the file.
+      return { file: fileOf(contentType, bytes, [...file, ...content]), additionalData: () => Promise.resolve(null) };
     }
     case 'multipart':
-      return openForm(request, limits);
+      return openForm(request, limits, file, content);
   }
 }
 
@@ -47,15 +50,40 @@ function additionalDataOf(body: unknown): string | null {
   return value;
 }
 
-async function openForm(request: IncomingMessage, limits: UploadLimits): Promise<UploadBody> {
+/**
+ * What the client says of the file (`X-Upload-Digest`), and of the content as it sends it (RFC 9530: `Content-Digest`,
+ * and `Repr-Digest`, which is the same for a request).
+ */
+function expectedDigests({ headers }: IncomingMessage): Record<'file' | 'content', ExpectedDigest[]> {
+  const fields = (...names: string[]) => names.flatMap((name) => parseDigestField(headers[name]?.toString()));
+  return { file: fields('x-upload-digest'), content: fields('content-digest', 'repr-digest') };
+}
+
+/** A file whose sha-256 is left to the store, which computes it anyway. */
+function fileOf(contentType: string, bytes: AsyncGenerator<Buffer, void, undefined>, digests: ExpectedDigest[]): UploadBody['file'] {
+  const [others, sha256] = [false, true].map((is) => digests.filter(({ algorithm }) => (algorithm === 'sha-256') === is));
+  return {
+    contentType,
+    bytes: verified(bytes, others ?? []),
+    expectedSha256: (sha256 ?? []).map(({ value }) => value.toString('hex')),
+  };
+}
+
+async function openForm(
+  request: IncomingMessage,
+  limits: UploadLimits,
+  fileDigests: ExpectedDigest[],
+  contentDigests: ExpectedDigest[],
+): Promise<UploadBody> {
   const boundary = mediaTypeParameter(request, 'boundary');
   if (!boundary || boundary.length > 70) throw malformed('no boundary');
-  const body = requestBody(request, { idleTimeoutMs: limits.idleTimeoutMs, maxBytes: maxBodyBytes('multipart', limits) });
+  const { idleTimeoutMs } = limits;
+  const body = requestBody(request, { idleTimeoutMs, maxBytes: maxBodyBytes('multipart', limits), digests: contentDigests });
   const form = new UploadFormReader(new MultipartReader(body, boundary), limits);
   const file = await form.nextFile();
   if (!file) throw malformed('no part "file"');
   return {
-    file: { contentType: file.contentType ?? DEFAULT_CONTENT_TYPE, bytes: limited(file.bytes, limits.maxUploadBytes) },
+    file: fileOf(file.contentType ?? DEFAULT_CONTENT_TYPE, limited(file.bytes, limits.maxUploadBytes), fileDigests),
     additionalData: () => form.finish(),
   };
 }

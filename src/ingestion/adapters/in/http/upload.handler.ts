@@ -3,6 +3,7 @@ import { Injectable } from '@nestjs/common';
 import { UploadLoadData } from '../../../application/upload-load-data.use-case.js';
 import type { UploadKind } from '../../../domain/upload.js';
 import { UploadLimits } from '../../../ingestion.options.js';
+import { idempotencyKeyOf } from './idempotency-key.js';
 import { openUploadBody } from './upload-body.js';
 import type { UploadQueryDto } from './upload-query.dto.js';
 
@@ -19,18 +20,23 @@ export class UploadHandler {
     private readonly limits: UploadLimits,
   ) {}
 
-  /** Answers when the upload is durable, with `X-Upload-Id` and, for a file, `X-Upload-Digest` (RFC 9530's syntax). */
+  /**
+   * Answers when the upload is durable, with `X-Upload-Id` and, for a file, `X-Upload-Digest` (RFC 9530's syntax);
+   * `Idempotent-Replayed: true` tells that it was durable before.
+   */
   async handle(
     kind: UploadKind,
     query: UploadQueryDto,
     request: IncomingMessage,
     response: ServerResponse,
   ): Promise<UploadAnswer> {
-    const { uploadId, content } = await this.uploadLoadData.execute({
+    const idempotencyKey = idempotencyKeyOf(request);
+    const { uploadId, content, replayed } = await this.uploadLoadData.execute({
       kind,
       customerId: query.customer_id,
       filename: query.filename,
       manufacturer: query.manufacturer,
+      idempotencyKey,
       ...(await openUploadBody(request, this.limits)),
     });
     response.setHeader('X-Upload-Id', uploadId);
@@ -38,6 +44,7 @@ export class UploadHandler {
       const digest = Buffer.from(content.sha256, 'hex').toString('base64');
       response.setHeader('X-Upload-Digest', `sha-256=:${digest}:`);
     }
+    if (replayed) response.setHeader('Idempotent-Replayed', 'true');
     return { status: 'success', message: 'Data uploaded successfully.' };
   }
 }

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { DataDirectoryView } from '../../../../testing/data-directory.view.js';
 import { GatedDisk } from '../../../../testing/gated-disk.js';
-import { anUploadDraft, type UploadDraftBuilder } from '../../../../testing/upload-draft.builder.js';
+import { anUploadDraft, type UploadDraftBuilder, storeUpload } from '../../../../testing/upload-draft.builder.js';
 import { ServiceError } from '../../../../common/service-error.js';
 import type { Upload } from '../../../domain/upload.js';
 import { LocalDiskFileStorage } from './local-disk.file-storage.adapter.js';
@@ -55,7 +55,7 @@ describe('faults of the disk', () => {
   };
 
   const keep = async (builder: UploadDraftBuilder) => {
-    acknowledged.push(await storage.store(builder.build()));
+    acknowledged.push(await storeUpload(storage, builder.build()));
   };
 
   const end = async () => {

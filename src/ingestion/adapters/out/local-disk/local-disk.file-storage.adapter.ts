@@ -2,17 +2,19 @@ import { resolve } from 'node:path';
 import { Logger, type OnApplicationShutdown } from '@nestjs/common';
 import { ServiceError } from '../../../../common/service-error.js';
 import type { DataDirectoryLock } from '../../../../data-directory/data-directory-lock.js';
-import { FileStorage, type UploadDraft } from '../../../application/ports/file-storage.port.js';
+import { FileStorage, type UploadDraft, type UploadReceipt } from '../../../application/ports/file-storage.port.js';
 import { indexLine, segmentDirectory } from '../../../domain/layout.js';
 import type { Upload, UploadKind } from '../../../domain/upload.js';
 import { storageFailure } from './disk-error.js';
+import type { DiskLogger } from './disk-logger.js';
 import { type Disk, type DiskFile, NodeDisk } from './disk.js';
 import { HealthProbe } from './health-probe.js';
+import { receiptOf } from './idempotency-keys.js';
 import { type Flush, IndexLog, type IndexLogOptions } from './index-log.js';
 import { publish } from './publication.js';
 import { recover } from './recovery.js';
-import { writeStagedFile } from './staged-file.js';
-import { type DiskLogger, StoreDirectory } from './store-directory.js';
+import { readContent, writeStagedFile } from './staged-file.js';
+import { StoreDirectory } from './store-directory.js';
 
 export interface LocalDiskOptions {
   /** Everything is kept beneath it. Made where it is missing. */
@@ -60,13 +62,37 @@ export class LocalDiskFileStorage extends FileStorage implements OnApplicationSh
       }
       await recover(directory);
     } catch (error) {
+      directory.idempotency.close();
       lock.release();
       throw error;
     }
     return new LocalDiskFileStorage(directory, lock, { maxSegmentBytes, onFlush });
   }
 
-  override async store(draft: UploadDraft): Promise<Upload> {
+  override async store(draft: UploadDraft): Promise<UploadReceipt> {
+    const { idempotencyScope: scope, content } = draft;
+    if (scope === null) return receiptOf(await this.keep(draft));
+    const read = async () => draft.conclude(content && (await readContent(content.bytes)));
+    this.assertNotClosed();
+    return this.directory.idempotency.once(scope, () => this.keep(draft), read);
+  }
+
+  override async checkHealth(): Promise<void> {
+    this.assertNotClosed();
+    await this.health.check();
+  }
+
+  /** Finishes what is past its last byte, refuses what isn't, and gives the directory free. Idempotent. */
+  close(): Promise<void> {
+    this.closing ??= this.finishAll();
+    return this.closing;
+  }
+
+  onApplicationShutdown(): Promise<void> {
+    return this.close();
+  }
+
+  private async keep(draft: UploadDraft): Promise<Upload> {
     const { uploadId, kind, content } = draft;
     const log = this.logs[kind];
     if (!content) {
@@ -93,21 +119,6 @@ export class LocalDiskFileStorage extends FileStorage implements OnApplicationSh
       );
       throw error;
     }
-  }
-
-  override async checkHealth(): Promise<void> {
-    this.assertNotClosed();
-    await this.health.check();
-  }
-
-  /** Finishes what is past its last byte, refuses what isn't, and gives the directory free. Idempotent. */
-  close(): Promise<void> {
-    this.closing ??= this.finishAll();
-    return this.closing;
-  }
-
-  onApplicationShutdown(): Promise<void> {
-    return this.close();
   }
 
   private async stage(uploadId: string): Promise<{ path: string; file: DiskFile }> {
@@ -139,6 +150,7 @@ export class LocalDiskFileStorage extends FileStorage implements OnApplicationSh
   private async finishAll(): Promise<void> {
     await Promise.allSettled(this.finishing);
     await Promise.all(Object.values(this.logs).map((log) => log.close()));
+    this.directory.idempotency.close();
     this.lock.release();
   }
 }

@@ -4,7 +4,7 @@ import { basename, dirname, join, relative } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { DataDirectoryView } from '../../../../testing/data-directory.view.js';
 import { GatedDisk } from '../../../../testing/gated-disk.js';
-import { anUploadDraft } from '../../../../testing/upload-draft.builder.js';
+import { anUploadDraft, storeUpload } from '../../../../testing/upload-draft.builder.js';
 import type { UploadDraft } from '../../../application/ports/file-storage.port.js';
 import type { Upload } from '../../../domain/upload.js';
 import type { Disk } from './disk.js';
@@ -30,7 +30,7 @@ describe('recovery', () => {
   };
 
   const storeJson = (count: number): Promise<Upload[]> =>
-    Promise.all(Array.from({ length: count }, () => storage.store(anUploadDraft().build())));
+    Promise.all(Array.from({ length: count }, () => storeUpload(storage, anUploadDraft().build())));
 
   const idsOf = (uploads: Upload[]) => uploads.map(({ uploadId }) => uploadId).sort();
   const idsOfLines = async () => (await view.lines()).map((line) => line.upload_id).sort();
@@ -180,6 +180,7 @@ describe('recovery', () => {
       `file.read ${segment}`,
       `file.truncate ${segment}`,
       `file.sync ${segment}`,
+      'readDirectory idempotency',
       `file.close ${segment}`,
       `remove pending/${basename(segment, '.ndjson')}`,
       `readLink pending/${draft.uploadId}`,
@@ -194,6 +195,18 @@ describe('recovery', () => {
       'syncDirectory staging',
       'syncDirectory pending',
     ]);
+  });
+
+  it('knows the keys of all lines that a lost process left', async () => {
+    const keyed = (idempotencyKey: string) => anUploadDraft().with({ idempotencyKey }).file(idempotencyKey).build();
+    const receipts = await Promise.all(['a', 'b'].map((key) => storage.store(keyed(key))));
+    await storeJson(1);
+    await disk.die();
+    await open();
+    for (const [index, key] of ['a', 'b'].entries()) {
+      expect(await storage.store(keyed(key))).toEqual({ ...receipts[index], replayed: true });
+    }
+    expect(await storage.store(keyed('c'))).not.toHaveProperty('replayed', true);
   });
 
   /** From now on no upload gets rid of its marker; gives what resolves when one is about to. */

@@ -5,15 +5,20 @@ import { NEWLINE, uploadIdOf } from './index-lines.js';
 import type { SegmentMarker } from './pending-markers.js';
 import type { StoreDirectory } from './store-directory.js';
 
-/** Cuts what a lost process left torn of a segment, and makes the rest durable. Idempotent. */
+/** Cuts what a lost process left torn of a segment, makes the rest durable, and its idempotency keys known. Idempotent. */
 export async function repairSegment(store: StoreDirectory, marker: SegmentMarker): Promise<void> {
   const file = await store.disk.open(store.at(marker.segment)).catch((error: unknown) => {
     if (hasCode(error, 'ENOENT')) return undefined;
     throw error;
   });
   if (!file) return;
-  const length = await cut(file, marker.durable_length).finally(() => file.close());
-  if (length === 0) await store.removeDurably(marker.segment);
+  try {
+    const length = await cut(file, marker.durable_length);
+    await store.idempotency.recover(file);
+    if (length === 0) await store.removeDurably(marker.segment);
+  } finally {
+    await file.close();
+  }
 }
 
 async function cut(file: DiskFile, durableLength: number | undefined): Promise<number> {

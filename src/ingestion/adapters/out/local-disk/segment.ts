@@ -64,6 +64,8 @@ export class Segment {
     await this.store.attempt(`Closing ${this.path}`, async () => {
       await this.file?.close();
       if (this.length === 0) await this.store.disk.remove(this.store.at(this.path));
+      // The next boot finds by the marker what the index lacks.
+      this.store.idempotency.sync();
       await this.store.markers.remove(this.id);
     });
   }

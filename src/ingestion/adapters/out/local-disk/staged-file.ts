@@ -11,17 +11,28 @@ import type { DiskFile } from './disk.js';
  */
 export async function writeStagedFile(file: DiskFile, bytes: AsyncIterable<Uint8Array>): Promise<StoredContent> {
   try {
-    const hash = createHash('sha256');
-    let size = 0;
-    for await (const chunk of bytes) {
-      hash.update(chunk);
-      await file.write(chunk, size).catch(storageFailure('A staged file could not be written.'));
-      size += chunk.length;
-    }
+    const stored = await readContent(bytes, (chunk, position) =>
+      file.write(chunk, position).catch(storageFailure('A staged file could not be written.')),
+    );
     await file.sync().catch(storageFailure('A staged file could not be synced.'));
-    return { size, sha256: hash.digest('hex') };
+    return stored;
   } finally {
     // Its bytes are synced, or the upload fails for another reason: how closing ends changes nothing.
     await file.close().catch(() => undefined);
   }
+}
+
+/** Size and sha-256 of bytes, each chunk of which is consumed before the next is asked for. */
+export async function readContent(
+  bytes: AsyncIterable<Uint8Array>,
+  consume: (chunk: Uint8Array, position: number) => Promise<void> = () => Promise.resolve(),
+): Promise<StoredContent> {
+  const hash = createHash('sha256');
+  let size = 0;
+  for await (const chunk of bytes) {
+    hash.update(chunk);
+    await consume(chunk, size);
+    size += chunk.length;
+  }
+  return { size, sha256: hash.digest('hex') };
 }

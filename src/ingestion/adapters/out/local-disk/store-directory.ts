@@ -1,18 +1,17 @@
 import { dirname, join } from 'node:path';
 import { hasCode } from './disk-error.js';
+import type { DiskLogger } from './disk-logger.js';
 import type { Disk } from './disk.js';
 import { DurableDirectories } from './durable-directories.js';
+import { IdempotencyIndex } from './idempotency-index.js';
+import { IdempotencyKeys } from './idempotency-keys.js';
 import { PendingMarkers } from './pending-markers.js';
 
-/** Where what the adapter can't mend at once is told; Nest's `Logger` is one. */
-export interface DiskLogger {
-  warn(message: string, cause?: unknown): void;
-}
-
-/** The store's root directory, and what its parts share: the disk, durable directories and markers. */
+/** The store's root directory, and what its parts share: the disk, durable directories, markers and idempotency keys. */
 export class StoreDirectory {
   readonly directories: DurableDirectories;
   readonly markers: PendingMarkers;
+  readonly idempotency: IdempotencyKeys;
 
   constructor(
     readonly disk: Disk,
@@ -22,6 +21,7 @@ export class StoreDirectory {
   ) {
     this.directories = new DurableDirectories(disk, root);
     this.markers = new PendingMarkers(disk, this.directories, this.at('pending'));
+    this.idempotency = new IdempotencyKeys(new IdempotencyIndex(disk, this.directories, this.at('idempotency')), logger);
   }
 
   /** The absolute path of one that is relative to the root. */

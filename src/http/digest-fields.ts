@@ -1,0 +1,82 @@
+import { createHash } from 'node:crypto';
+import { ServiceError } from '../common/service-error.js';
+
+const LENGTHS = { 'sha-256': 32, 'sha-512': 64 } as const;
+
+export type DigestAlgorithm = keyof typeof LENGTHS;
+
+/** A digest that the client says the bytes have. */
+export interface ExpectedDigest {
+  readonly algorithm: DigestAlgorithm;
+  readonly value: Buffer;
+}
+
+// RFC 8941: keys (3.1.2), parameters, and the bare items that may stand in them (3.3).
+const KEY = '[a-z*][a-z0-9_.*-]*';
+const BYTES = ':[A-Za-z0-9+/]*={0,2}:';
+const TEXT = '"(?:[ !#-\\[\\]-~]|\\\\["\\\\])*"';
+const TOKEN = "[A-Za-z*][:/!#$%&'*+.^_`|~0-9A-Za-z-]*";
+const NUMBER = '-?(?:\\d{1,12}\\.\\d{1,3}|\\d{1,15})';
+const PARAMETERS = `(?:; *${KEY}(?:=(?:${BYTES}|${TEXT}|${TOKEN}|${NUMBER}|\\?[01]))?)*`;
+const MEMBER = new RegExp(`(${KEY})=(${BYTES})${PARAMETERS}`, 'y');
+const SEPARATOR = /[ \t]*,[ \t]*/y;
+
+const isKnown = (name: string): name is DigestAlgorithm => Object.hasOwn(LENGTHS, name);
+
+const invalid = (message: string): ServiceError => new ServiceError('invalid-digest', message);
+
+/**
+ * The digests of a field in the syntax of RFC 9530, 2: a dictionary of byte sequences (RFC 8941). Algorithms that we
+ * don't know are passed over; of a repeated one the last counts.
+ *
+ * @param field as Node gives it; several lines of it joined by commas.
+ * @throws ServiceError `invalid-digest` when it is no such dictionary, a base64 isn't canonical, or a digest isn't as
+ * long as its algorithm's.
+ */
+export function parseDigestField(field: string | undefined): ExpectedDigest[] {
+  const text = field?.replace(/^ +| +$/g, '') ?? '';
+  const digests = new Map<DigestAlgorithm, ExpectedDigest>();
+  for (let at = 0; at < text.length; ) {
+    if (at > 0) at = endOfMatch(SEPARATOR, text, at)[0];
+    const [end, algorithm = '', sequence = ''] = endOfMatch(MEMBER, text, at);
+    at = end;
+    const base64 = sequence.slice(1, -1);
+    const value = Buffer.from(base64, 'base64');
+    if (value.toString('base64') !== base64) throw invalid('no canonical base64');
+    if (!isKnown(algorithm)) continue;
+    if (value.length !== LENGTHS[algorithm]) throw invalid(`not the length of ${algorithm}`);
+    digests.set(algorithm, { algorithm, value });
+  }
+  return [...digests.values()];
+}
+
+function endOfMatch(pattern: RegExp, text: string, at: number): [end: number, ...groups: string[]] {
+  pattern.lastIndex = at;
+  const match = pattern.exec(text);
+  if (!match) throw invalid('no dictionary of byte sequences');
+  return [pattern.lastIndex, ...match.slice(1)];
+}
+
+/**
+ * The same bytes, compared with what is expected of them as they pass.
+ *
+ * @throws ServiceError `digest-mismatch` behind the last byte.
+ */
+export function verified(
+  bytes: AsyncGenerator<Buffer, void, undefined>,
+  expected: readonly ExpectedDigest[],
+): AsyncGenerator<Buffer, void, undefined> {
+  return expected.length === 0 ? bytes : verify(bytes, expected);
+}
+
+async function* verify(
+  bytes: AsyncIterable<Buffer>,
+  expected: readonly ExpectedDigest[],
+): AsyncGenerator<Buffer, void, undefined> {
+  const hashes = expected.map(({ algorithm, value }) => ({ value, hash: createHash(algorithm.replace('-', '')) }));
+  for await (const chunk of bytes) {
+    for (const { hash } of hashes) hash.update(chunk);
+    yield chunk;
+  }
+  if (!hashes.every(({ value, hash }) => hash.digest().equals(value))) throw new ServiceError('digest-mismatch');
+}

@@ -1,0 +1,152 @@
+import { ServiceError } from '../../../../common/service-error.js';
+import type { UploadReceipt } from '../../../application/ports/file-storage.port.js';
+import { idempotencyScope, isKeptUnderKey, requestIdentity } from '../../../domain/idempotency.js';
+import type { Upload, UploadKind } from '../../../domain/upload.js';
+import { storageFailure } from './disk-error.js';
+import { digestOf, type IdempotencyIndex, type IndexedUpload, type KeyedUpload } from './idempotency-index.js';
+import { readLines } from './index-lines.js';
+import type { DiskLogger } from './disk-logger.js';
+import type { DiskFile } from './disk.js';
+
+const ADD_AFTER_MS = 50;
+const ADD_AT = 1_000;
+const MOST_WAITING = 10_000;
+const RETRY_AFTER_SECONDS = 1;
+const KEY_MEMBER = Buffer.from('"idempotency_key":');
+
+/** Lets one upload of each scope through, and answers repeated ones with the first. */
+export class IdempotencyKeys {
+  private readonly running = new Set<string>();
+  /** Their lines are durable, and the index doesn't have them yet. */
+  private readonly waiting = new Map<string, KeyedUpload>();
+  private timer: NodeJS.Timeout | undefined;
+  private isSynced = true;
+
+  constructor(
+    private readonly index: IdempotencyIndex,
+    private readonly logger: DiskLogger,
+  ) {}
+
+  /**
+   * Keeps an upload by `keep`, unless one is kept under its scope: then `read` reads the request to its end.
+   *
+   * @throws ServiceError `request-in-progress`, `idempotency-key-reused`, `storage-failure`; what the two throw.
+   */
+  async once(scope: string, keep: () => Promise<Upload>, read: () => Promise<Upload>): Promise<UploadReceipt> {
+    await this.index.open().catch(storageFailure('The index of idempotency keys could not be opened.'));
+    if (this.running.has(scope)) {
+      throw new ServiceError('request-in-progress', scope, { retryAfterSeconds: RETRY_AFTER_SECONDS });
+    }
+    const earlier = this.find(scope);
+    if (earlier) {
+      if (digestOf(requestIdentity(await read())) !== earlier.request) throw new ServiceError('idempotency-key-reused');
+      return earlier.receipt;
+    }
+    if (this.waiting.size >= MOST_WAITING) throw new ServiceError('storage-failure', 'The index of idempotency keys lags behind.');
+    this.running.add(scope);
+    try {
+      const upload = await keep();
+      this.keepLater(keyed(scope, upload));
+      return receiptOf(upload);
+    } finally {
+      this.running.delete(scope);
+    }
+  }
+
+  /** Adds the lines of a segment that a lost process left to the index. */
+  async recover(file: DiskFile): Promise<void> {
+    if (await this.index.isEmpty()) return;
+    await this.index.open();
+    for await (const line of readLines(file, 0)) {
+      const upload = line.includes(KEY_MEMBER) ? parseKeyed(line) : undefined;
+      if (upload) this.waiting.set(upload.scope, upload);
+      if (this.waiting.size >= ADD_AT) this.add();
+    }
+    this.add();
+  }
+
+  /** Makes the index durable as far as lines are. @throws SqliteError */
+  sync(): void {
+    this.add();
+    if (this.isSynced) return;
+    this.index.sync();
+    this.isSynced = true;
+  }
+
+  close(): void {
+    clearTimeout(this.timer);
+    this.index.close();
+  }
+
+  private find(scope: string): IndexedUpload | undefined {
+    const waiting = this.waiting.get(scope);
+    if (waiting && isKeptUnderKey(waiting.receivedAt)) {
+      const { uploadId, content, request } = waiting;
+      return { receipt: { uploadId, content, replayed: true }, request: digestOf(request) };
+    }
+    try {
+      return this.index.find(scope);
+    } catch (error) {
+      return storageFailure('The index of idempotency keys could not be read.')(error);
+    }
+  }
+
+  private keepLater(upload: KeyedUpload): void {
+    this.waiting.set(upload.scope, upload);
+    if (this.waiting.size === ADD_AT) this.tryAdd();
+    else this.timer ??= setTimeout(() => { this.tryAdd(); }, ADD_AFTER_MS).unref();
+  }
+
+  /** What fails stays, for the next time. */
+  private tryAdd(): void {
+    try {
+      this.add();
+    } catch (error) {
+      this.logger.warn('Adding to the index of idempotency keys failed; it is tried again.', error);
+    }
+  }
+
+  private add(): void {
+    clearTimeout(this.timer);
+    this.timer = undefined;
+    if (this.waiting.size === 0) return;
+    this.isSynced = false;
+    this.index.add([...this.waiting.values()]);
+    this.waiting.clear();
+  }
+}
+
+const keyed = (scope: string, upload: Upload): KeyedUpload => ({
+  scope,
+  request: requestIdentity(upload),
+  receivedAt: upload.receivedAt,
+  ...receiptOf(upload),
+});
+
+export const receiptOf = ({ uploadId, content }: Upload): UploadReceipt => ({
+  uploadId,
+  content: content && { size: content.size, sha256: content.sha256 },
+  replayed: false,
+});
+
+/** Undefined for what is no line of ours. */
+function parseKeyed(line: Buffer): KeyedUpload | undefined {
+  try {
+    const parsed = JSON.parse(line.toString()) as Record<string, string | null>;
+    const { idempotency_key: key, kind, customer_id: customerId = '', received_at: receivedAt } = parsed;
+    if (!key || !receivedAt) return undefined;
+    const upload = {
+      uploadId: parsed.upload_id,
+      kind: kind as UploadKind,
+      customerId,
+      filename: parsed.filename,
+      manufacturer: parsed.manufacturer,
+      additionalData: parsed.additional_data,
+      receivedAt: new Date(receivedAt),
+      content: parsed.content_sha256 === null ? null : { size: Number(parsed.content_size), sha256: parsed.content_sha256 },
+    } as Upload;
+    return keyed(idempotencyScope(upload, key), upload);
+  } catch {
+    return undefined;
+  }
+}

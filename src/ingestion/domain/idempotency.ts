@@ -1,0 +1,20 @@
+import type { Upload } from './upload.js';
+
+/** How long an upload is kept under its key, in milliseconds. */
+export const IDEMPOTENCY_PERIOD_MS = 24 * 60 * 60 * 1000;
+
+/** What one `Idempotency-Key` is unique for: the operation and the customer. */
+export const idempotencyScope = ({ kind, customerId }: Pick<Upload, 'kind' | 'customerId'>, key: string): string =>
+  // None of the three can hold a newline.
+  [kind, key, customerId].join('\n');
+
+/**
+ * What two requests under one key must have in common: the query's parameters, `additional_data` and the file's
+ * bytes. How they travelled doesn't count.
+ */
+export const requestIdentity = ({ customerId, filename, manufacturer, additionalData, content }: Upload): string =>
+  JSON.stringify([customerId, filename, manufacturer, additionalData, content?.sha256 ?? null]);
+
+/** Whether an upload that was complete at a time is still kept under its key. */
+export const isKeptUnderKey = (receivedAt: Date, now = Date.now()): boolean =>
+  now - receivedAt.getTime() < IDEMPOTENCY_PERIOD_MS;
