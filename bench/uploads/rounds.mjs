@@ -32,11 +32,16 @@ async function takeTurn({ competitor, load, prepare, keep }, context) {
     const began = performance.now();
     const service = await services.start({ NODE_ENV: 'production', ...competitor.variables });
     const boot = performance.now() - began;
-    const { figures, others } = await load(service, seconds, signal);
+    const { figures, others } = await Promise.race([load(service, seconds, signal), deathOf(service, competitor)]);
     await service.end('SIGTERM');
     await keep?.(services, context);
     return { figures: { boot, ...figures }, others };
   } finally {
     await services.end();
   }
+}
+
+async function deathOf(service, { title }) {
+  await service.exited;
+  throw new Error(`${title} ended by itself: ${service.output}`);
 }
