@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 
 const IMAGE_GIB = 6;
@@ -19,13 +19,14 @@ export async function withDisk(parent, work) {
   const interruption = new AbortController();
   const interrupt = () => interruption.abort();
   process.on('SIGINT', interrupt).on('SIGTERM', interrupt);
-  const home = await mkdtemp(join(parent, 'load-data-bench-'));
-  const mountPoint = join(home, 'disk');
+  const home = await mkdtemp(join(resolve(parent), 'load-data-bench-'));
+  const [image, mountPoint] = [join(home, 'image'), join(home, 'disk')];
   let mounted = false;
   try {
     await mkdir(mountPoint);
-    const obstacle = await mountImage(join(home, 'image'), mountPoint).catch(({ message }) => message.trim());
+    const obstacle = await mountImage(image, mountPoint).catch(({ message }) => message.trim().replaceAll('\n', ': '));
     mounted = obstacle === undefined;
+    if (!mounted) await rm(image, { force: true });
     const kind = await run('findmnt', '--noheadings', '--output', 'FSTYPE', '--target', mountPoint);
     const title = mounted ? `${kind} on a fresh image of ${IMAGE_GIB} GiB in ${parent}` : `${kind}, a directory in ${parent}: ${obstacle}`;
     return await work({ path: mountPoint, title }, interruption.signal);
