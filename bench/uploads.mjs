@@ -23,38 +23,42 @@ export default function uploads(parameters) {
       directory: { type: 'string', default: tmpdir() },
     },
   });
-  const rows = chosen(values.only);
   const [rounds, seconds] = [Number(values.rounds), Number(values.seconds)];
-  if (!(rounds >= 1 && seconds > 0)) throw new Error('--rounds and --seconds are numbers from 1 on.');
+  const names = values.only?.split(',') ?? ROWS.map(({ name }) => name);
+  const problem = problemWith(names, rounds, seconds);
+  if (problem) {
+    console.error(problem);
+    return false;
+  }
   return withDisk(values.directory, async (disk, signal) => {
     const load = loadavg()[0].toFixed(1);
     console.log(`machine: ${availableParallelism()} cores of ${cpus()[0]?.model.trim()}, load ${load} before the start`);
     console.log(`         ${type()} ${release()}, Node.js ${process.versions.node}`);
     console.log(`disk:    ${disk.title}`);
     console.log(`rounds:  ${rounds}, of ${seconds} s each for small requests\n`);
-    const judged = await runAll(rows, { disk, signal, rounds, seconds });
+    const judged = await runAll(ROWS.filter(({ name }) => names.includes(name)), { disk, signal, rounds, seconds });
     console.log(`\n${table(judged.map(({ cells }) => cells))}`);
     return judged.every(({ ok }) => ok);
   });
 }
 
-function chosen(only) {
-  if (only === undefined) return ROWS;
-  const names = only.split(',');
-  const unknown = names.filter((name) => !ROWS.some((row) => row.name === name));
-  if (unknown.length > 0) throw new Error(`--only: no row ${unknown.join(', ')}; there are ${ROWS.map(({ name }) => name).join(', ')}`);
-  return ROWS.filter(({ name }) => names.includes(name));
+function problemWith(names, rounds, seconds) {
+  const known = ROWS.map(({ name }) => name);
+  const unknown = names.filter((name) => !known.includes(name));
+  if (unknown.length > 0) return `--only: there is no row ${unknown.join(', ')}; there are ${known.join(', ')}`;
+  return Number.isInteger(rounds) && rounds > 0 && seconds >= 1 ? undefined : '--rounds, --seconds: must be numbers from 1 on';
 }
 
 /** Runs each contest once, with those entrants that a row asks for. */
 async function runAll(rows, context) {
   const progress = new Progress();
   const judged = new Map();
-  for (const contest of new Set(rows.map((row) => row.contest))) {
+  const contests = [...new Set(rows.map((row) => row.contest))];
+  for (const [index, contest] of contests.entries()) {
     const own = rows.filter((row) => row.contest === contest);
     const needed = new Set(own.flatMap(({ of, to }) => [of[0], ...(to ? [to[0]] : [])]));
     const entrants = Object.fromEntries(Object.entries(CONTESTS[contest]).filter(([name]) => needed.has(name)));
-    const show = (text) => progress.show(`${contest}: ${text}`);
+    const show = (text) => progress.show(`${contest} (${index + 1} of ${contests.length}): ${text}`);
     const outcomes = await runRounds(entrants, { ...context, show });
     progress.clear();
     for (const [name, each] of Object.entries(outcomes)) console.log(`${contest}, ${name}: ${summary(each)}`);

@@ -1,15 +1,15 @@
 import { execFile } from 'node:child_process';
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 
-const IMAGE_SIZE = '6GiB';
+const IMAGE_GIB = 6;
 
 const run = async (command, ...parameters) => (await promisify(execFile)(command, parameters)).stdout.trim();
 
 /**
  * Gives work a fresh journaled file system, where that can be mounted, otherwise a directory. Takes it away whatever
- * happens; when interrupted, aborts the work and ends the process afterwards.
+ * happens; when interrupted, aborts the work and ends the process afterwards. Linux only.
  *
  * @param {string} parent the directory that the image, or the directory, is made in.
  * @param {(disk: { path: string, title: string }, signal: AbortSignal) => Promise<boolean>} work
@@ -19,15 +19,16 @@ export async function withDisk(parent, work) {
   const interruption = new AbortController();
   const interrupt = () => interruption.abort();
   process.on('SIGINT', interrupt).on('SIGTERM', interrupt);
-  const home = await mkdtemp(join(parent, 'load-data-bench-'));
-  const mountPoint = join(home, 'disk');
+  const home = await mkdtemp(join(resolve(parent), 'load-data-bench-'));
+  const [image, mountPoint] = [join(home, 'image'), join(home, 'disk')];
   let mounted = false;
   try {
     await mkdir(mountPoint);
-    const obstacle = await mountImage(join(home, 'image'), mountPoint).catch(({ message }) => message.trim());
+    const obstacle = await mountImage(image, mountPoint).catch(({ message }) => message.trim().replaceAll('\n', ': '));
     mounted = obstacle === undefined;
+    if (!mounted) await rm(image, { force: true });
     const kind = await run('findmnt', '--noheadings', '--output', 'FSTYPE', '--target', mountPoint);
-    const title = mounted ? `${kind} on a fresh image of ${IMAGE_SIZE} in ${parent}` : `${kind}, a directory in ${parent}: ${obstacle}`;
+    const title = mounted ? `${kind} on a fresh image of ${IMAGE_GIB} GiB in ${parent}` : `${kind}, a directory in ${parent}: ${obstacle}`;
     return await work({ path: mountPoint, title }, interruption.signal);
   } catch (error) {
     if (!interruption.signal.aborted) throw error;
@@ -43,9 +44,10 @@ export async function withDisk(parent, work) {
 
 /** @returns {Promise<string | undefined>} why it isn't mounted, if so; also rejects with why. */
 async function mountImage(image, mountPoint) {
-  if (process.getuid() !== 0) return 'only root can mount an image';
-  await run('fallocate', '--length', IMAGE_SIZE, image);
-  await run('mkfs.ext4', '-q', '-F', image);
+  if (process.getuid?.() !== 0) return 'only root can mount an image';
+  await run('fallocate', '--length', `${IMAGE_GIB}GiB`, image);
+  // All at once: neither given back to the file system beneath, nor put off to the rounds.
+  await run('mkfs.ext4', '-q', '-F', '-E', 'nodiscard,lazy_itable_init=0,lazy_journal_init=0', image);
   // Past the page cache of the file system beneath: a copy there would cost what a disk doesn't.
   const device = await run('losetup', '--find', '--show', '--direct-io=on', image);
   try {

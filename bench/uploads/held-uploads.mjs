@@ -66,7 +66,8 @@ function uploadOf(number, receivedAt) {
   const named = { kind: 'historical', customerId: `customer-${number % 8}`, filename: 'load.csv' };
   const path = contentPath({ ...named, uploadId, beganAt: receivedAt });
   const content = number % FILE_EVERY === 0 ? { path, type: 'text/csv', size: FILE_BYTES.length, sha256: FILE_SHA256 } : null;
-  return { ...named, uploadId, receivedAt, manufacturer: 'acme', additionalData: `reading ${number}`, content };
+  const own = { uploadId, receivedAt, manufacturer: 'acme', idempotencyKey: null, additionalData: `reading ${number}` };
+  return { ...named, ...own, content };
 }
 
 async function writeNew(path, bytes) {

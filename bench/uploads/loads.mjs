@@ -22,7 +22,7 @@ const LARGE_WARM_UP_BYTES = 64 * MIB;
  * @typedef {(service: object, seconds: number, signal: AbortSignal) => Promise<Outcome>} Load
  */
 
-/** @returns {Load} rate (requests/s), p50 and p99 (ms). */
+/** @returns {Load} rate (requests/s), median and p99 (ms). */
 const small = (type, body, connections) => (service, seconds, signal) => {
   const warmUpSeconds = Math.min(seconds, MOST_WARM_UP_SECONDS);
   return run('small', { url: service.url + TARGET, type, body, connections, warmUpSeconds, seconds }, signal);
@@ -36,9 +36,9 @@ export const files4KiB = (connections) => small('text/csv', randomBytes(2048).to
 /** @returns {Load} throughput (MiB/s), and by how much the memory of who takes it in grows (MiB). */
 const large = (request) => async (service, seconds, signal) => {
   const send = (bytes) => run('large', { url: service.url + TARGET, bytes, ...request }, signal);
-  await send(LARGE_WARM_UP_BYTES);
   const meter = new MemoryMeter(service.child.pid);
   await meter.begin();
+  await send(LARGE_WARM_UP_BYTES);
   const { figures, others } = await send(LARGE_BYTES);
   const { growth } = await meter.read();
   return { figures: { ...figures, growth: growth / MIB }, others };

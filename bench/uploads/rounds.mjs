@@ -14,8 +14,8 @@ export async function runRounds(entrants, context) {
   const outcomes = Object.fromEntries(Object.keys(entrants).map((name) => [name, []]));
   for (let round = 1; round <= context.rounds; round++) {
     for (const [name, entrant] of Object.entries(entrants)) {
-      const show = (text) => context.show(`round ${round} of ${context.rounds}, ${name}: ${text}`);
-      outcomes[name].push(await takeTurn(entrant, { ...context, show }));
+      context.show(`round ${round} of ${context.rounds}, ${name}`);
+      outcomes[name].push(await takeTurn(entrant, context));
     }
   }
   return outcomes;
@@ -23,22 +23,25 @@ export async function runRounds(entrants, context) {
 
 /** One process, one fresh directory, one measurement. */
 async function takeTurn({ competitor, load, prepare, keep }, context) {
-  const { disk, signal, seconds, show } = context;
+  const { disk, signal, seconds } = context;
   signal.throwIfAborted();
   const services = new Services(await mkdtemp(join(disk.path, 'turn-')), competitor.program);
   try {
-    show('preparing');
     await prepare?.(services, context);
     await settle(disk);
-    show('measuring');
     const began = performance.now();
     const service = await services.start({ NODE_ENV: 'production', ...competitor.variables });
     const boot = performance.now() - began;
-    const { figures, others } = await load(service, seconds, signal);
+    const { figures, others } = await Promise.race([load(service, seconds, signal), deathOf(service, competitor)]);
     await service.end('SIGTERM');
     await keep?.(services, context);
     return { figures: { boot, ...figures }, others };
   } finally {
     await services.end();
   }
+}
+
+async function deathOf(service, { title }) {
+  await service.exited;
+  throw new Error(`${title} ended by itself: ${service.output}`);
 }

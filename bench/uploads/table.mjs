@@ -1,4 +1,4 @@
-const UNITS = { rate: '/s', throughput: ' MiB/s', growth: ' MiB', p50: ' ms', p99: ' ms', boot: ' ms' };
+const UNITS = { rate: '/s', throughput: ' MiB/s', growth: ' MiB', median: ' ms', p99: ' ms', boot: ' ms' };
 const HEADS = ['row', 'work', 'service', 'against', 'ratio', 'in the rounds', 'goal', ''];
 
 /**
@@ -24,8 +24,8 @@ export function judge({ name, work, of, to, goal }, outcomes, entrants) {
       work,
       format(value, of[1]),
       to ? `${format(reference, to[1])} ${titleOf(of, to, entrants)}` : '',
-      to ? (value / reference).toFixed(2) : '',
-      to ? `${ratios[0].toFixed(2)}-${ratios.at(-1).toFixed(2)}` : '',
+      to ? ratio(value / reference) : '',
+      to ? `${ratio(ratios[0])} to ${ratio(ratios.at(-1))}` : '',
       goal.title,
       faults === '' ? (met ? 'ok' : 'missed') : `failed: ${faults}`,
     ],
@@ -69,6 +69,8 @@ function median(values) {
   const middle = Math.floor(sorted.length / 2);
   return sorted.length % 2 === 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
 }
+
+const ratio = (value) => (Number.isFinite(value) ? value.toFixed(2) : 'none');
 
 function format(value, figure) {
   const digits = value < 10 ? 2 : value < 100 ? 1 : 0;

@@ -22,6 +22,6 @@ const { duration, errors } = await send(seconds, (client, status, bytes, millise
 if (errors > 0) others['no answer'] = errors;
 
 const sorted = Float64Array.from(latencies).sort();
-const percentile = (share) => sorted[Math.ceil(sorted.length * share) - 1] ?? null;
-const figures = { rate: sorted.length / duration, p50: percentile(0.5), p99: percentile(0.99) };
+const percentile = (share) => sorted[Math.ceil(sorted.length * share) - 1] ?? 0;
+const figures = { rate: sorted.length / duration, median: percentile(0.5), p99: percentile(0.99) };
 console.log(JSON.stringify({ figures, others }));
