@@ -214,6 +214,8 @@ describe('a line of many megabytes', () => {
 
   it.each<[string, (line: string) => string | Buffer, boolean]>([
     ['is read', (line) => line, true],
+    ['is read, wherever a character is cut', (line) => line.replace(LONG, '€'.repeat(300_000)), true],
+    ['is read, wherever an escape is cut', (line) => line.replace(LONG, () => '\\u00e9'.repeat(300_000)), true],
     ['may have another long member', (line) => line.replace('}', `,"more":"${'x'.repeat(2_000_000)}"}`), true],
     ['may have many members', (line) => line.replace('}', `,"more":[${'1,'.repeat(2000)}1]}`), true],
     ['is malformed with a control character in its middle', (line) => replaceMiddle(line, '\t'), false],
@@ -285,6 +287,26 @@ describe('what is under way', () => {
     // The next boot puts it in order, as was said.
     await (await open()).close();
     expect(await shown()).toEqual([]);
+  });
+
+  it.each<[string, () => Promise<unknown>]>([
+    [
+      'whose line comes after the index was read',
+      async () => appendFile(at(segment), `${indexLine({ ...file, uploadId: id, content: { ...file.content, path } })}\n`),
+    ],
+    ['that is taken back', () => rm(at(path))],
+  ])('is no defect: a file %s', async (_, finish) => {
+    await markPublication();
+    await copyFile(at(file.content.path), at(path));
+    const [first = ''] = (await readFile(at(segment), 'utf8')).split('\n');
+    await appendFile(at(segment), `${first}\n`);
+    const kinds = [];
+    for await (const { kind } of verifyStore(view.directory)) {
+      kinds.push(kind);
+      // The files are listed by now, and this segment is being read.
+      if (kind === 'line-duplicate') await finish().then(() => rm(at(`pending/${id}`)));
+    }
+    expect(kinds).toEqual(['line-duplicate']);
   });
 
   it.each<[string, () => Promise<unknown>, () => string[]]>([
