@@ -5,7 +5,7 @@ import { parseAnswer } from './fuzz/answer.mjs';
 import { randomRequest } from './fuzz/requests.mjs';
 import { defectOf } from './fuzz/rules.mjs';
 import { Progress } from './support/progress.mjs';
-import { Random } from './support/random.mjs';
+import { Random } from '../dist/testing/random.js';
 import { withServices } from './support/service.mjs';
 
 const CONNECTIONS = 16;

@@ -18,7 +18,7 @@ const PATHS = [...Object.keys(OPERATIONS), ...Object.keys(OPERATIONS), ...Object
  */
 
 /**
- * @param {import('../support/random.mjs').Random} random
+ * @param {import('../../dist/testing/random.js').Random} random
  * @param {{ token: string, userId: string, roleId: string }} known what a client may know.
  * @returns {FuzzRequest}
  */

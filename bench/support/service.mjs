@@ -4,11 +4,14 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 
+const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'];
+
 /**
  * Gives work a directory of its own, and removes it, and what runs in it, whatever happens.
  *
- * @param {(services: Services) => Promise<boolean>} work
- * @returns {Promise<boolean>}
+ * @template T
+ * @param {(services: Services) => Promise<T>} work
+ * @returns {Promise<T>}
  */
 export async function withServices(work) {
   const directory = await mkdtemp(join(tmpdir(), 'load-data-bench-'));
@@ -16,11 +19,11 @@ export async function withServices(work) {
   const interrupted = () => {
     services.end().finally(() => process.exit(130));
   };
-  process.once('SIGINT', interrupted).once('SIGTERM', interrupted);
+  for (const signal of SIGNALS) process.once(signal, interrupted);
   try {
     return await work(services);
   } finally {
-    process.off('SIGINT', interrupted).off('SIGTERM', interrupted);
+    for (const signal of SIGNALS) process.off(signal, interrupted);
     await services.end();
   }
 }
@@ -28,6 +31,7 @@ export async function withServices(work) {
 /** Service processes, one after the other, on one DATA_DIR; or those of another program that starts as the service does. */
 export class Services {
   #running = new Set();
+  #cleanups = [];
 
   constructor(directory, program = resolve('dist/main.js')) {
     this.directory = directory;
@@ -40,18 +44,30 @@ export class Services {
    *
    * @param {Record<string, string>} variables
    */
-  async start(variables = {}) {
+  async start(variables) {
+    const service = this.launch(variables);
+    await service.ready;
+    return service;
+  }
+
+  /** Starts the service and doesn't wait. */
+  launch(variables = {}) {
     const env = { PATH: process.env.PATH, PORT: '0', LOG_LEVEL: 'error', UV_THREADPOOL_SIZE: '16', DATA_DIR: this.data, ...variables };
     const child = spawn(process.execPath, [this.program], { cwd: this.directory, env });
     const service = new Service(child, env);
     this.#running.add(service);
     service.exited.then(() => this.#running.delete(service));
-    await service.ready;
     return service;
+  }
+
+  /** Has something done at the end, when no service runs any more and the directory is still there. */
+  atEnd(cleanup) {
+    this.#cleanups.push(cleanup);
   }
 
   async end() {
     await Promise.all([...this.#running].map((service) => service.end('SIGKILL')));
+    for (const cleanup of this.#cleanups.splice(0)) cleanup();
     await rm(this.directory, { recursive: true, force: true });
   }
 }
@@ -77,6 +93,8 @@ class Service {
       child.stderr.setEncoding('utf8').on('data', (text) => (this.output += text));
       this.exited.then(() => failed(new Error(`The service did not start: ${this.output}`)));
     });
+    // For those who don't wait for it.
+    this.ready.catch(() => undefined);
   }
 
   /** An access token of the administrator. */

@@ -11,7 +11,7 @@ export async function filesIn(data, folder) {
 }
 
 /**
- * What a data directory shows, read without the service: the index lines by upload id, and everything about it that is
+ * What a data directory shows while nothing is under way, read without the service: the index lines by upload id, and everything about it that is
  * not whole, in words.
  */
 export async function inspect(data) {
@@ -34,7 +34,9 @@ export async function inspect(data) {
     else if (!(await hasBytes(data, line))) halves.push(`${line.upload_id} has a line and other bytes`);
   }
   for (const file of files) halves.push(`${file} has no line`);
-  for (const file of await filesIn(data, 'staging')) halves.push(`${file} is left over`);
+  for (const folder of ['staging', 'pending']) {
+    for (const name of await readdir(join(data, folder))) halves.push(`${folder}/${name} is left over`);
+  }
   return { lines, halves };
 }
 

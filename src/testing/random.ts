@@ -1,36 +1,34 @@
 /** Random numbers that a seed repeats (mulberry32). */
 export class Random {
-  #state;
+  private state: number;
 
-  /** @param {number} seed */
-  constructor(seed) {
-    this.#state = seed >>> 0;
+  constructor(seed: number) {
+    this.state = seed >>> 0;
   }
 
   /** From 0 up to, and without, 1. */
-  next() {
-    this.#state = (this.#state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(this.#state ^ (this.#state >>> 15), this.#state | 1);
+  next(): number {
+    this.state = (this.state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(this.state ^ (this.state >>> 15), this.state | 1);
     mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
     return ((mixed ^ (mixed >>> 14)) >>> 0) / 4294967296;
   }
 
   /** A whole number from 0 up to, and without, `end`. */
-  below(end) {
+  below(end: number): number {
     return Math.floor(this.next() * end);
   }
 
   /** True so often. */
-  chance(probability) {
+  chance(probability: number): boolean {
     return this.next() < probability;
   }
 
-  /** @template T @param {readonly T[]} items @returns {T} */
-  pick(items) {
-    return items[this.below(items.length)];
+  pick<Item>(items: readonly [Item, ...Item[]]): Item {
+    return items[this.below(items.length)] ?? items[0];
   }
 
-  bytes(length) {
+  bytes(length: number): Buffer {
     return Buffer.from(Array.from({ length }, () => this.below(256)));
   }
 }

@@ -1,0 +1,39 @@
+import { describe, expect, it } from 'vitest';
+import { rehearsePowerCut } from '../../../../testing/power-cut.rehearsal.js';
+
+const SEEDS = Array.from({ length: 150 }, (_, seed) => seed);
+
+describe('after a power cut that forgets what was not synced', () => {
+  it('all that was acknowledged is there, and nothing is half there', async () => {
+    const findings: string[] = [];
+    let acknowledged = 0;
+    for (const seed of SEEDS) {
+      const report = await rehearsePowerCut(seed);
+      acknowledged += report.acknowledged;
+      findings.push(...[...report.lost, ...report.halfShown].map((finding) => `seed ${seed}: ${finding}`));
+    }
+    expect(findings).toEqual([]);
+    expect(acknowledged).toBeGreaterThan(1_000);
+  });
+
+  it('the same seed does the same again', async () => {
+    const [first, second] = [await rehearsePowerCut(10), await rehearsePowerCut(10)];
+    expect(first.acknowledged).toBeGreaterThan(0);
+    expect(second).toEqual(first);
+  });
+
+  it.each([
+    ['files', ['sync']],
+    ['directories', ['syncDirectory']],
+    ['anything', ['sync', 'syncDirectory']],
+  ] as const)('losses would be found, if syncs of %s did nothing', async (_, ignored) => {
+    let [lost, halfShown] = [0, 0];
+    for (const seed of SEEDS.slice(0, 30)) {
+      const report = await rehearsePowerCut(seed, { ignored });
+      lost += report.lost.length;
+      halfShown += report.halfShown.length;
+    }
+    expect(lost).toBeGreaterThan(0);
+    expect(halfShown).toBeGreaterThan(0);
+  });
+});

@@ -1,0 +1,232 @@
+import { basename, dirname } from 'node:path';
+import type { DataDirectoryLock } from '../data-directory/data-directory-lock.js';
+import { Disk, type DiskFile } from '../ingestion/adapters/out/local-disk/disk.js';
+import { DirectoryNode, FileNode, LinkNode, type Node, survivors } from './forgetful-nodes.js';
+import type { Random } from './random.js';
+
+/** What a `ForgetfulDisk` does wrong, beside forgetting what it may. */
+export interface DiskDefects {
+  /** Syncs that say that they are done, and do nothing. */
+  readonly ignored?: readonly ('sync' | 'syncDirectory')[];
+}
+
+const failed = (code: string, what: string): Error => Object.assign(new Error(`${code}: ${what}`), { code });
+
+/**
+ * A disk in memory that forgets at a power cut what POSIX lets it forget: each 512 bytes written to a file since its
+ * last `sync`, and each name made, renamed or removed since its directory's last `syncDirectory`, is dropped or kept
+ * on its own. A rename is whole or not at all, and a link's text comes with its name.
+ *
+ * Operations that are under way at once are done in any order. A seed repeats all of it, as long as its user waits
+ * for nothing but the disk.
+ */
+export class ForgetfulDisk extends Disk {
+  /** Resolves when the power is cut: from then on no operation is done, or settles. */
+  readonly cut: Promise<void>;
+  /** How many of the operations that change something fail, from 0 to 1. What a failed `sync` covers may be lost. */
+  failureRate = 0;
+  private cutPower = (): void => undefined;
+  private readonly waiting: (() => void)[] = [];
+  private state: 'idle' | 'busy' | 'dead' = 'idle';
+  private operationsLeft = Infinity;
+
+  constructor(
+    private readonly random: Random,
+    private readonly defects: DiskDefects = {},
+    private readonly root = new DirectoryNode(),
+  ) {
+    super();
+    this.cut = new Promise((resolve) => (this.cutPower = resolve));
+  }
+
+  /** Cuts the power when so many more operations are done. */
+  cutAfter(operations: number): void {
+    this.operationsLeft = operations;
+    if (operations === 0) this.die();
+  }
+
+  /** Cuts the power, if it isn't yet, and gives what that left, on a disk that runs again. */
+  afterCut(): ForgetfulDisk {
+    this.die();
+    return new ForgetfulDisk(this.random, this.defects, survivors(this.root, this.random));
+  }
+
+  /** All that isn't a directory, as it looks to those who read it now: its bytes by its path. */
+  files(): Map<string, Buffer> {
+    return new Map(filesBeneath(this.root, ''));
+  }
+
+  override lock(): Promise<DataDirectoryLock> {
+    return Promise.resolve({ release: () => undefined });
+  }
+
+  override create(path: string): Promise<DiskFile> {
+    return this.change(`create ${path}`, () => {
+      const file = new FileNode();
+      this.add(path, file);
+      return this.opened(file, path);
+    });
+  }
+
+  override open(path: string): Promise<DiskFile> {
+    return this.look(() => {
+      const node = this.find(path);
+      if (!(node instanceof FileNode)) throw failed('EISDIR', `open ${path}`);
+      return this.opened(node, path);
+    });
+  }
+
+  override rename(from: string, to: string): Promise<void> {
+    return this.change(`rename ${to}`, () => {
+      const node = this.find(from);
+      const added = this.directory(dirname(to)).set(basename(to), node);
+      this.directory(dirname(from)).delete(basename(from), added);
+    });
+  }
+
+  override remove(path: string): Promise<void> {
+    return this.change(`remove ${path}`, () => {
+      if (this.lookUp(path)) this.directory(dirname(path)).delete(basename(path));
+    });
+  }
+
+  override makeDirectory(path: string): Promise<void> {
+    return this.change(`mkdir ${path}`, () => {
+      this.add(path, new DirectoryNode());
+    });
+  }
+
+  override readDirectory(path: string): Promise<string[]> {
+    return this.look(() => [...this.directory(path).entries.keys()]);
+  }
+
+  override async syncDirectory(path: string): Promise<void> {
+    const sync = this.lookUp(path) instanceof DirectoryNode ? this.directory(path).beginSync() : undefined;
+    await this.change(`fsync ${path}`, () => {
+      this.directory(path);
+      if (!this.defects.ignored?.includes('syncDirectory')) sync?.();
+    });
+  }
+
+  override link(target: string, path: string): Promise<void> {
+    return this.change(`symlink ${path}`, () => {
+      this.add(path, new LinkNode(target));
+    });
+  }
+
+  override readLink(path: string): Promise<string> {
+    return this.look(() => {
+      const node = this.find(path);
+      if (!(node instanceof LinkNode)) throw failed('EINVAL', `readlink ${path}`);
+      return node.target;
+    });
+  }
+
+  private opened(file: FileNode, path: string): DiskFile {
+    return {
+      read: (buffer, position) => this.look(() => file.bytes.subarray(position).copy(buffer)),
+      write: (bytes, position) =>
+        this.change(
+          `write ${path}`,
+          () => {
+            file.write(bytes, position);
+          },
+          () => {
+            file.write(bytes.subarray(0, this.random.below(bytes.length + 1)), position);
+          },
+        ),
+      sync: async () => {
+        const covered = file.unsynced.length;
+        await this.change(
+          `fdatasync ${path}`,
+          () => {
+            if (!this.defects.ignored?.includes('sync')) file.settle(covered, () => true);
+          },
+          () => {
+            file.settle(covered, () => this.random.chance(0.5));
+          },
+        );
+      },
+      truncate: (length) =>
+        this.change(`truncate ${path}`, () => {
+          file.truncate(length);
+        }),
+      size: () => this.look(() => file.bytes.length),
+      standsAt: (at) => this.look(() => this.lookUp(at) === file),
+      close: () => this.look(() => undefined),
+    };
+  }
+
+  private add(path: string, node: Node): void {
+    if (this.lookUp(path)) throw failed('EEXIST', path);
+    this.directory(dirname(path)).set(basename(path), node);
+  }
+
+  private find(path: string): Node {
+    const node = this.lookUp(path);
+    if (!node) throw failed('ENOENT', path);
+    return node;
+  }
+
+  private directory(path: string): DirectoryNode {
+    const node = this.find(path);
+    if (!(node instanceof DirectoryNode)) throw failed('ENOTDIR', path);
+    return node;
+  }
+
+  private lookUp(path: string): Node | undefined {
+    let node: Node | undefined = this.root;
+    for (const name of path.split('/').filter(Boolean)) {
+      node = node instanceof DirectoryNode ? node.entries.get(name) : undefined;
+    }
+    return node;
+  }
+
+  private async look<T>(perform: () => T): Promise<T> {
+    await this.turn();
+    return perform();
+  }
+
+  /** Does an operation that may fail; then what a failure leaves of it is done. */
+  private async change<T>(what: string, perform: () => T, performPart?: () => void): Promise<T> {
+    await this.turn();
+    if (!this.random.chance(this.failureRate)) return perform();
+    performPart?.();
+    throw failed('EIO', what);
+  }
+
+  /** Resolves when the disk gets to an operation; those that wait are chosen from at random. */
+  private turn(): Promise<void> {
+    return new Promise((resolve) => {
+      if (this.state === 'dead') return;
+      this.waiting.push(resolve);
+      if (this.state === 'busy') return;
+      this.state = 'busy';
+      setImmediate(this.serve);
+    });
+  }
+
+  private readonly serve = (): void => {
+    const [next] = this.state === 'dead' ? [] : this.waiting.splice(this.random.below(this.waiting.length), 1);
+    if (!next) {
+      if (this.state === 'busy') this.state = 'idle';
+      return;
+    }
+    next();
+    this.operationsLeft -= 1;
+    // Once what follows from this operation has begun.
+    setImmediate(this.operationsLeft > 0 ? this.serve : this.die);
+  };
+
+  private readonly die = (): void => {
+    this.state = 'dead';
+    this.cutPower();
+  };
+}
+
+function* filesBeneath(directory: DirectoryNode, path: string): Generator<[string, Buffer]> {
+  for (const [name, node] of directory.entries) {
+    if (node instanceof DirectoryNode) yield* filesBeneath(node, `${path}/${name}`);
+    else yield [`${path}/${name}`, node instanceof FileNode ? node.bytes : Buffer.from(node.target)];
+  }
+}

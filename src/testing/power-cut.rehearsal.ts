@@ -1,0 +1,152 @@
+import { createHash } from 'node:crypto';
+import { LineMayRemainError } from '../ingestion/adapters/out/local-disk/index-log.js';
+import { LocalDiskFileStorage } from '../ingestion/adapters/out/local-disk/local-disk.file-storage.adapter.js';
+import type { UploadDraft } from '../ingestion/application/ports/file-storage.port.js';
+import { indexLine } from '../ingestion/domain/layout.js';
+import { type DiskDefects, ForgetfulDisk } from './forgetful-disk.js';
+import { Random } from './random.js';
+import { anUploadDraft, storeUpload } from './upload-draft.builder.js';
+
+const ROOT = '/store';
+const MOST_CUTS = 3;
+const MOST_CALLERS = 12;
+/** A boot, or a load, and some. */
+const MOST_OPERATIONS = [60, 500] as const;
+
+export interface PowerCutReport {
+  readonly cuts: number;
+  readonly acknowledged: number;
+  /** Those that failed before the power was cut. */
+  readonly refused: number;
+  /** What was acknowledged and isn't there as it was sent; a sentence each. */
+  readonly lost: readonly string[];
+  /** What is there and shouldn't be, or only in part; a sentence each. */
+  readonly halfShown: readonly string[];
+}
+
+/**
+ * Lets callers upload to the local disk until the power is cut, some times one after the other, also during a boot;
+ * then boots and compares what is there with what was acknowledged. The same seed does the same again.
+ */
+export async function rehearsePowerCut(seed: number, defects: DiskDefects = {}): Promise<PowerCutReport> {
+  const random = new Random(seed);
+  const ledger = new Ledger();
+  const cuts = 1 + random.below(MOST_CUTS);
+  let disk = new ForgetfulDisk(random, defects);
+  for (let cut = 1; cut <= cuts; cut++) {
+    disk.cutAfter(1 + random.below(random.pick(MOST_OPERATIONS)));
+    await Promise.race([load(disk, random, ledger), disk.cut]);
+    disk = disk.afterCut();
+  }
+  await open(disk, 1e6);
+  const first = ledger.compare(disk.files());
+  // What the boot put in order has to stay so as well.
+  disk = disk.afterCut();
+  await open(disk, 1e6);
+  const second = ledger.compare(disk.files());
+  const both = <Finding>(one: readonly Finding[], other: readonly Finding[]) => [...new Set([...one, ...other])];
+  return {
+    cuts,
+    acknowledged: ledger.acknowledged.size,
+    refused: ledger.refused.size,
+    lost: both(first.lost, second.lost),
+    halfShown: both(first.halfShown, second.halfShown),
+  };
+}
+
+const open = (disk: ForgetfulDisk, maxSegmentBytes: number): Promise<LocalDiskFileStorage> =>
+  LocalDiskFileStorage.open({ directory: ROOT, disk, maxSegmentBytes, logger: { warn: () => undefined } });
+
+/** Boots, and uploads without an end: the cut is one. */
+async function load(disk: ForgetfulDisk, random: Random, ledger: Ledger): Promise<never> {
+  const storage = await open(disk, random.pick([1e6, 4_000]));
+  disk.failureRate = random.pick([0, 0, 0.03]);
+  const shareOfFiles = random.pick([0, 0.6, 1]);
+  const callers = Array.from<unknown, Promise<never>>({ length: 1 + random.below(MOST_CALLERS) }, async () => {
+    for (;;) await ledger.enter(storage, someDraft(random, shareOfFiles));
+  });
+  return Promise.race(callers);
+}
+
+function someDraft(random: Random, shareOfFiles: number): UploadDraft {
+  const draft = anUploadDraft().with({
+    kind: random.pick(['historical', 'nowcast']),
+    customerId: `c${random.below(4)}`,
+    receivedAt: new Date(Date.UTC(2026, 0, 1 + random.below(2))),
+    additionalData: random.pick([null, 'x'.repeat(random.below(2_000))]),
+  });
+  if (!random.chance(shareOfFiles)) return draft.build();
+  return draft.file(...Array.from({ length: random.below(4) }, () => random.bytes(random.below(1_500)))).build();
+}
+
+/** What callers were told. */
+class Ledger {
+  /** Index lines by upload id. */
+  readonly acknowledged = new Map<string, string>();
+  /** Upload ids, without those that the next boot may show. */
+  readonly refused = new Set<string>();
+
+  async enter(storage: LocalDiskFileStorage, draft: UploadDraft): Promise<void> {
+    try {
+      this.acknowledged.set(draft.uploadId, indexLine(await storeUpload(storage, draft)));
+    } catch (error) {
+      if (!(error instanceof Error && error.cause instanceof LineMayRemainError)) this.refused.add(draft.uploadId);
+    }
+  }
+
+  compare(files: Map<string, Buffer>): { lost: string[]; halfShown: string[] } {
+    const { lines, halfShown } = readStore(files);
+    const lost = [...this.acknowledged].filter(([id, line]) => lines.get(id) !== line);
+    const shown = [...this.refused].filter((id) => lines.has(id));
+    return {
+      lost: lost.map(([id]) => `${id} is lost`),
+      halfShown: [...halfShown, ...shown.map((id) => `${id} was refused and is shown`)],
+    };
+  }
+}
+
+/** The lines of a store by their upload ids, and all in it that isn't whole. */
+function readStore(files: Map<string, Buffer>): { lines: Map<string, string>; halfShown: string[] } {
+  const lines = new Map<string, string>();
+  const halfShown: string[] = [];
+  const contents = new Map([...files].filter(([path]) => path.startsWith(`${ROOT}/files/`)));
+  for (const [path, segment] of files) {
+    if (/^\/store\/(staging|pending)\//.test(path)) halfShown.push(`${path} is left over`);
+    if (!path.startsWith(`${ROOT}/uploads/`)) continue;
+    const texts = segment.toString().split('\n');
+    if (texts.pop() !== '') halfShown.push(`${path} ends in a torn line`);
+    for (const text of texts) {
+      const line = parse(text);
+      if (!line) halfShown.push(`${path} has a line that is no JSON`);
+      else if (lines.has(line.upload_id)) halfShown.push(`${line.upload_id} has two lines`);
+      else {
+        lines.set(line.upload_id, text);
+        if (line.content_path !== null && !takeBytes(contents, line)) halfShown.push(`${line.upload_id} has not its bytes`);
+      }
+    }
+  }
+  return { lines, halfShown: [...halfShown, ...[...contents.keys()].map((path) => `${path} has no line`)] };
+}
+
+interface Line {
+  readonly upload_id: string;
+  readonly content_path: string | null;
+  readonly content_size: number | null;
+  readonly content_sha256: string | null;
+}
+
+function parse(text: string): Line | undefined {
+  try {
+    return JSON.parse(text) as Line;
+  } catch {
+    return undefined;
+  }
+}
+
+function takeBytes(contents: Map<string, Buffer>, line: Line): boolean {
+  const path = `${ROOT}/${line.content_path ?? ''}`;
+  const bytes = contents.get(path);
+  contents.delete(path);
+  if (bytes?.length !== line.content_size) return false;
+  return createHash('sha256').update(bytes).digest('hex') === line.content_sha256;
+}

@@ -1,0 +1,33 @@
+import { existsSync } from 'node:fs';
+import { rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+
+/**
+ * The variables of a service whose disk has faults.
+ *
+ * @param {import('./faulty-disk.mjs').DiskFaults} faults
+ */
+export const withDiskFaults = (faults) => ({
+  NODE_OPTIONS: `--import=${new URL('faulty-disk.mjs', import.meta.url).href}`,
+  DISK_FAULTS: JSON.stringify({ seed: 0, ...faults }),
+});
+
+/** Turns the faults of a running service on and off, by a file that is there or isn't. */
+export class FaultSwitch {
+  /** @param {string} directory for the file */
+  constructor(directory) {
+    this.path = join(directory, 'faults-are-on');
+  }
+
+  get isOn() {
+    return existsSync(this.path);
+  }
+
+  turnOn() {
+    return writeFile(this.path, '');
+  }
+
+  turnOff() {
+    return rm(this.path, { force: true });
+  }
+}

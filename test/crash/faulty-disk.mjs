@@ -1,0 +1,69 @@
+// Preloaded into the service (`node --import`), in each of its threads: makes file operations beneath DATA_DIR fail, do
+// nothing, or be its last. DISK_FAULTS tells what, as JSON.
+import fs from 'node:fs';
+import { syncBuiltinESMExports } from 'node:module';
+import { fileURLToPath } from 'node:url';
+import { threadId } from 'node:worker_threads';
+import { Random } from '../../dist/testing/random.js';
+
+const WRITES = ['write', 'writev'];
+const FLUSHES = ['fsync', 'fdatasync', 'sync', 'datasync'];
+const OTHERS = ['open', 'mkdir', 'rename', 'symlink', 'unlink', 'rm', 'truncate', 'ftruncate', 'readdir', 'readlink'];
+
+/**
+ * @typedef {object} DiskFaults
+ * @property {boolean} [ignoreFlushes] they say that they are done, and do nothing
+ * @property {number} [killAfter] the process kills itself at the operation behind so many
+ * @property {string} [while] the following only while this file is there
+ * @property {string} [code] of what a failing operation throws
+ * @property {('write' | 'flush')[]} [failing]
+ * @property {number} [probability] of each failing operation's failure, from 0 to 1
+ * @property {number} [seed]
+ */
+
+/** @type {DiskFaults} */
+const faults = JSON.parse(process.env.DISK_FAULTS);
+const random = new Random(faults.seed + threadId);
+const DONE = Symbol('done');
+let operations = 0;
+
+/** What is to come of an operation instead: an error, DONE, or undefined for what it would be anyway. */
+function fateOf(method) {
+  if (faults.killAfter !== undefined && operations++ >= faults.killAfter) process.kill(process.pid, 'SIGKILL');
+  const operation = WRITES.includes(method) ? 'write' : FLUSHES.includes(method) ? 'flush' : 'other';
+  if (faults.ignoreFlushes && operation === 'flush') return DONE;
+  if (!faults.failing?.includes(operation) || !random.chance(faults.probability) || !fs.existsSync(faults.while)) return undefined;
+  return Object.assign(new Error(`${faults.code}: injected, ${method}`), { code: faults.code, syscall: method });
+}
+
+/** Standard output and modules are nobody's storage. */
+const isInStore = ([first, ...others]) =>
+  typeof first === 'number' ? first > 2 : [first, ...others].some((path) => String(path).startsWith(process.env.DATA_DIR));
+
+function wrap(object, name, method, isOurs, settle) {
+  const original = object[name];
+  if (!original) return;
+  function wrapped(...parameters) {
+    const fate = isOurs(parameters) ? fateOf(method) : undefined;
+    return fate === undefined ? original.apply(this, parameters) : settle(fate, parameters);
+  }
+  // util.promisify looks for what hangs on the original.
+  object[name] = Object.defineProperties(wrapped, Object.getOwnPropertyDescriptors(original));
+}
+
+const promise = (fate) => (fate === DONE ? Promise.resolve() : Promise.reject(fate));
+const callback = (fate, parameters) => process.nextTick(parameters.at(-1), fate === DONE ? null : fate);
+const sync = (fate) => {
+  if (fate !== DONE) throw fate;
+};
+
+const handle = await fs.promises.open(fileURLToPath(import.meta.url));
+const FileHandle = Object.getPrototypeOf(handle);
+await handle.close();
+for (const method of [...WRITES, ...FLUSHES, ...OTHERS]) {
+  wrap(FileHandle, method, method, () => true, promise);
+  wrap(fs.promises, method, method, isInStore, promise);
+  wrap(fs, method, method, isInStore, callback);
+  wrap(fs, `${method}Sync`, method, isInStore, sync);
+}
+syncBuiltinESMExports();

@@ -1,0 +1,23 @@
+import { rehearsePowerCut } from '../../dist/testing/power-cut.rehearsal.js';
+
+const REHEARSALS_PER_CUT = 20;
+
+/**
+ * Power cuts of the local-disk adapter alone, on a disk in memory that forgets all that it may: stricter than any file
+ * system, and quick.
+ */
+export default async function forgetfulDisk({ cuts, random, progress, ignored }) {
+  const ledger = { acknowledged: 0, refused: 0, lost: new Set(), halfShown: new Set(), wrong: new Set() };
+  let cutsDone = 0;
+  for (let rehearsal = 1; rehearsal <= cuts * REHEARSALS_PER_CUT; rehearsal++) {
+    const seed = random.below(2 ** 31);
+    const report = await rehearsePowerCut(seed, { ignored });
+    cutsDone += report.cuts;
+    ledger.acknowledged += report.acknowledged;
+    ledger.refused += report.refused;
+    for (const finding of report.lost) ledger.lost.add(`${finding} (rehearsal ${seed})`);
+    for (const finding of report.halfShown) ledger.halfShown.add(`${finding} (rehearsal ${seed})`);
+    progress.show(`power cuts on a model disk: ${cutsDone}, ${ledger.acknowledged} acknowledged`);
+  }
+  return { title: 'power cuts, model of a disk', runs: `${cutsDone} cuts`, ledger };
+}

@@ -1,0 +1,106 @@
+import { inspect } from '../../bench/support/store.mjs';
+
+const REFUSAL = '{"error":"Internal server error."}';
+
+/**
+ * @typedef {object} Sent what must be found of an upload
+ * @property {'historical' | 'nowcast'} kind
+ * @property {string} filename of one upload only
+ * @property {string | null} additionalData
+ * @property {number | null} size of its file, in bytes; null without one
+ * @property {string | null} sha256 of its file, in hex
+ */
+
+/** What clients were told about their uploads to one store, and what was found of them since. */
+export class Ledger {
+  /** What was acknowledged and wasn't there as it was sent; a sentence each. */
+  lost = new Set();
+  /** What was there and shouldn't have been, or only in part; a sentence each. */
+  halfShown = new Set();
+  /** Answers that no client should get; a sentence each. */
+  wrong = new Set();
+  #acknowledged = new Map();
+  #refused = new Set();
+  #names = 0;
+  #isCut = false;
+  /** The names up to here belong to uploads that began before the disk was dead. */
+  #lastAlive = Infinity;
+  #mayRefuse;
+  #refusedMayRemain;
+
+  /**
+   * @param {object} options
+   * @param {boolean} [options.mayRefuse] whether an answer 500 is right
+   * @param {boolean} [options.refusedMayRemain] whether an upload that was answered with 500 may be there: on a disk
+   *   that refuses everything nobody can take it back
+   */
+  constructor({ mayRefuse = false, refusedMayRemain = false } = {}) {
+    this.#mayRefuse = mayRefuse;
+    this.#refusedMayRemain = refusedMayRemain;
+  }
+
+  get acknowledged() {
+    return this.#acknowledged.size;
+  }
+
+  get refused() {
+    return this.#refused.size;
+  }
+
+  /** A filename that no other upload has. */
+  nextName() {
+    this.#names += 1;
+    return `${this.#names}.csv`;
+  }
+
+  /** @param {string | undefined} id @param {Sent} sent */
+  acknowledge(id, sent) {
+    if (id === undefined) this.wrong.add('a 200 has no X-Upload-Id');
+    else if (Number.parseInt(sent.filename) > this.#lastAlive) this.wrong.add('an upload was acknowledged by a disk without power');
+    else if (!this.#isCut) this.#acknowledged.set(id, sent);
+  }
+
+  /**
+   * Takes down what is answered until the power is cut, and not what is answered meanwhile: unlike a real cut, shutting
+   * a file system down takes milliseconds, and a flush that runs at the same time may be told done when it isn't (so
+   * says a bare loop of fdatasync, with Linux 6.18). No upload that begins afterwards may be acknowledged.
+   */
+  async duringCut(cut) {
+    this.#isCut = true;
+    await cut();
+    this.#lastAlive = this.#names;
+  }
+
+  /** The disk runs again. */
+  powerIsBack() {
+    this.#isCut = false;
+    this.#lastAlive = Infinity;
+  }
+
+  /** @param {Sent} sent */
+  refuse({ filename }, status, text) {
+    this.#refused.add(filename);
+    if (!this.#mayRefuse || status !== 500 || text !== REFUSAL) this.wrong.add(`an upload was answered with ${status} ${text}`);
+  }
+
+  /** Compares with what a data directory shows after a boot. */
+  async compare(data) {
+    const { lines, halves } = await inspect(data);
+    for (const finding of halves) this.halfShown.add(finding);
+    for (const [id, sent] of this.#acknowledged) {
+      const line = lines.get(id);
+      if (!line) this.lost.add(`${id} is lost`);
+      else if (!isAsSent(line, sent)) this.lost.add(`${id} is not as it was sent`);
+    }
+    for (const { upload_id: id, filename } of this.#refusedMayRemain ? [] : lines.values()) {
+      if (this.#refused.has(filename)) this.halfShown.add(`${id} was refused and is shown`);
+    }
+  }
+}
+
+const isAsSent = (line, { kind, filename, additionalData, size, sha256 }) =>
+  line.kind === kind &&
+  line.filename === filename &&
+  line.additional_data === additionalData &&
+  line.content_size === size &&
+  line.content_sha256 === sha256;

@@ -1,0 +1,133 @@
+import { createHash, randomBytes } from 'node:crypto';
+import { Agent, request } from 'node:http';
+import { text } from 'node:stream/consumers';
+import { setTimeout as delay } from 'node:timers/promises';
+
+export const CONNECTIONS = 16;
+const SILENCE_MS = 60_000;
+const PAUSE_MS = 5;
+const OPERATIONS = {
+  historical: '/ingestHistoricalLoadData/upload_historical',
+  nowcast: '/ingestNowcastLoadData/upload_nowcast',
+};
+
+/** Clients that upload JSON, files and forms to a service without a break, until they are stopped or it is gone. */
+export class Load {
+  #service;
+  #ledger;
+  #random;
+  #largest;
+  #going = true;
+  #onAnswer = () => undefined;
+
+  /**
+   * @param service that listens
+   * @param {import('./ledger.mjs').Ledger} ledger takes down what is answered
+   * @param {import('../../dist/testing/random.js').Random} random
+   * @param {{ largest?: number }} options the longest file, in bytes
+   */
+  constructor(service, ledger, random, { largest = 200_000 } = {}) {
+    this.#service = service;
+    this.#ledger = ledger;
+    this.#random = random;
+    this.#largest = largest;
+    this.agent = new Agent({ keepAlive: true, maxSockets: CONNECTIONS });
+    service.exited.then(() => (this.#going = false));
+    this.ended = Promise.all(Array.from({ length: CONNECTIONS }, () => this.#work()));
+  }
+
+  /** Resolves when so it is; asked after each answer. Rejects when the service ends by itself, or says nothing. */
+  async until(isEnough) {
+    let answers = 0;
+    const enough = new Promise((resolve) => {
+      this.#onAnswer = () => {
+        answers += 1;
+        if (isEnough()) resolve(true);
+      };
+    });
+    const stopped = this.ended.then(() => false);
+    for (let known = -1; known !== answers; ) {
+      known = answers;
+      const silence = new AbortController();
+      const timeout = delay(SILENCE_MS, undefined, { signal: silence.signal }).catch(() => undefined);
+      const result = await Promise.race([enough, stopped, timeout]);
+      silence.abort();
+      if (result === true) return;
+      if (result === false) throw new Error(`The service ended by itself: ${this.#service.output}`);
+    }
+    throw new Error(`No upload was answered for ${SILENCE_MS / 1000} s: ${this.#service.output}`);
+  }
+
+  /** What is under way goes on to its end. */
+  stop() {
+    this.#going = false;
+    return this.ended;
+  }
+
+  async #work() {
+    while (this.#going) {
+      const upload = someUpload(this.#random, this.#ledger.nextName(), this.#largest);
+      try {
+        await this.#send(upload);
+        this.#onAnswer();
+      } catch {
+        // Either the service is gone, which is told a moment later, or it has closed a connection.
+        await delay(PAUSE_MS);
+      }
+    }
+    this.agent.destroy();
+  }
+
+  #send({ path, headers, body, sent }) {
+    return new Promise((resolve, reject) => {
+      const options = { port: this.#service.port, host: '127.0.0.1', method: 'POST', path, headers, agent: this.agent };
+      const upload = request(options);
+      upload.once('error', reject).once('response', (answer) => {
+        // The head alone says that the upload is kept.
+        if (answer.statusCode === 200) this.#ledger.acknowledge(answer.headers['x-upload-id'], sent);
+        text(answer).then((said) => {
+          if (answer.statusCode !== 200) this.#ledger.refuse(sent, answer.statusCode, said);
+          resolve();
+        }, resolve);
+      });
+      upload.end(body);
+    });
+  }
+}
+
+/**
+ * One upload: what to send, and what must be found of it.
+ *
+ * @returns {{ path: string, headers: Record<string, string | number>, body: Buffer, sent: import('./ledger.mjs').Sent }}
+ */
+function someUpload(random, filename, largest) {
+  const kind = random.pick(['historical', 'nowcast']);
+  const { type, body, additionalData, bytes } = random.pick([json, raw, form])(random, largest);
+  const path = `${OPERATIONS[kind]}?customer_id=c${random.below(8)}&filename=${filename}&manufacturer=m`;
+  const headers = { 'Content-Type': type, 'Content-Length': body.length };
+  const sha256 = bytes && createHash('sha256').update(bytes).digest('hex');
+  return { path, headers, body, sent: { kind, filename, additionalData, size: bytes && bytes.length, sha256 } };
+}
+
+/** Mostly small, at times large: a crash should meet uploads at every stage. */
+const someBytes = (random, largest) => randomBytes(random.below(random.chance(0.1) ? largest : 20_000));
+
+function json(random) {
+  const additionalData = random.pick([null, randomBytes(random.below(500)).toString('hex')]);
+  const body = Buffer.from(JSON.stringify({ additional_data: additionalData }));
+  return { type: 'application/json', body, additionalData, bytes: null };
+}
+
+function raw(random, largest) {
+  const bytes = someBytes(random, largest);
+  return { type: 'text/csv', body: bytes, additionalData: null, bytes };
+}
+
+function form(random, largest) {
+  const bytes = someBytes(random, largest);
+  const head =
+    '--boundary\r\nContent-Disposition: form-data; name="additional_data"\r\n\r\nx\r\n' +
+    '--boundary\r\nContent-Disposition: form-data; name="file"; filename="load.csv"\r\n\r\n';
+  const body = Buffer.concat([Buffer.from(head), bytes, Buffer.from('\r\n--boundary--\r\n')]);
+  return { type: 'multipart/form-data; boundary=boundary', body, additionalData: 'x', bytes };
+}

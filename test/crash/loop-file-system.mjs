@@ -1,0 +1,95 @@
+import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { mkdtemp } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+const MIB = 1024 * 1024;
+
+/** EXT4_IOC_SHUTDOWN with EXT4_GOING_FLAGS_NOLOGFLUSH (Linux, fs/ext4/ext4.h): nothing more reaches the device. */
+const CUT = `
+import fcntl, os, struct, sys
+directory = os.open(sys.argv[1], os.O_RDONLY)
+print('ready', flush=True)
+sys.stdin.readline()
+fcntl.ioctl(directory, 0x8004587D, struct.pack('I', 2))
+`;
+
+const run = (command, ...parameters) => execFileSync(command, parameters, { encoding: 'utf8', stdio: 'pipe' }).trim();
+
+/** An ext4 file system of its own, in a file. Needs Linux, root, loop devices, e2fsprogs and Python. */
+export class LoopFileSystem {
+  #image;
+  #device;
+  #isMounted = false;
+  #isDisposed = false;
+
+  /** @param {string} directory for the image and the mount point, which it gets for itself */
+  constructor(directory) {
+    this.#image = join(directory, 'image');
+    /** Where it is mounted. */
+    this.path = join(directory, 'mount');
+  }
+
+  /** Why there can't be one here, in a sentence; undefined where there can. */
+  static async missing() {
+    if (process.platform !== 'linux' || process.getuid() !== 0) return 'a loop device needs Linux and root';
+    const directory = await mkdtemp(join(tmpdir(), 'load-data-loop-'));
+    const fileSystem = new LoopFileSystem(directory);
+    try {
+      fileSystem.make(16);
+      await (await fileSystem.powerSwitch())();
+      return undefined;
+    } catch (error) {
+      return `no ext4 on a loop device: ${String(error.message).trim().split('\n').at(-1)}`;
+    } finally {
+      fileSystem.dispose();
+      rmSync(directory, { recursive: true });
+    }
+  }
+
+  /** Makes and mounts it, of so many MiB. All that is done is undone by `dispose`, however far it came. */
+  make(mebibytes) {
+    mkdirSync(this.path);
+    writeFileSync(this.#image, '');
+    truncateSync(this.#image, mebibytes * MIB);
+    run('mkfs.ext4', '-q', '-F', this.#image);
+    this.#device = run('losetup', '--find', '--show', this.#image);
+    this.mount();
+  }
+
+  mount() {
+    if (this.#isDisposed) throw new Error('The file system is gone.');
+    run('mount', this.#device, this.path);
+    this.#isMounted = true;
+  }
+
+  /** With it goes all of it that was in memory only. */
+  unmount() {
+    run('umount', this.path);
+    this.#isMounted = false;
+  }
+
+  /** Gives what cuts the power, at once when it is called: the file system fails from then on, until it is mounted anew. */
+  async powerSwitch() {
+    const switchOff = spawn('python3', ['-c', CUT, this.path], { stdio: ['pipe', 'pipe', 'inherit'] });
+    const exited = once(switchOff, 'exit');
+    await Promise.race([once(switchOff.stdout, 'data'), exited]);
+    return async () => {
+      switchOff.stdin.end('\n');
+      const [code] = await exited;
+      if (code !== 0) throw new Error('The file system could not be shut down.');
+    };
+  }
+
+  /** Idempotent, and never half: it waits for nothing. */
+  dispose() {
+    this.#isDisposed = true;
+    // Lazily, for something may still look at it.
+    if (this.#isMounted) run('umount', '--lazy', this.path);
+    this.#isMounted = false;
+    if (this.#device) run('losetup', '--detach', this.#device);
+    this.#device = undefined;
+  }
+}

@@ -1,0 +1,74 @@
+// Crashes the service, as `npm run build` made it, in every way that it must survive, and compares what is there after
+// each boot with what was acknowledged.
+import { parseArgs } from 'node:util';
+import { Progress } from '../../bench/support/progress.mjs';
+import { Random } from '../../dist/testing/random.js';
+import bootKills from './boot-kills.mjs';
+import diskFull from './disk-full.mjs';
+import forgetfulDisk from './forgetful-disk.mjs';
+import ioErrors from './io-errors.mjs';
+import kills from './kills.mjs';
+import { LoopFileSystem } from './loop-file-system.mjs';
+import powerCuts from './power-cuts.mjs';
+import selfTest from './self-test.mjs';
+
+/** The parts, and their shares of the uploads; a full disk and the model of a disk take as many as they need. */
+const PARTS = {
+  kills: { run: kills, share: 0.4 },
+  'power-cuts': { run: powerCuts, share: 0.35, needsFileSystem: true },
+  'forgetful-disk': { run: forgetfulDisk, share: 0 },
+  'disk-full': { run: diskFull, share: 0 },
+  'io-errors': { run: ioErrors, share: 0.15 },
+  'boot-kills': { run: bootKills, share: 0.1 },
+};
+const SELF_TEST = 'self-test';
+const MOST_SHOWN = 20;
+const COUNTS = ['acknowledged', 'refused', 'lost', 'half shown', 'wrong answers'];
+
+const row = (title, runs, counts) =>
+  console.log([title.padEnd(36), runs.padEnd(11), ...COUNTS.map((name, at) => String(counts[at]).padStart(name.length))].join('  '));
+
+const countsOf = ({ acknowledged, refused, lost, halfShown, wrong }) => [acknowledged, refused, lost.size, halfShown.size, wrong.size];
+
+/** @returns {Promise<boolean>} whether nothing was lost, half shown, or answered wrong, and the tests could tell. */
+async function crash({ uploads, kills, cuts, seed, only }) {
+  console.log(`seed ${seed}`);
+  const random = new Random(seed);
+  const progress = new Progress();
+  const noFileSystem = await LoopFileSystem.missing();
+  if (noFileSystem) console.log(`No file system to crash (${noFileSystem}): no power cuts of one, and a full disk by injected ENOSPC.`);
+  const totals = COUNTS.map(() => 0);
+  const findings = [];
+  row('', '', COUNTS);
+  for (const [name, { run, share, needsFileSystem }] of Object.entries(PARTS)) {
+    if ((only && name !== only) || (needsFileSystem && noFileSystem)) continue;
+    const { title, runs, ledger } = await run({ uploads: uploads * share, kills, cuts, random, progress, noFileSystem });
+    progress.clear();
+    row(title, runs, countsOf(ledger));
+    for (const [at, count] of countsOf(ledger).entries()) totals[at] += count;
+    findings.push(...ledger.lost, ...ledger.halfShown, ...ledger.wrong);
+  }
+  row('total', '', totals);
+  for (const finding of findings.slice(0, MOST_SHOWN)) console.log(`  ${finding}`);
+  const canFail = (only && only !== SELF_TEST) || (await selfTest({ random, progress, noFileSystem }));
+  return findings.length === 0 && canFail;
+}
+
+const { values } = parseArgs({
+  options: {
+    uploads: { type: 'string', default: '10000' },
+    kills: { type: 'string', default: '20' },
+    cuts: { type: 'string', default: '15' },
+    seed: { type: 'string', default: String(Math.floor(Math.random() * 2 ** 31)) },
+    only: { type: 'string' },
+  },
+});
+const names = [...Object.keys(PARTS), SELF_TEST];
+const numbers = ['uploads', 'kills', 'cuts', 'seed'].map((name) => [name, Number(values[name])]);
+const [wrong] = numbers.find(([, number]) => !Number.isSafeInteger(number) || number < 0) ?? [];
+if (wrong || (values.only && !names.includes(values.only))) {
+  console.error(wrong ? `--${wrong} must be a whole number` : `--only must be one of ${names.join(', ')}`);
+  process.exitCode = 1;
+} else {
+  process.exitCode = (await crash({ ...Object.fromEntries(numbers), only: values.only })) ? 0 : 1;
+}
