@@ -16,15 +16,16 @@ const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'];
 export async function withServices(work) {
   const directory = await mkdtemp(join(tmpdir(), 'load-data-bench-'));
   const services = new Services(directory);
+  let interruption;
   const interrupted = () => {
-    services.end().finally(() => process.exit(130));
+    interruption = services.end().finally(() => process.exit(130));
   };
   for (const signal of SIGNALS) process.once(signal, interrupted);
   try {
     return await work(services);
   } finally {
     for (const signal of SIGNALS) process.off(signal, interrupted);
-    await services.end();
+    await (interruption ?? services.end());
   }
 }
 

@@ -57,8 +57,7 @@ class SmallDisk {
   #ballast = [];
 
   constructor(services) {
-    this.#fileSystem = new LoopFileSystem(services.directory);
-    services.atEnd(() => this.#fileSystem.dispose());
+    this.#fileSystem = new LoopFileSystem(services);
     this.data = join(this.#fileSystem.path, 'data');
     this.variables = { DATA_DIR: this.data };
   }

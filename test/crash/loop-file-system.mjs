@@ -1,8 +1,6 @@
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
-import { mkdtemp } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdirSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 const MIB = 1024 * 1024;
@@ -25,31 +23,28 @@ export class LoopFileSystem {
   #isMounted = false;
   #isDisposed = false;
 
-  /** @param {string} directory for the image and the mount point, which it gets for itself */
-  constructor(directory) {
-    this.#image = join(directory, 'image');
+  /** @param {import('../../bench/support/service.mjs').Services} services in whose directory it is, and with which it ends */
+  constructor(services) {
+    services.atEnd(() => this.#dispose());
+    this.#image = join(services.directory, 'image');
     /** Where it is mounted. */
-    this.path = join(directory, 'mount');
+    this.path = join(services.directory, 'mount');
   }
 
-  /** Why there can't be one here, in a sentence; undefined where there can. */
-  static async missing() {
+  /** Why there can't be one here, in a few words; undefined where there can. */
+  static async missing(services) {
     if (process.platform !== 'linux' || process.getuid() !== 0) return 'a loop device needs Linux and root';
-    const directory = await mkdtemp(join(tmpdir(), 'load-data-loop-'));
-    const fileSystem = new LoopFileSystem(directory);
+    const fileSystem = new LoopFileSystem(services);
     try {
       fileSystem.make(16);
       await (await fileSystem.powerSwitch())();
       return undefined;
     } catch (error) {
-      return `no ext4 on a loop device: ${String(error.message).trim().split('\n').at(-1)}`;
-    } finally {
-      fileSystem.dispose();
-      rmSync(directory, { recursive: true });
+      return String(error.message).trim().split('\n').at(-1);
     }
   }
 
-  /** Makes and mounts it, of so many MiB. All that is done is undone by `dispose`, however far it came. */
+  /** Makes and mounts it, of so many MiB. All that is done is undone in the end, however far it came. */
   make(mebibytes) {
     mkdirSync(this.path);
     writeFileSync(this.#image, '');
@@ -83,8 +78,8 @@ export class LoopFileSystem {
     };
   }
 
-  /** Idempotent, and never half: it waits for nothing. */
-  dispose() {
+  /** Waits for nothing, so that it is never done by half. */
+  #dispose() {
     this.#isDisposed = true;
     // Lazily, for something may still look at it.
     if (this.#isMounted) run('umount', '--lazy', this.path);

@@ -15,8 +15,7 @@ const LONGEST_PAUSE_MS = 50;
  */
 export default function powerCuts({ uploads, cuts, random, progress, variables = {} }) {
   return withServices(async (services) => {
-    const fileSystem = new LoopFileSystem(services.directory);
-    services.atEnd(() => fileSystem.dispose());
+    const fileSystem = new LoopFileSystem(services);
     fileSystem.make(IMAGE_MIB);
     const data = join(fileSystem.path, 'data');
     const ledger = new Ledger({ mayRefuse: true, refusedMayRemain: true });

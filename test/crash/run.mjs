@@ -2,6 +2,7 @@
 // each boot with what was acknowledged.
 import { parseArgs } from 'node:util';
 import { Progress } from '../../bench/support/progress.mjs';
+import { withServices } from '../../bench/support/service.mjs';
 import { Random } from '../../dist/testing/random.js';
 import bootKills from './boot-kills.mjs';
 import diskFull from './disk-full.mjs';
@@ -35,7 +36,7 @@ async function crash({ uploads, kills, cuts, seed, only }) {
   console.log(`seed ${seed}`);
   const random = new Random(seed);
   const progress = new Progress();
-  const noFileSystem = await LoopFileSystem.missing();
+  const noFileSystem = await withServices((services) => LoopFileSystem.missing(services));
   if (noFileSystem) console.log(`No file system to crash (${noFileSystem}): no power cuts of one, and a full disk by injected ENOSPC.`);
   const totals = COUNTS.map(() => 0);
   const findings = [];
