@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { ServiceError } from '../common/service-error.js';
-import { FileStorage, type UploadDraft, type UploadReceipt } from '../ingestion/application/ports/file-storage.port.js';
+import { FileStorage, receiptOf, type UploadDraft, type UploadReceipt } from '../ingestion/application/ports/file-storage.port.js';
 import { idempotencyScope, isKeptUnderKey, requestIdentity } from '../ingestion/domain/idempotency.js';
 import type { Upload } from '../ingestion/domain/upload.js';
 
@@ -40,7 +40,7 @@ export class InMemoryFileStorage extends FileStorage {
     const { idempotencyScope: scope } = draft;
     if (scope === null) return receiptOf(this.keep(await read(draft)));
     if (this.running.has(scope)) throw new ServiceError('request-in-progress', scope, { retryAfterSeconds: 1 });
-    const earlier = this.uploads.find((upload) => scopeOf(upload) === scope && isKeptUnderKey(upload.receivedAt));
+    const earlier = this.uploads.find((upload) => idempotencyScope(upload) === scope && isKeptUnderKey(upload.receivedAt));
     if (earlier) {
       const repeated = await read(draft);
       if (requestIdentity(repeated.upload) !== requestIdentity(earlier)) throw new ServiceError('idempotency-key-reused');
@@ -63,15 +63,6 @@ export class InMemoryFileStorage extends FileStorage {
     return kept.upload;
   }
 }
-
-const scopeOf = (upload: Upload): string | null =>
-  upload.idempotencyKey === null ? null : idempotencyScope(upload, upload.idempotencyKey);
-
-const receiptOf = ({ uploadId, content }: Upload): UploadReceipt => ({
-  uploadId,
-  content: content && { size: content.size, sha256: content.sha256 },
-  replayed: false,
-});
 
 async function read(draft: UploadDraft): Promise<Kept> {
   const bytes = draft.content && (await collect(draft.content.bytes));

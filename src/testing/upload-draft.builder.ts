@@ -51,7 +51,7 @@ export class UploadDraftBuilder {
     return {
       uploadId,
       kind: parameters.kind,
-      idempotencyScope: parameters.idempotencyKey === null ? null : idempotencyScope(parameters, parameters.idempotencyKey),
+      idempotencyScope: idempotencyScope(parameters),
       content: bytes && { path, bytes },
       conclude: (stored) =>
         Promise.resolve({ uploadId, ...parameters, content: stored && { path, type: contentType, ...stored } }),

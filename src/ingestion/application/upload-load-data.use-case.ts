@@ -43,7 +43,7 @@ export class UploadLoadData {
     const draft: UploadDraft = {
       uploadId,
       kind,
-      idempotencyScope: idempotencyKey === null ? null : idempotencyScope(command, idempotencyKey),
+      idempotencyScope: idempotencyScope(command),
       content: file && path ? { path, bytes: file.bytes } : null,
       conclude: async (stored) => {
         const additionalData = await command.additionalData();

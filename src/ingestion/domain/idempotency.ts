@@ -3,10 +3,10 @@ import type { Upload } from './upload.js';
 /** How long an upload is kept under its key, in milliseconds. */
 export const IDEMPOTENCY_PERIOD_MS = 24 * 60 * 60 * 1000;
 
-/** What one `Idempotency-Key` is unique for: the operation and the customer. */
-export const idempotencyScope = ({ kind, customerId }: Pick<Upload, 'kind' | 'customerId'>, key: string): string =>
+/** What one `Idempotency-Key` is unique for: the operation and the customer. Null without a key. */
+export const idempotencyScope = ({ kind, customerId, idempotencyKey }: Pick<Upload, 'kind' | 'customerId' | 'idempotencyKey'>): string | null =>
   // None of the three can hold a newline.
-  [kind, key, customerId].join('\n');
+  idempotencyKey === null ? null : [kind, idempotencyKey, customerId].join('\n');
 
 /**
  * What two requests under one key must have in common: the query's parameters, `additional_data` and the file's

@@ -17,6 +17,13 @@ export interface UploadReceipt {
   readonly replayed?: boolean;
 }
 
+/** The receipt of an upload that was stored now. */
+export const receiptOf = ({ uploadId, content }: Upload): UploadReceipt => ({
+  uploadId,
+  content: content && { size: content.size, sha256: content.sha256 },
+  replayed: false,
+});
+
 /** An upload that is under way: its bytes are still arriving, and what stands behind them isn't known yet. */
 export interface UploadDraft {
   /** Unique for ever; a store never gets the same one twice. */

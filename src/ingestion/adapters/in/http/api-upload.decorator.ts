@@ -5,19 +5,19 @@ import { ApiSuccess } from '../../../../http/api-success.decorator.js';
 import { GREEN_BUTTON_EXAMPLE, NEM12_EXAMPLE } from './load-file.examples.js';
 import { MAX_FILENAME_LENGTH, MAX_PARAMETER_LENGTH } from '../../../domain/upload.js';
 
+const DIGEST = 'sha-256=:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=:';
+
 const HEADERS = {
   'X-Upload-Id': { description: 'The id of the upload, in its line of the index', schema: { type: 'string' } },
   'X-Upload-Digest': {
     description: "sha-256 over the file's bytes, in the syntax of RFC 9530; only with a file",
-    schema: { type: 'string', example: 'sha-256=:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=:' },
+    schema: { type: 'string', example: DIGEST },
   },
   'Idempotent-Replayed': {
     description: '`true` when this is the answer to an earlier request under the same Idempotency-Key',
     schema: { type: 'string', enum: ['true'] },
   },
 };
-
-const DIGEST = 'sha-256=:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=:';
 
 const REQUEST_HEADERS = [
   ['Idempotency-Key', 'Repeats within 24 hours get the first answer and store nothing', 'load-2026-11-21'],

@@ -61,11 +61,11 @@ function expectedDigests({ headers }: IncomingMessage): Record<'file' | 'content
 
 /** A file whose sha-256 is left to the store, which computes it anyway. */
 function fileOf(contentType: string, bytes: AsyncGenerator<Buffer, void, undefined>, digests: ExpectedDigest[]): UploadBody['file'] {
-  const [others, sha256] = [false, true].map((is) => digests.filter(({ algorithm }) => (algorithm === 'sha-256') === is));
+  const isSha256 = ({ algorithm }: ExpectedDigest): boolean => algorithm === 'sha-256';
   return {
     contentType,
-    bytes: verified(bytes, others ?? []),
-    expectedSha256: (sha256 ?? []).map(({ value }) => value.toString('hex')),
+    bytes: verified(bytes, digests.filter((digest) => !isSha256(digest))),
+    expectedSha256: digests.filter(isSha256).map(({ value }) => value.toString('hex')),
   };
 }
 

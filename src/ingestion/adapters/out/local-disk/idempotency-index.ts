@@ -17,7 +17,7 @@ const SCHEMA = `
 /** An upload that is kept under a scope. */
 export interface KeyedUpload extends Omit<UploadReceipt, 'replayed'> {
   readonly scope: string;
-  /** `requestIdentity` of it. */
+  /** `digestOf` its `requestIdentity`. */
   readonly request: string;
   readonly receivedAt: Date;
 }
@@ -89,7 +89,7 @@ export class IdempotencyIndex {
       const insert = database.prepare('INSERT OR REPLACE INTO uploads VALUES (?, ?, ?, ?, ?, ?)');
       database.transaction(() => {
         for (const { scope, request, receivedAt, uploadId, content } of ofDay) {
-          insert.run(digestOf(scope), digestOf(request), receivedAt.getTime(), uploadId, content?.size ?? null, content?.sha256 ?? null);
+          insert.run(digestOf(scope), request, receivedAt.getTime(), uploadId, content?.size ?? null, content?.sha256 ?? null);
         }
       })();
     }

@@ -1,5 +1,5 @@
 import { ServiceError } from '../../../../common/service-error.js';
-import type { UploadReceipt } from '../../../application/ports/file-storage.port.js';
+import { receiptOf, type UploadReceipt } from '../../../application/ports/file-storage.port.js';
 import { idempotencyScope, isKeptUnderKey, requestIdentity } from '../../../domain/idempotency.js';
 import type { Upload, UploadKind } from '../../../domain/upload.js';
 import { storageFailure } from './disk-error.js';
@@ -82,7 +82,7 @@ export class IdempotencyKeys {
     const waiting = this.waiting.get(scope);
     if (waiting && isKeptUnderKey(waiting.receivedAt)) {
       const { uploadId, content, request } = waiting;
-      return { receipt: { uploadId, content, replayed: true }, request: digestOf(request) };
+      return { receipt: { uploadId, content, replayed: true }, request };
     }
     try {
       return this.index.find(scope);
@@ -118,34 +118,30 @@ export class IdempotencyKeys {
 
 const keyed = (scope: string, upload: Upload): KeyedUpload => ({
   scope,
-  request: requestIdentity(upload),
+  request: digestOf(requestIdentity(upload)),
   receivedAt: upload.receivedAt,
   ...receiptOf(upload),
-});
-
-export const receiptOf = ({ uploadId, content }: Upload): UploadReceipt => ({
-  uploadId,
-  content: content && { size: content.size, sha256: content.sha256 },
-  replayed: false,
 });
 
 /** Undefined for what is no line of ours. */
 function parseKeyed(line: Buffer): KeyedUpload | undefined {
   try {
     const parsed = JSON.parse(line.toString()) as Record<string, string | null>;
-    const { idempotency_key: key, kind, customer_id: customerId = '', received_at: receivedAt } = parsed;
-    if (!key || !receivedAt) return undefined;
+    const { kind, customer_id: customerId = '', idempotency_key: idempotencyKey = null, received_at: receivedAt } = parsed;
+    if (!receivedAt) return undefined;
     const upload = {
       uploadId: parsed.upload_id,
       kind: kind as UploadKind,
       customerId,
+      idempotencyKey,
       filename: parsed.filename,
       manufacturer: parsed.manufacturer,
       additionalData: parsed.additional_data,
       receivedAt: new Date(receivedAt),
       content: parsed.content_sha256 === null ? null : { size: Number(parsed.content_size), sha256: parsed.content_sha256 },
     } as Upload;
-    return keyed(idempotencyScope(upload, key), upload);
+    const scope = idempotencyScope(upload);
+    return scope === null ? undefined : keyed(scope, upload);
   } catch {
     return undefined;
   }
