@@ -1,6 +1,5 @@
-import { ExpressAdapter, type NestExpressApplication } from '@nestjs/platform-express';
+import type { NestExpressApplication } from '@nestjs/platform-express';
 import { SwaggerModule } from '@nestjs/swagger';
-import express from 'express';
 import helmet from 'helmet';
 import type { Environment } from './environment.js';
 import { createOpenApiDocument } from './openapi.js';
@@ -26,19 +25,11 @@ const CONTENT_SECURITY_POLICY = {
 
 const EXPOSED_HEADERS = ['X-Request-Id', 'X-Upload-Id', 'X-Upload-Digest', 'Idempotent-Replayed', 'Retry-After'];
 
-/** Express as the interface wants it: paths exact, nothing added to answers, the query left to us. */
-export function createHttpAdapter(): ExpressAdapter {
-  const instance = express();
-  instance.enable('case sensitive routing').enable('strict routing').disable('x-powered-by').disable('etag');
-  instance.set('query parser', 'simple');
-  return new ExpressAdapter(instance);
-}
-
 /** What the service and every end-to-end test apply alike. Before `init` or `listen`, and with `{ bodyParser: false }`. */
 export function setUpApp(app: NestExpressApplication, environment: Environment): void {
   const { basePath, corsOrigins, trustProxy, requestTimeoutMs, requestIdleTimeoutMs } = environment;
   app.set('trust proxy', trustProxy);
-  app.use(helmet({ contentSecurityPolicy: CONTENT_SECURITY_POLICY, strictTransportSecurity: false }));
+  app.use(`${basePath}/docs`, helmet({ contentSecurityPolicy: CONTENT_SECURITY_POLICY, strictTransportSecurity: false }));
   if (corsOrigins.length > 0) {
     app.enableCors({ origin: corsOrigins.includes('*') ? '*' : [...corsOrigins], exposedHeaders: EXPOSED_HEADERS });
   }

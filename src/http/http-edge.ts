@@ -23,6 +23,7 @@ export function guardHttpEdge(server: Server): void {
   const receive = (request: IncomingMessage, response: ServerResponse, awaitsContinue = false): void => {
     const exchange = beginExchange(request, response, awaitsContinue);
     response.setHeader('X-Request-Id', exchange.requestId);
+    response.setHeader('X-Content-Type-Options', 'nosniff');
     response.once('close', () => {
       logRequest(request, response, exchange);
     });
@@ -103,6 +104,7 @@ function answerSocket(socket: Socket, kind: ErrorKind, requestId: string): void 
     [
       `HTTP/1.1 ${status} ${text.slice(0, -1)}`,
       `X-Request-Id: ${requestId}`,
+      'X-Content-Type-Options: nosniff',
       'Content-Type: application/json; charset=utf-8',
       `Content-Length: ${Buffer.byteLength(body)}`,
       'Connection: close',

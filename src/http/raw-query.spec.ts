@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { queryValues } from './raw-query.js';
+import { RawQuery } from './raw-query.js';
 
-const values = (query: string): string[] | undefined => queryValues({ url: `/path?${query}` }, 'name');
+const values = (query: string): string[] | undefined => new RawQuery({ url: `/path?${query}` }).values('name');
 const text = fc.string({ unit: 'grapheme' });
 
-describe('queryValues', () => {
+describe('RawQuery', () => {
   it('gives back what was encoded, in order, among other parameters', () => {
     fc.assert(
       fc.property(fc.array(fc.tuple(fc.boolean(), text)), (pairs) => {

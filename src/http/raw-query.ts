@@ -1,22 +1,34 @@
 import type { IncomingMessage } from 'node:http';
 
-/**
- * The values of one query parameter, decoded as forms are (`+` is a blank), in order. Undefined where a value is not
- * percent-encoded UTF-8, or where the parameter also comes in the form `name[...]`: nobody can tell what was meant.
- */
-export function queryValues({ url = '' }: Pick<IncomingMessage, 'url'>, name: string): string[] | undefined {
-  const start = url.indexOf('?');
-  const values: string[] = [];
-  for (const pair of start < 0 ? [] : url.slice(start + 1).split('&')) {
-    const [rawName = '', ...rest] = pair.split('=');
-    const found = decode(rawName);
-    if (found?.startsWith(`${name}[`)) return undefined;
-    if (found !== name) continue;
-    const value = decode(rest.join('='));
-    if (value === undefined) return undefined;
-    values.push(value);
+/** A query as it was sent. */
+export class RawQuery {
+  /** Name and value of each parameter, decoded; undefined for what can't be. */
+  private readonly pairs: readonly (readonly [name: string | undefined, value: string | undefined])[];
+
+  constructor({ url = '' }: Pick<IncomingMessage, 'url'>) {
+    const start = url.indexOf('?');
+    this.pairs = start < 0 ? [] : url.slice(start + 1).split('&').map(decodePair);
   }
-  return values;
+
+  /**
+   * The values of one parameter, decoded as forms are (`+` is a blank), in order. Undefined where a value is not
+   * percent-encoded UTF-8, or where the parameter also comes in the form `name[...]`: nobody can tell what was meant.
+   */
+  values(name: string): string[] | undefined {
+    const values: string[] = [];
+    for (const [found, value] of this.pairs) {
+      if (found?.startsWith(`${name}[`)) return undefined;
+      if (found !== name) continue;
+      if (value === undefined) return undefined;
+      values.push(value);
+    }
+    return values;
+  }
+}
+
+function decodePair(pair: string): [string | undefined, string | undefined] {
+  const equals = pair.indexOf('=');
+  return equals < 0 ? [decode(pair), ''] : [decode(pair.slice(0, equals)), decode(pair.slice(equals + 1))];
 }
 
 function decode(text: string): string | undefined {

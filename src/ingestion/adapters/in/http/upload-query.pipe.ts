@@ -1,9 +1,8 @@
 import type { IncomingMessage } from 'node:http';
 import { Injectable, type PipeTransform } from '@nestjs/common';
-import { plainToInstance } from 'class-transformer';
 import { validateSync } from 'class-validator';
 import { ServiceError } from '../../../../common/service-error.js';
-import { queryValues } from '../../../../http/raw-query.js';
+import { RawQuery } from '../../../../http/raw-query.js';
 import { RequestParam } from '../../../../http/request-param.js';
 import { UploadQueryDto } from './upload-query.dto.js';
 
@@ -14,8 +13,9 @@ const NAMES = ['customer_id', 'filename', 'manufacturer'] as const;
 export class UploadQueryPipe implements PipeTransform<IncomingMessage, UploadQueryDto> {
   /** @throws ServiceError `invalid-query-parameter` when one is absent, repeated, or breaks its rule. */
   transform(request: IncomingMessage): UploadQueryDto {
-    const plain = Object.fromEntries(NAMES.map((name) => [name, single(queryValues(request, name))]));
-    const query = plainToInstance(UploadQueryDto, plain);
+    const raw = new RawQuery(request);
+    const query = new UploadQueryDto();
+    for (const name of NAMES) Object.assign(query, { [name]: single(raw.values(name)) });
     const defects = validateSync(query);
     if (defects.length > 0) {
       throw new ServiceError('invalid-query-parameter', defects.map(({ property }) => property).join(', '));

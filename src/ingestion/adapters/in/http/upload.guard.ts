@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { type CanActivate, type ExecutionContext, Injectable, type Type, mixin } from '@nestjs/common';
 import { ServiceError } from '../../../../common/service-error.js';
-import { queryValues } from '../../../../http/raw-query.js';
+import { RawQuery } from '../../../../http/raw-query.js';
 import type { UploadKind } from '../../../domain/upload.js';
 import { UploadAuthorization, UploadLimits } from '../../../ingestion.options.js';
 import { assertUploadContent } from './upload-content.js';
@@ -28,7 +28,7 @@ export function UploadGuard(kind: UploadKind): Type<CanActivate> {
     private async authorize(request: IncomingMessage): Promise<void> {
       const token = await this.authorization.accessTokens?.verify(request);
       if (!token) return;
-      const customers = queryValues(request, 'customer_id');
+      const customers = new RawQuery(request).values('customer_id');
       const covered =
         token.customerIds.has('*') ||
         (customers?.length === 1 && customers.every((customer) => token.customerIds.has(customer)));

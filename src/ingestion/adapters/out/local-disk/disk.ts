@@ -1,5 +1,5 @@
-import { constants, type Stats } from 'node:fs';
-import { type FileHandle, mkdir, open, readdir, readlink, rename, rm, stat, symlink, unlink } from 'node:fs/promises';
+import { constants, type Stats, statSync } from 'node:fs';
+import { type FileHandle, mkdir, open, readdir, readlink, rename, rm, symlink, unlink } from 'node:fs/promises';
 import { type DataDirectoryLock, lockDataDirectory } from '../../../../data-directory/data-directory-lock.js';
 import { hasCode } from './disk-error.js';
 
@@ -129,15 +129,22 @@ class NodeDiskFile implements DiskFile {
   }
 
   async standsAt(path: string): Promise<boolean> {
-    const named = await stat(path).catch((error: unknown) => {
-      if (hasCode(error, 'ENOENT', 'ENOTDIR')) return undefined;
-      throw error;
-    });
+    const named = statNamed(path);
     this.own ??= await this.handle.stat();
     return named?.ino === this.own.ino && named.dev === this.own.dev;
   }
 
   close(): Promise<void> {
     return this.handle.close();
+  }
+}
+
+/** Undefined for a path that names nothing. It waits: another thread's turn beside a running sync would cost far more. */
+function statNamed(path: string): Stats | undefined {
+  try {
+    return statSync(path);
+  } catch (error) {
+    if (hasCode(error, 'ENOENT', 'ENOTDIR')) return undefined;
+    throw error;
   }
 }

@@ -1,0 +1,26 @@
+import { createServer, IncomingMessage, ServerResponse } from 'node:http';
+import { ExpressAdapter } from '@nestjs/platform-express';
+import express, { type Express } from 'express';
+
+/** Express as the interface wants it: paths exact, nothing added to answers, the query left to us. */
+export class HttpAdapter extends ExpressAdapter {
+  constructor() {
+    const instance = express();
+    instance.enable('case sensitive routing').enable('strict routing').disable('x-powered-by').disable('etag');
+    instance.set('query parser', 'simple');
+    super(instance);
+  }
+
+  /**
+   * Has Node make requests and responses that are Express's from the start. Otherwise Express would change the
+   * prototype of each, and all code that handles them would run several times slower.
+   */
+  override initHttpServer(): void {
+    const instance = this.getInstance<Express>();
+    class ExpressRequest extends IncomingMessage {}
+    class ExpressResponse extends ServerResponse<ExpressRequest> {}
+    instance.request = Object.setPrototypeOf(ExpressRequest.prototype, instance.request) as Express['request'];
+    instance.response = Object.setPrototypeOf(ExpressResponse.prototype, instance.response) as Express['response'];
+    this.setHttpServer(createServer({ IncomingMessage: ExpressRequest, ServerResponse: ExpressResponse }, instance));
+  }
+}
