@@ -10,7 +10,7 @@ const FORM = 'multipart/form-data; boundary=boundary';
 const FORM_HEAD = '--boundary\r\nContent-Disposition: form-data; name="file"; filename="load.csv"\r\nContent-Type: text/csv\r\n\r\n';
 const FORM_TAIL = '\r\n--boundary--\r\n';
 const SMALL = JSON.stringify({ additional_data: 'meter replaced on 2003-12-04, readings before are estimates; see note 7' });
-const MOST_WARM_UP_SECONDS = 2;
+const MOST_WARM_UP_SECONDS = 4;
 const LARGE_BYTES = 1024 * MIB;
 const LARGE_WARM_UP_BYTES = 64 * MIB;
 

@@ -125,8 +125,9 @@ export class ForgetfulDisk extends Disk {
   private opened(file: FileNode, path: string): DiskFile {
     return {
       read: (buffer, position) => this.look(() => file.bytes.subarray(position).copy(buffer)),
-      write: (bytes, position) =>
-        this.change(
+      write: (chunks, position) => {
+        const bytes = Buffer.concat(chunks);
+        return this.change(
           `write ${path}`,
           () => {
             file.write(bytes, position);
@@ -134,7 +135,8 @@ export class ForgetfulDisk extends Disk {
           () => {
             file.write(bytes.subarray(0, this.random.below(bytes.length + 1)), position);
           },
-        ),
+        );
+      },
       sync: async () => {
         const covered = file.unsynced.length;
         await this.change(

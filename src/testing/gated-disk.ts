@@ -127,10 +127,11 @@ export class GatedDisk extends Disk {
         this.bytesRead += read;
         return read;
       },
-      write: async (bytes, position) => {
+      write: async (chunks, position) => {
+        const bytes = Buffer.concat(chunks);
         const half = Math.floor(bytes.length / 2);
-        await this.pass('file.write', path, () => file.write(bytes.subarray(0, half), position));
-        await this.pass('file.write', path, () => file.write(bytes.subarray(half), position + half));
+        await this.pass('file.write', path, () => file.write([bytes.subarray(0, half)], position));
+        await this.pass('file.write', path, () => file.write([bytes.subarray(half)], position + half));
       },
       sync: () => this.pass('file.sync', path, () => file.sync()),
       truncate: (length) => this.pass('file.truncate', path, () => file.truncate(length)),

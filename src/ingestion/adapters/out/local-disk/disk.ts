@@ -7,8 +7,8 @@ import { hasCode } from './disk-error.js';
 export interface DiskFile {
   /** Fills the buffer from the position on; resolves to how much there was, less than asked for only at the end. */
   read(buffer: Uint8Array, position: number): Promise<number>;
-  /** Writes all of the bytes; when it rejects, any of them may have been written. */
-  write(bytes: Uint8Array, position: number): Promise<void>;
+  /** Writes all of the chunks, one behind the other; when it rejects, any of their bytes may have been written. */
+  write(chunks: readonly Uint8Array[], position: number): Promise<void>;
   /** Makes the file's bytes and length durable (fdatasync). */
   sync(): Promise<void>;
   truncate(length: number): Promise<void>;
@@ -110,9 +110,12 @@ class NodeDiskFile implements DiskFile {
     return done;
   }
 
-  async write(bytes: Uint8Array, position: number): Promise<void> {
-    for (let done = 0; done < bytes.length; ) {
-      done += (await this.handle.write(bytes, done, bytes.length - done, position + done)).bytesWritten;
+  async write(chunks: readonly Uint8Array[], position: number): Promise<void> {
+    let at = position;
+    for (let rest = behind(chunks, 0); rest.length > 0; ) {
+      const { bytesWritten } = await this.handle.writev(rest, at);
+      at += bytesWritten;
+      rest = behind(rest, bytesWritten);
     }
   }
 
@@ -147,4 +150,16 @@ function statNamed(path: string): Stats | undefined {
     if (hasCode(error, 'ENOENT', 'ENOTDIR')) return undefined;
     throw error;
   }
+}
+
+/** What is left of chunks without their first bytes, so many; none of it is empty. */
+function behind(chunks: readonly Uint8Array[], count: number): Uint8Array[] {
+  let before = count;
+  return chunks
+    .map((chunk) => {
+      const rest = chunk.subarray(before);
+      before = Math.max(0, before - chunk.length);
+      return rest;
+    })
+    .filter(({ length }) => length > 0);
 }

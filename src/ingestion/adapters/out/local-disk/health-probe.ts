@@ -50,7 +50,7 @@ export class HealthProbe {
     await disk.remove(path);
     const file = await disk.create(path);
     try {
-      await file.write(Buffer.from('well\n'), 0);
+      await file.write([Buffer.from('well\n')], 0);
       await file.sync();
     } finally {
       await file.close();

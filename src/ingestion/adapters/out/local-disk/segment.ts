@@ -43,7 +43,7 @@ export class Segment {
   async append(bytes: Uint8Array): Promise<void> {
     try {
       const file = this.file ?? (await this.create());
-      await file.write(bytes, this.length);
+      await file.write([bytes], this.length);
       const [, isThere] = await allDone([file.sync(), file.standsAt(this.store.at(this.path))]);
       // Flushed to a file that nobody finds is not kept.
       if (!isThere) throw new SegmentRemovedError(this.path);
