@@ -55,7 +55,7 @@ export async function rehearsePowerCut(seed: number, defects: DiskDefects = {}):
 }
 
 const open = (disk: ForgetfulDisk, maxSegmentBytes: number): Promise<LocalDiskFileStorage> =>
-  LocalDiskFileStorage.open({ directory: ROOT, disk, maxSegmentBytes, logger: { warn: () => undefined } });
+  LocalDiskFileStorage.open({ directory: ROOT, disk, maxSegmentBytes, maxJournalBytes: 4_000, logger: { warn: () => undefined } });
 
 /** Boots, and uploads without an end: the cut is one. */
 async function load(disk: ForgetfulDisk, random: Random, ledger: Ledger): Promise<never> {

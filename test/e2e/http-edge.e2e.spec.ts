@@ -267,6 +267,8 @@ describe('early answers', () => {
 });
 
 describe('uploads that break off', () => {
+  /** More than is kept in memory. */
+  const STAGED = 'x'.repeat(20_000);
   const begin = (...headers: string[]): string => head(`POST ${UPLOAD} HTTP/1.1`, 'Content-Type: text/csv', ...headers);
   const staging = (): Promise<string[]> => service.files('staging');
 
@@ -275,12 +277,12 @@ describe('uploads that break off', () => {
   }
 
   it.each([
-    ['hangs up in a file', begin('Content-Length: 100'), 'abc'],
-    ['hangs up in a chunked file', begin('Transfer-Encoding: chunked'), '3\r\nabc\r\n'],
+    ['hangs up in a file', begin('Content-Length: 100000'), STAGED],
+    ['hangs up in a chunked file', begin('Transfer-Encoding: chunked'), `${STAGED.length.toString(16)}\r\n${STAGED}\r\n`],
     [
       'hangs up in a form',
-      begin('Content-Length: 1000').replace('text/csv', 'multipart/form-data; boundary=b'),
-      `--b\r\nContent-Disposition: form-data; name="file"\r\n\r\n${'x'.repeat(300)}`,
+      begin('Content-Length: 100000').replace('text/csv', 'multipart/form-data; boundary=b'),
+      `--b\r\nContent-Disposition: form-data; name="file"\r\n\r\n${STAGED}`,
     ],
   ])('keeps nothing of a client that %s', async (_name, request, body) => {
     const lines = (await service.lines()).length;

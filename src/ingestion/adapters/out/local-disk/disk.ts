@@ -1,7 +1,13 @@
+import { execFile } from 'node:child_process';
 import { constants, type Stats, statSync } from 'node:fs';
 import { type FileHandle, mkdir, open, readdir, readlink, rename, rm, symlink, unlink } from 'node:fs/promises';
+import { dirname } from 'node:path';
 import { type DataDirectoryLock, lockDataDirectory } from '../../../../data-directory/data-directory-lock.js';
+import { allDone } from './all-done.js';
 import { hasCode } from './disk-error.js';
+import { FileMaker } from './file-maker.js';
+
+const SYNCS_AT_ONCE = 16;
 
 /** A file that is open for reading and writing. Positions and lengths are bytes. */
 export interface DiskFile {
@@ -41,10 +47,39 @@ export abstract class Disk {
   /** Makes a symbolic link; `EEXIST` when the name is taken. */
   abstract link(target: string, path: string): Promise<void>;
   abstract readLink(path: string): Promise<string>;
+
+  /** Makes a file with these bytes; `EEXIST` when the name is taken, otherwise some of it may be there when it rejects. */
+  async createWith(path: string, bytes: Uint8Array): Promise<void> {
+    const file = await this.create(path);
+    try {
+      await file.write([bytes], 0);
+    } finally {
+      await file.close();
+    }
+  }
+
+  /** Makes files durable, and their names; also that there is none. */
+  async syncFiles(paths: readonly string[]): Promise<void> {
+    for (let at = 0; at < paths.length; at += SYNCS_AT_ONCE) {
+      await allDone(paths.slice(at, at + SYNCS_AT_ONCE).map((path) => unlessAbsent(this.syncFile(path))));
+    }
+    for (const directory of new Set(paths.map(dirname))) await unlessAbsent(this.syncDirectory(directory));
+  }
+
+  private async syncFile(path: string): Promise<void> {
+    const file = await this.open(path);
+    try {
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+  }
 }
 
 /** The file system that Node.js sees. */
 export class NodeDisk extends Disk {
+  private readonly fileMaker = new FileMaker();
+
   override lock(directory: string, name: string): Promise<DataDirectoryLock> {
     return lockDataDirectory(directory, name);
   }
@@ -92,6 +127,35 @@ export class NodeDisk extends Disk {
 
   override readLink(path: string): Promise<string> {
     return readlink(path);
+  }
+
+  override createWith(path: string, bytes: Uint8Array): Promise<void> {
+    return this.fileMaker.make(path, bytes);
+  }
+
+  /** All at once where the system can; then they may be on one file system only. */
+  override async syncFiles(paths: readonly string[]): Promise<void> {
+    const [first] = paths;
+    if (first === undefined || (await syncFileSystem(dirname(first)))) return;
+    await super.syncFiles(paths);
+  }
+}
+
+/** Resolves to whether all on a file system is durable (syncfs): Linux has a command for that, and Node.js nothing. */
+function syncFileSystem(directory: string): Promise<boolean> {
+  if (process.platform !== 'linux') return Promise.resolve(false);
+  return new Promise((resolve) => {
+    execFile('sync', ['--file-system', directory], (error) => {
+      resolve(!error);
+    });
+  });
+}
+
+async function unlessAbsent(action: Promise<void>): Promise<void> {
+  try {
+    await action;
+  } catch (error) {
+    if (!hasCode(error, 'ENOENT', 'ENOTDIR')) throw error;
   }
 }
 
@@ -162,4 +226,19 @@ function behind(chunks: readonly Uint8Array[], count: number): Uint8Array[] {
       return rest;
     })
     .filter(({ length }) => length > 0);
+}
+
+/** The bytes of a small file; undefined where there is none. */
+export async function readWhole(disk: Disk, path: string): Promise<Buffer | undefined> {
+  const file = await disk.open(path).catch((error: unknown) => {
+    if (hasCode(error, 'ENOENT', 'ENOTDIR')) return undefined;
+    throw error;
+  });
+  if (!file) return undefined;
+  try {
+    const bytes = Buffer.alloc(await file.size());
+    return bytes.subarray(0, await file.read(bytes, 0));
+  } finally {
+    await file.close();
+  }
 }

@@ -22,7 +22,7 @@ describe('HealthProbe', () => {
       operations.push(operation);
       return perform();
     };
-    probe = new HealthProbe(new StoreDirectory(disk, view.directory, { warn: () => undefined }));
+    probe = new HealthProbe(new StoreDirectory(disk, view.directory, { warn: () => undefined }, 1));
   });
   afterEach(async () => {
     vi.useRealTimers();

@@ -10,6 +10,9 @@ import { anUploadDraft } from '../../../../testing/upload-draft.builder.js';
 import type { Flush } from './index-log.js';
 import { LocalDiskFileStorage, type LocalDiskOptions } from './local-disk.file-storage.adapter.js';
 
+/** Too long for a journal. */
+const LARGE = 'bytes '.repeat(3_000);
+
 fileStorageContract('local disk', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'contract-'));
   const view = new DataDirectoryView(directory);
@@ -54,7 +57,8 @@ describe('LocalDiskFileStorage', () => {
   it('makes its directory, and leaves nothing pending or staged when it closes', async () => {
     await open();
     await storage.store(anUploadDraft().file('bytes').build());
-    expect(await view.files('pending')).toHaveLength(1);
+    await storage.store(anUploadDraft().file(LARGE).build());
+    expect((await view.files('pending')).map((path) => path.split('.')[1])).toEqual(['journal', undefined]);
     await storage.close();
     expect(await view.files('pending')).toEqual([]);
     expect(await view.files('staging')).toEqual([]);
@@ -94,22 +98,42 @@ describe('LocalDiskFileStorage', () => {
     expect(await view.lines()).toHaveLength(6);
   });
 
-  it('acknowledges a file when its bytes, its marker, its name and its line are durable, in this order', async () => {
+  /** What the disk does for the second of two files. */
+  const operationsFor = async (bytes: string) => {
     const disk = new GatedDisk();
     await open({ disk });
     const receivedAt = new Date();
-    await storage.store(anUploadDraft().with({ receivedAt }).file('bytes').build());
-    const operations: string[] = [];
+    await storage.store(anUploadDraft().with({ receivedAt }).file(bytes).build());
+    const operations = new Set<string>();
     disk.gate = (perform, operation, path) => {
-      operations.push(`${operation} ${relative(view.directory, path)}`);
+      operations.add(`${operation} ${relative(view.directory, path)}`);
       return perform();
     };
-    const draft = anUploadDraft().with({ receivedAt }).file('bytes').build();
+    const draft = anUploadDraft().with({ receivedAt }).file(bytes).build();
     await storage.store(draft);
-
     const [segment = ''] = await view.files('uploads');
-    const path = draft.content?.path ?? '';
-    expect([...new Set(operations)]).toEqual([
+    const [journal = ''] = (await view.files('pending')).filter((path) => path.endsWith('.journal'));
+    return { operations: [...operations], draft, path: draft.content?.path ?? '', segment, journal };
+  };
+
+  it('acknowledges a small file when a journal has its bytes, it is there, and its line is durable, in this order', async () => {
+    const { operations, path, segment, journal } = await operationsFor('bytes');
+    expect(operations).toEqual([
+      `file.write ${journal}`,
+      `file.sync ${journal}`,
+      `file.standsAt ${journal}`,
+      `create ${path}`,
+      `file.write ${path}`,
+      `file.close ${path}`,
+      `file.write ${segment}`,
+      `file.sync ${segment}`,
+      `file.standsAt ${segment}`,
+    ]);
+  });
+
+  it('acknowledges a file when its bytes, its marker, its name and its line are durable, in this order', async () => {
+    const { operations, draft, path, segment } = await operationsFor(LARGE);
+    expect(operations).toEqual([
       `create staging/${draft.uploadId}`,
       `file.write staging/${draft.uploadId}`,
       `file.sync staging/${draft.uploadId}`,
@@ -193,17 +217,58 @@ describe('LocalDiskFileStorage', () => {
     expect(await view.files('uploads')).toHaveLength(2);
   });
 
-  it.each(['file.write', 'link', 'rename', 'syncDirectory', 'makeDirectory'] as const)(
-    'takes all of an upload back at once when %s fails',
-    async (operation) => {
-      const disk = new GatedDisk();
-      await open({ disk });
-      disk.failNext(operation);
-      await expect(storage.store(anUploadDraft().file('bytes').build())).rejects.toThrow();
-      for (const name of ['uploads', 'files', 'staging', 'pending']) expect(await view.files(name)).toEqual([]);
-      expect(warnings).toEqual([]);
-    },
-  );
+  it.each([
+    ...(['file.write', 'file.sync', 'link', 'rename', 'syncDirectory', 'makeDirectory'] as const).map((name) => [name, LARGE] as const),
+    ...(['file.write', 'file.sync', 'create', 'syncDirectory', 'makeDirectory'] as const).map((name) => [name, 'bytes'] as const),
+  ])('takes all of an upload back at once when %s fails', async (operation, bytes) => {
+    const disk = new GatedDisk();
+    await open({ disk });
+    disk.failNext(operation);
+    await expect(storage.store(anUploadDraft().file(bytes).build())).rejects.toThrow();
+    for (const name of ['uploads', 'files', 'staging']) expect(await view.files(name)).toEqual([]);
+    await storage.close();
+    expect(await view.files('pending')).toEqual([]);
+    expect(warnings).toEqual([]);
+  });
+
+  it('gives up a large file when a sync on its way fails', async () => {
+    const disk = new GatedDisk();
+    await open({ disk });
+    const syncs: string[] = [];
+    disk.gate = (perform, operation, path) => {
+      if (operation !== 'file.sync') return perform();
+      syncs.push(dirname(relative(view.directory, path)));
+      return Promise.reject(new Error('EIO'));
+    };
+    const chunks = Array.from({ length: 130 }, () => Buffer.alloc(1024 * 1024));
+    await expect(storage.store(anUploadDraft().file(...chunks).build())).rejects.toMatchObject({ kind: 'storage-failure' });
+    expect(syncs).toEqual(['staging']);
+    disk.gate = (perform) => perform();
+    expect(await view.files('staging')).toEqual([]);
+  });
+
+  it('goes on with a new journal while the files of a full one are synced, and uses that one again', async () => {
+    const disk = new GatedDisk();
+    await open({ disk, maxJournalBytes: 700 });
+    const journals = async () => (await view.files('pending')).filter((path) => path.endsWith('.journal'));
+    const storeOne = () => storage.store(anUploadDraft().file('bytes').build());
+    const held = disk.holdNext('open');
+    await storeOne();
+    await storeOne();
+    expect(await journals()).toHaveLength(1);
+    await storeOne();
+    await held.reached;
+    expect(await journals()).toHaveLength(2);
+    await storeOne();
+    const waiting = storeOne();
+    const next = disk.holdNext('file.write');
+    held.release();
+    await next.reached;
+    next.release();
+    await waiting;
+    expect(await journals()).toHaveLength(2);
+    expect(await view.contentPaths()).toHaveLength(5);
+  });
 
   it('leaves no empty segment when the first flush of it fails', async () => {
     const disk = new GatedDisk();
@@ -230,9 +295,9 @@ describe('LocalDiskFileStorage', () => {
   it('tells what the disk said, as a storage failure with its cause', async () => {
     const disk = new GatedDisk();
     await open({ disk });
-    for (const operation of ['create', 'rename'] as const) {
+    for (const [operation, bytes] of [['create', LARGE], ['rename', LARGE], ['create', 'bytes']] as const) {
       const cause = disk.failNext(operation);
-      const error = await storage.store(anUploadDraft().file('bytes').build()).catch((error: unknown) => error);
+      const error = await storage.store(anUploadDraft().file(bytes).build()).catch((error: unknown) => error);
       expect(error).toBeInstanceOf(ServiceError);
       expect(error).toMatchObject({ kind: 'storage-failure', cause });
     }
@@ -283,7 +348,7 @@ describe('LocalDiskFileStorage', () => {
     const disk = new GatedDisk();
     await open({ disk });
     const held = disk.holdNext('link');
-    const finishing = storage.store(anUploadDraft().file('whole').build());
+    const finishing = storage.store(anUploadDraft().file(LARGE).build());
     await held.reached;
     const closing = [storage.close(), storage.onApplicationShutdown()];
     const late = [anUploadDraft(), anUploadDraft().file('late')].map((builder) => storage.store(builder.build()));

@@ -7,13 +7,17 @@ import { indexLine, segmentDirectory } from '../../../domain/layout.js';
 import type { Upload, UploadKind } from '../../../domain/upload.js';
 import { storageFailure } from './disk-error.js';
 import type { DiskLogger } from './disk-logger.js';
-import { type Disk, type DiskFile, NodeDisk } from './disk.js';
+import { type Disk, NodeDisk } from './disk.js';
 import { HealthProbe } from './health-probe.js';
 import { type Flush, IndexLog, type IndexLogOptions } from './index-log.js';
-import { publish } from './publication.js';
+import { type Publication, publishSmall, publishStaged, type StagedFile } from './publication.js';
 import { recover } from './recovery.js';
-import { closeQuietly, readContent, writeStagedFile } from './staged-file.js';
+import { behindHead, closeQuietly, type Head, readContent, readHead, writeStagedFile } from './staged-file.js';
 import { StoreDirectory } from './store-directory.js';
+
+const MIB = 1024 * 1024;
+/** A file that is no longer needs no staging. */
+const MOST_SMALL_BYTES = 16 * 1024;
 
 export interface LocalDiskOptions {
   /** Everything is kept beneath it. Made where it is missing. */
@@ -22,6 +26,8 @@ export interface LocalDiskOptions {
   readonly disk?: Disk;
   /** An index segment that has reached it takes no further lines. 64 MiB by default. */
   readonly maxSegmentBytes?: number;
+  /** How much of small files is kept twice at most before they are synced; two such journals are used. 8 MiB by default. */
+  readonly maxJournalBytes?: number;
   /** Called after each group commit of index lines. */
   readonly onFlush?: (flush: Flush) => void;
   readonly logger?: DiskLogger;
@@ -50,9 +56,9 @@ export class LocalDiskFileStorage extends FileStorage implements OnApplicationSh
    * @throws DataDirectoryInUseError; what the file system throws.
    */
   static async open(options: LocalDiskOptions): Promise<LocalDiskFileStorage> {
-    const { disk = new NodeDisk(), maxSegmentBytes = 64 * 1024 * 1024, onFlush = () => undefined } = options;
+    const { disk = new NodeDisk(), maxSegmentBytes = 64 * MIB, maxJournalBytes = 8 * MIB, onFlush = () => undefined } = options;
     const logger = options.logger ?? new Logger(LocalDiskFileStorage.name);
-    const directory = new StoreDirectory(disk, resolve(options.directory), logger);
+    const directory = new StoreDirectory(disk, resolve(options.directory), logger, maxJournalBytes);
     await directory.directories.ensure(directory.root);
     const lock = await disk.lock(options.directory, 'uploads');
     try {
@@ -92,26 +98,31 @@ export class LocalDiskFileStorage extends FileStorage implements OnApplicationSh
   }
 
   private async keep(draft: UploadDraft): Promise<Upload> {
-    const { uploadId, kind, content } = draft;
-    const log = this.logs[kind];
+    const { kind, content } = draft;
     if (!content) {
       const upload = await draft.conclude(null);
-      await this.finish(() => log.append(segmentDirectory(kind, upload.receivedAt), indexLine(upload)));
+      await this.finish(() => this.logs[kind].append(segmentDirectory(kind, upload.receivedAt), indexLine(upload)));
       return upload;
     }
-    const staged = await this.stage(uploadId);
+    const head = await readHead(content.bytes, MOST_SMALL_BYTES);
+    return head.rest ? this.keepLarge(draft, content.path, head) : this.keepSmall(draft, content.path, head.chunks);
+  }
+
+  private async keepSmall(draft: UploadDraft, contentPath: string, chunks: readonly Uint8Array[]): Promise<Upload> {
+    const bytes = Buffer.concat(chunks);
+    const upload = await draft.conclude(await readContent(chunks));
+    await this.finish(() => publishSmall(this.directory, this.logs[draft.kind], bytes, publicationOf(upload, contentPath)));
+    return upload;
+  }
+
+  private async keepLarge(draft: UploadDraft, contentPath: string, head: Head): Promise<Upload> {
+    const staged = await this.stage(draft.uploadId).catch(async (error: unknown) => {
+      await head.rest?.return?.();
+      throw error;
+    });
     try {
-      const upload = await draft.conclude(await writeStagedFile(staged.file, content.bytes));
-      await this.finish(() =>
-        publish(this.directory, log, {
-          uploadId,
-          stagedPath: staged.path,
-          file: staged.file,
-          contentPath: content.path,
-          segmentDirectory: segmentDirectory(kind, upload.receivedAt),
-          line: indexLine(upload),
-        }),
-      );
+      const upload = await draft.conclude(await writeStagedFile(staged.file, behindHead(head)));
+      await this.finish(() => publishStaged(this.directory, this.logs[draft.kind], staged, publicationOf(upload, contentPath)));
       return upload;
     } catch (error) {
       await closeQuietly(staged.file);
@@ -122,7 +133,7 @@ export class LocalDiskFileStorage extends FileStorage implements OnApplicationSh
     }
   }
 
-  private async stage(uploadId: string): Promise<{ path: string; file: DiskFile }> {
+  private async stage(uploadId: string): Promise<StagedFile> {
     const { disk, directories } = this.directory;
     const path = `staging/${uploadId}`;
     const create = () => disk.create(this.directory.at(path));
@@ -150,8 +161,16 @@ export class LocalDiskFileStorage extends FileStorage implements OnApplicationSh
 
   private async finishAll(): Promise<void> {
     await Promise.allSettled(this.finishing);
+    await this.directory.journals.close();
     await Promise.all(Object.values(this.logs).map((log) => log.close()));
     this.directory.idempotency.close();
     this.lock.release();
   }
 }
+
+const publicationOf = (upload: Upload, contentPath: string): Publication => ({
+  uploadId: upload.uploadId,
+  contentPath,
+  segmentDirectory: segmentDirectory(upload.kind, upload.receivedAt),
+  line: indexLine(upload),
+});

@@ -5,18 +5,21 @@ import { type IndexLog, LineMayRemainError } from './index-log.js';
 import { closeQuietly } from './staged-file.js';
 import type { StoreDirectory } from './store-directory.js';
 
-/** A staged file on its way to where it is to stand. */
+/** A file and its line on their way to where they are to stand. */
 export interface Publication {
   readonly uploadId: string;
-  /** The staged file, relative to the root. */
-  readonly stagedPath: string;
-  /** The staged file, written and not yet synced. */
-  readonly file: DiskFile;
-  /** Where it is to stand, relative to the root. */
+  /** Where the file is to stand, relative to the root. */
   readonly contentPath: string;
   /** The directory of its line's segment, relative to the root. */
   readonly segmentDirectory: string;
   readonly line: string;
+}
+
+/** A file in `staging/`, written and not yet synced. */
+export interface StagedFile {
+  /** Relative to the root. */
+  readonly path: string;
+  readonly file: DiskFile;
 }
 
 /**
@@ -24,17 +27,22 @@ export interface Publication {
  * line, and away with the marker; each is durable before the next.
  * What fails before the line is durable is undone; what can't be undone, the marker leaves to the next boot.
  */
-export async function publish(store: StoreDirectory, log: IndexLog, publication: Publication): Promise<void> {
+export async function publishStaged(
+  store: StoreDirectory,
+  log: IndexLog,
+  staged: StagedFile,
+  publication: Publication,
+): Promise<void> {
   const { disk, directories, markers } = store;
   const { uploadId, contentPath, segmentDirectory, line } = publication;
   const directory = dirname(store.at(contentPath));
   try {
     await allDone([
-      publication.file.sync(),
+      staged.file.sync(),
       markers.add(uploadId, { content_path: contentPath, ...log.position(segmentDirectory) }),
     ]);
-    await closeQuietly(publication.file);
-    await directories.within(directory, () => disk.rename(store.at(publication.stagedPath), store.at(contentPath)));
+    await closeQuietly(staged.file);
+    await directories.within(directory, () => disk.rename(store.at(staged.path), store.at(contentPath)));
     await store.syncs.sync(directory);
     await log.append(segmentDirectory, line);
   } catch (error) {
@@ -48,4 +56,42 @@ export async function publish(store: StoreDirectory, log: IndexLog, publication:
     throw error;
   }
   await store.attempt(`Removing the marker of ${contentPath}`, () => markers.remove(uploadId));
+}
+
+/**
+ * Publishes a small file and its index line, in this order: a journal has its bytes, it is in its place, and the line.
+ * The first and the last are durable before the next; the second is when the journal lets go of it.
+ * What fails before the line is durable is undone; what can't be undone, the journal leaves to the next boot.
+ */
+export async function publishSmall(
+  store: StoreDirectory,
+  log: IndexLog,
+  bytes: Buffer,
+  publication: Publication,
+): Promise<void> {
+  const { disk, directories, journals } = store;
+  const { uploadId, contentPath, segmentDirectory, line } = publication;
+  const path = store.at(contentPath);
+  const marker = { content_path: contentPath, ...log.position(segmentDirectory) };
+  const held = await journals.add({ uploadId, marker, bytes }, path);
+  try {
+    await directories.within(dirname(path), () => disk.createWith(path, bytes));
+    await log.append(segmentDirectory, line);
+    held.release();
+  } catch (error) {
+    // A line that may remain must find its file.
+    if (error instanceof LineMayRemainError || !(await isRemoved(store, contentPath))) held.leave();
+    else held.release();
+    throw error;
+  }
+}
+
+async function isRemoved(store: StoreDirectory, path: string): Promise<boolean> {
+  try {
+    await store.disk.remove(store.at(path));
+    return true;
+  } catch (error) {
+    store.logger.warn(`Taking back ${path} failed; the next boot does it.`, error);
+    return false;
+  }
 }

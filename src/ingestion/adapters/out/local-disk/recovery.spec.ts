@@ -11,6 +11,8 @@ import type { Disk } from './disk.js';
 import { LocalDiskFileStorage } from './local-disk.file-storage.adapter.js';
 
 const MIB = 1024 * 1024;
+/** Too long for a journal. */
+const LARGE = 'bytes '.repeat(3_000);
 const GOOD = '{"upload_id":"0197-good","content_path":null}\n';
 
 describe('recovery', () => {
@@ -46,7 +48,7 @@ describe('recovery', () => {
 
   /** A death once the file of an upload stands in its place, and before its line does. */
   const dieBeforeLine = async () => {
-    const draft = anUploadDraft().file('bytes').build();
+    const draft = anUploadDraft().file(LARGE).build();
     const ended = disk.holdNext('rename');
     void storage.store(draft);
     await ended.reached;
@@ -226,7 +228,7 @@ describe('recovery', () => {
     await storage.close();
     await open(disk, 1);
     await storeJson(1);
-    const draft = anUploadDraft().file('bytes').build();
+    const draft = anUploadDraft().file(LARGE).build();
     const indexed = keepMarkers()(draft);
     const held = disk.holdNext('rename');
     void storage.store(draft);
@@ -244,7 +246,7 @@ describe('recovery', () => {
   });
 
   it('keeps a file whose line got into a segment that was just being made', async () => {
-    const draft = anUploadDraft().file('bytes').build();
+    const draft = anUploadDraft().file(LARGE).build();
     const indexed = keepMarkers()(draft);
     const making = disk.holdNext('create');
     const first = storage.store(anUploadDraft().build());
@@ -273,7 +275,7 @@ describe('recovery', () => {
     const paths: unknown[] = [];
     const indexed = keepMarkers();
     for (let count = 0; count < 3; count++) {
-      const draft = anUploadDraft().file('bytes').build();
+      const draft = anUploadDraft().file(LARGE).build();
       paths.push(draft.content?.path);
       const there = indexed(draft);
       void storage.store(draft);
@@ -288,7 +290,7 @@ describe('recovery', () => {
   it('finds the line of a file among lines that are longer than what is read at once', async () => {
     const draft = anUploadDraft()
       .with({ additionalData: 'x'.repeat(2 * MIB) })
-      .file('bytes')
+      .file(LARGE)
       .build();
     const indexed = keepMarkers()(draft);
     const held = disk.holdNext('rename');
@@ -386,8 +388,10 @@ describe('recovery', () => {
   });
 
   it.each(['fails', 'dies'])('may itself be cut short: an operation of it %s', async (how) => {
-    const kept = await storeJson(2);
+    const small = await storeUpload(storage, anUploadDraft().file('small').build());
+    const kept = [...(await storeJson(2)), small];
     const lost = await dieBeforeLine();
+    await truncate(view.at(small.content?.path ?? ''), 0);
     const [segment = ''] = await view.files('uploads');
     const torn = `${'\0'.repeat(100)}\n{"upload_id":"${lost.uploadId}"`;
     await appendFile(view.at(segment), torn);
@@ -415,7 +419,8 @@ describe('recovery', () => {
 
       await open();
       expect(await idsOfLines()).toEqual(idsOf(kept));
-      expect(await view.contentPaths()).toEqual([]);
+      expect(await view.contentPaths()).toEqual([small.content?.path]);
+      expect(await readFile(view.at(small.content?.path ?? ''), 'utf8')).toBe('small');
       expect(await view.files('staging')).toEqual([]);
       expect(await view.files('pending')).toEqual([]);
       await storage.close();
@@ -432,5 +437,106 @@ describe('recovery', () => {
     await truncate(segment, text.length - 5);
     await open();
     expect(await readFile(segment, 'utf8')).toBe(text.slice(0, text.indexOf('\n') + 1));
+  });
+
+  describe('of small files', () => {
+    const storeSmall = (...texts: string[]) =>
+      Promise.all(texts.map((text) => storeUpload(storage, anUploadDraft().file(text).build())));
+    const pathOf = (upload: Upload | undefined) => view.at(upload?.content?.path ?? '');
+    const journals = async () => (await view.files('pending')).filter((path) => path.endsWith('.journal')).map((path) => view.at(path));
+
+    it.each<[string, (path: string) => Promise<unknown>]>([
+      ['there', () => Promise.resolve()],
+      ['gone', (path) => rm(path)],
+      ['gone with its directory', (path) => rm(dirname(path), { recursive: true })],
+      ['empty', (path) => truncate(path, 0)],
+      ['cut', (path) => truncate(path, 3)],
+      ['longer', (path) => appendFile(path, 'more')],
+      ['other bytes', (path) => writeFile(path, 'two__')],
+    ])('puts in place what was acknowledged, be it %s', async (_, damage) => {
+      const uploads = await storeSmall('one', 'two!!', '', 'four');
+      await disk.die();
+      await damage(pathOf(uploads[1]));
+      await open();
+      expect(await Promise.all(uploads.map((upload) => readFile(pathOf(upload), 'utf8')))).toEqual(['one', 'two!!', '', 'four']);
+      expect(await view.files('pending')).toEqual([]);
+      expect(await view.files('staging')).toEqual([]);
+      expect(warnings).toEqual([]);
+    });
+
+    it('makes them durable before it forgets them', async () => {
+      const [upload] = await storeSmall('bytes');
+      await disk.die();
+      await rm(pathOf(upload));
+      const [journal = ''] = await journals();
+      const operations: string[] = [];
+      const recording = new GatedDisk();
+      recording.gate = (perform, operation, path) => {
+        operations.push(`${operation} ${path}`);
+        return perform();
+      };
+      await open(recording);
+      const end = [`file.sync ${pathOf(upload)}`, `syncDirectory ${dirname(pathOf(upload))}`, `remove ${journal}`];
+      expect(operations.filter((operation) => end.includes(operation))).toEqual(end);
+    });
+
+    it.each([
+      ['before it is there', 'create'],
+      ['before its line is', 'file.write'],
+    ] as const)('takes one back that was lost %s, and keeps the others', async (_, operation) => {
+      const [kept] = await storeSmall('kept');
+      const flushed = disk.holdNext('file.standsAt');
+      const lost = anUploadDraft().file('lost').build();
+      void storage.store(lost);
+      await flushed.reached;
+      const held = disk.holdNext(operation);
+      flushed.release();
+      await held.reached;
+      if (operation === 'file.write') {
+        // The file's own bytes come first.
+        const line = disk.holdNext('file.write');
+        held.release();
+        await line.reached;
+      }
+      await disk.die();
+      await open();
+      expect(await view.contentPaths()).toEqual([kept?.content?.path]);
+      expect(await view.lines()).toHaveLength(1);
+      expect(await view.files('pending')).toEqual([]);
+    });
+
+    it.each([
+      ['torn', (journal: Buffer) => journal.fill(0, journal.indexOf('lost') + 2)],
+      ['changed', (journal: Buffer) => journal.fill('L', journal.indexOf('lost'), journal.indexOf('lost') + 1)],
+      ['cut', (journal: Buffer) => journal.subarray(0, journal.indexOf('lost') + 2)],
+    ])('goes by the whole records of a journal whose last one is %s', async (_, damage) => {
+      const [kept] = await storeSmall('kept');
+      const flushing = disk.holdNext('file.standsAt');
+      void storage.store(anUploadDraft().file('lost').build());
+      await flushing.reached;
+      await disk.die();
+      await rm(pathOf(kept));
+      const [journal = ''] = await journals();
+      await writeFile(journal, damage(await readFile(journal)));
+      await open();
+      expect(await readFile(pathOf(kept), 'utf8')).toBe('kept');
+      expect(await view.contentPaths()).toHaveLength(1);
+      expect(await view.files('pending')).toEqual([]);
+    });
+
+    it('takes nothing from what an earlier use of a journal left in it', async () => {
+      await storage.close();
+      storage = await LocalDiskFileStorage.open({ directory: view.directory, disk, maxJournalBytes: 1_500 });
+      const [zeroth, first] = [await storeSmall('upload 0'), await storeSmall('upload 1')].flat();
+      const [journal = ''] = await journals();
+      let last: Upload | undefined;
+      for (let count = 2; (await readFile(journal)).includes('upload 0'); count++) [last] = await storeSmall(`upload ${count}`);
+      expect((await readFile(journal)).includes('upload 1')).toBe(true);
+      await disk.die();
+      for (const upload of [zeroth, first, last]) await rm(pathOf(upload));
+      await open();
+      expect(await view.contentPaths()).toHaveLength((await view.lines()).length - 2);
+      expect(await readFile(pathOf(last), 'utf8')).toMatch(/^upload /);
+    });
   });
 });

@@ -1,6 +1,9 @@
 import { basename, dirname } from 'node:path';
+import { JOURNAL_EXTENSION } from './content-journals.js';
 import { hasCode } from './disk-error.js';
+import { readWhole } from './disk.js';
 import { readLines, uploadIdOf } from './index-lines.js';
+import { decodeRecords } from './journal-records.js';
 import type { IndexPosition, PublicationMarker } from './pending-markers.js';
 import { repairSegment } from './segment-repair.js';
 import type { StoreDirectory } from './store-directory.js';
@@ -12,7 +15,12 @@ import type { StoreDirectory } from './store-directory.js';
 export async function recover(store: StoreDirectory): Promise<void> {
   const { disk, markers } = store;
   const publications = new Map<string, PublicationMarker>();
+  const journals: string[] = [];
   for (const id of await markers.ids()) {
+    if (id.endsWith(JOURNAL_EXTENSION)) {
+      journals.push(store.at('pending', id));
+      continue;
+    }
     const marker = await markers.read(id);
     if (!marker) {
       store.logger.warn(`pending/${id} is no marker; it is left alone.`);
@@ -26,6 +34,7 @@ export async function recover(store: StoreDirectory): Promise<void> {
   }
   // Only now, for the lines of a segment that was torn count from here on.
   await settle(store, publications);
+  for (const journal of journals) await replay(store, journal);
   for (const name of await disk.readDirectory(store.at('staging'))) await disk.remove(store.at('staging', name));
   await disk.syncDirectory(store.at('staging'));
   await markers.sync();
@@ -33,14 +42,38 @@ export async function recover(store: StoreDirectory): Promise<void> {
 
 /** Removes the files whose lines aren't there. */
 async function settle(store: StoreDirectory, publications: Map<string, PublicationMarker>): Promise<void> {
-  const missing = new Set(publications.keys());
-  for (const [directory, position] of earliestPositions(publications.values())) {
-    await deleteIndexed(store, directory, position, missing);
-  }
+  const missing = await withoutLine(store, publications);
   for (const [id, marker] of publications) {
     if (missing.has(id)) await store.removeDurably(marker.content_path);
     await store.markers.remove(id);
   }
+}
+
+/** Puts the files of a journal in place whose lines are there, removes the others, and then the journal. */
+async function replay(store: StoreDirectory, journal: string): Promise<void> {
+  const { disk } = store;
+  const records = [...decodeRecords((await readWhole(disk, journal)) ?? Buffer.alloc(0))];
+  const missing = await withoutLine(store, new Map(records.map(({ uploadId, marker }) => [uploadId, marker])));
+  for (const { uploadId, marker, bytes } of records) {
+    const path = store.at(marker.content_path);
+    if (missing.has(uploadId)) {
+      await disk.remove(path);
+    } else if (!(await readWhole(disk, path))?.equals(bytes)) {
+      await disk.remove(path);
+      await store.directories.within(dirname(path), () => disk.createWith(path, bytes));
+    }
+  }
+  await disk.syncFiles(records.map(({ marker }) => store.at(marker.content_path)));
+  await disk.remove(journal);
+}
+
+/** Those of some uploads whose lines aren't there. */
+async function withoutLine(store: StoreDirectory, markers: ReadonlyMap<string, IndexPosition>): Promise<Set<string>> {
+  const missing = new Set(markers.keys());
+  for (const [directory, position] of earliestPositions(markers.values())) {
+    await deleteIndexed(store, directory, position, missing);
+  }
+  return missing;
 }
 
 /** One position for each directory of segments, so that each is read once, however many files were under way. */

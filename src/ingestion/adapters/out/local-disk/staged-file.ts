@@ -30,7 +30,7 @@ export const closeQuietly = (file: DiskFile): Promise<void> => file.close().catc
 
 /** Size and sha-256 of bytes, each chunk of which is consumed before the next is asked for. */
 export async function readContent(
-  bytes: AsyncIterable<Uint8Array>,
+  bytes: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
   consume: (chunk: Uint8Array) => Promise<void> | undefined = () => undefined,
 ): Promise<StoredContent> {
   const hash = createHash('sha256');
@@ -43,6 +43,36 @@ export async function readContent(
     await consumed;
   }
   return { size, sha256: hash.digest('hex') };
+}
+
+/** Bytes, of which the beginning has come in. */
+export interface Head {
+  readonly chunks: readonly Uint8Array[];
+  /** What follows; undefined when nothing does. */
+  readonly rest: AsyncIterator<Uint8Array> | undefined;
+}
+
+/** Reads until it has all of the bytes, or more than some; throws what `bytes` throws. */
+export async function readHead(bytes: AsyncIterable<Uint8Array>, most: number): Promise<Head> {
+  const rest = bytes[Symbol.asyncIterator]();
+  const chunks: Uint8Array[] = [];
+  for (let length = 0; length <= most; ) {
+    const next = await rest.next();
+    if (next.done) return { chunks, rest: undefined };
+    chunks.push(next.value);
+    length += next.value.length;
+  }
+  return { chunks, rest };
+}
+
+/** All of the bytes; throws what they throw. */
+export async function* behindHead({ chunks, rest }: Head): AsyncGenerator<Uint8Array> {
+  try {
+    yield* chunks;
+    for (let next = await rest?.next(); next && !next.done; next = await rest?.next()) yield next.value;
+  } finally {
+    await rest?.return?.();
+  }
 }
 
 /** Writes to a file from its beginning: what comes while a write runs goes with the next, so that few are needed. */

@@ -1,5 +1,6 @@
 import { dirname, join } from 'node:path';
 import { hasCode } from './disk-error.js';
+import { ContentJournals } from './content-journals.js';
 import type { DiskLogger } from './disk-logger.js';
 import type { Disk } from './disk.js';
 import { DurableDirectories } from './durable-directories.js';
@@ -8,11 +9,12 @@ import { IdempotencyKeys } from './idempotency-keys.js';
 import { PendingMarkers } from './pending-markers.js';
 import { SharedSyncs } from './shared-syncs.js';
 
-/** The store's root directory, and what its parts share: the disk, durable directories, markers and idempotency keys. */
+/** The store's root directory, and what its parts share: the disk, durable directories, markers, journals and idempotency keys. */
 export class StoreDirectory {
   readonly directories: DurableDirectories;
   readonly syncs: SharedSyncs;
   readonly markers: PendingMarkers;
+  readonly journals: ContentJournals;
   readonly idempotency: IdempotencyKeys;
 
   constructor(
@@ -20,10 +22,13 @@ export class StoreDirectory {
     /** Absolute. */
     readonly root: string,
     readonly logger: DiskLogger,
+    /** Bytes. */
+    maxJournalBytes: number,
   ) {
     this.syncs = new SharedSyncs(disk);
     this.directories = new DurableDirectories(disk, root);
     this.markers = new PendingMarkers(disk, this.directories, this.syncs, this.at('pending'));
+    this.journals = new ContentJournals(this, logger, this.at('pending'), maxJournalBytes);
     this.idempotency = new IdempotencyKeys(new IdempotencyIndex(disk, this.directories, this.at('idempotency')), logger);
   }
 

@@ -1,6 +1,8 @@
-import { readlink, stat } from 'node:fs/promises';
+import { readdir, readFile, readlink, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
+import { JOURNAL_EXTENSION } from '../content-journals.js';
 import { hasCode } from '../disk-error.js';
+import { decodeRecords } from '../journal-records.js';
 import type { Marker } from '../pending-markers.js';
 
 /**
@@ -9,15 +11,32 @@ import type { Marker } from '../pending-markers.js';
  * before its file or segment is there until its line is.
  */
 export class UnderWay {
+  private journals = { state: '', files: new Set<string>() };
+
   constructor(
     /** Absolute. */
     private readonly root: string,
   ) {}
 
-  /** Whether a file is being published. */
+  /** Whether a file is being published, or the next boot looks after it. */
   async isPublished(uploadId: string, contentPath: string): Promise<boolean> {
     const marker = await this.marker(uploadId);
-    return marker !== undefined && 'content_path' in marker && marker.content_path === contentPath;
+    if (marker && 'content_path' in marker && marker.content_path === contentPath) return true;
+    return (await this.journaledFiles()).has(contentPath);
+  }
+
+  /** The files in the journals, which are read again when one of them has changed. */
+  private async journaledFiles(): Promise<ReadonlySet<string>> {
+    const directory = join(this.root, 'pending');
+    const names = (await namesIn(directory)).filter((name) => name.endsWith(JOURNAL_EXTENSION));
+    const states = await Promise.all(names.map((name) => stateOf(join(directory, name))));
+    const state = JSON.stringify([names, states]);
+    if (state !== this.journals.state) {
+      const contents = await Promise.all(names.map((name) => unlessAbsent(readFile(join(directory, name)))));
+      const files = contents.flatMap((bytes) => [...decodeRecords(bytes ?? Buffer.alloc(0))].map(({ marker }) => marker.content_path));
+      this.journals = { state, files: new Set(files) };
+    }
+    return this.journals.files;
   }
 
   /** Whether a segment is open, or its end is to be looked at by the next boot. */
@@ -49,5 +68,22 @@ export class UnderWay {
       if (error instanceof SyntaxError || hasCode(error, 'ENOENT', 'ENOTDIR', 'EINVAL')) return undefined;
       throw error;
     }
+  }
+}
+
+const namesIn = async (directory: string): Promise<string[]> => (await unlessAbsent(readdir(directory))) ?? [];
+
+/** What tells that a file was written to. */
+async function stateOf(path: string): Promise<string> {
+  const stats = await unlessAbsent(stat(path, { bigint: true }));
+  return stats ? `${stats.ino} ${stats.mtimeNs}` : '';
+}
+
+async function unlessAbsent<T>(action: Promise<T>): Promise<T | undefined> {
+  try {
+    return await action;
+  } catch (error) {
+    if (hasCode(error, 'ENOENT', 'ENOTDIR')) return undefined;
+    throw error;
   }
 }

@@ -185,6 +185,9 @@ class Run {
       const problem = await content.check({ path, size, sha256 });
       // The bytes of a failed upload go after its line.
       if (!problem || !(await this.underWay.stays(segment, end))) return undefined;
+      if (await this.underWay.isPublished(uploadId, path)) {
+        return { state: 'under-way', path, uploadId, line: placeOf(line), ...problem, detail: `${problem.detail}; the next boot restores it` };
+      }
       return { state: 'defect', path, uploadId, line: placeOf(line), ...problem };
     } catch (error) {
       return { state: 'unknown', kind: 'unreadable', path, uploadId, line: placeOf(line), detail: messageOf(error) };

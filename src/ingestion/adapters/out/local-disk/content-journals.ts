@@ -1,0 +1,168 @@
+import { join } from 'node:path';
+import { v7 as uuidV7 } from 'uuid';
+import type { DiskLogger } from './disk-logger.js';
+import { Journal, JournalRemovedError, type JournalSite } from './journal.js';
+import { encodeRecord, type JournalRecord } from './journal-records.js';
+
+/** Names in `pending/` that end so are journals. */
+export const JOURNAL_EXTENSION = '.journal';
+/** While the files of one are synced, the other takes records; who finds both busy waits. */
+const MOST_JOURNALS = 2;
+/** For so many milliseconds a journal takes records, be they few. */
+const LONGEST_USE_MS = 10_000;
+
+/** A record that is durable. The next boot looks after its file while it is held. */
+export interface HeldRecord {
+  /** The file is there with its line, or neither is. */
+  release(): void;
+  /** Nobody knows what is there: leaves it to the next boot. */
+  leave(): void;
+}
+
+interface WaitingRecord {
+  readonly bytes: Buffer;
+  readonly path: string;
+  readonly resolve: (held: HeldRecord) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/** A journal that takes records. */
+interface Use {
+  readonly journal: Journal;
+  /** Absolute paths of the files that are to be synced before it is used again. */
+  readonly paths: string[];
+  readonly timer: NodeJS.Timeout;
+}
+
+/**
+ * Makes small files durable with few flushes: those that wait share the flush of one journal, which has their bytes.
+ * The files in their places are synced later, all of a journal at once.
+ */
+export class ContentJournals {
+  private readonly waiting: WaitingRecord[] = [];
+  private running: Promise<void> | undefined;
+  private current: Use | undefined;
+  private readonly retiring = new Set<Promise<void>>();
+  private readonly idle: Journal[] = [];
+
+  constructor(
+    private readonly site: JournalSite,
+    private readonly logger: DiskLogger,
+    /** Absolute. */
+    private readonly directory: string,
+    private readonly journalBytes: number,
+  ) {}
+
+  /**
+   * Resolves when the bytes of a file are durable; what it rejects with, nothing is left of them after the next boot.
+   *
+   * @param path absolute; where the file is to be.
+   */
+  add(record: JournalRecord, path: string): Promise<HeldRecord> {
+    return new Promise((resolve, reject) => {
+      this.waiting.push({ bytes: encodeRecord(record), path, resolve, reject });
+      this.running ??= this.run();
+    });
+  }
+
+  /** Syncs the files and removes the journals. No record may be waiting or held. */
+  async close(): Promise<void> {
+    await this.running;
+    this.retire();
+    await Promise.all(this.retiring);
+    for (const journal of this.idle.splice(0)) {
+      await journal.remove().catch((error: unknown) => {
+        this.logger.warn(`Removing ${journal.path} failed; the next boot does it.`, error);
+      });
+    }
+  }
+
+  private async run(): Promise<void> {
+    while (this.waiting.length > 0) await this.flush();
+    this.running = undefined;
+  }
+
+  private async flush(): Promise<void> {
+    let use = await this.takeUse();
+    const batch = this.takeBatch(use.journal);
+    const records = batch.map(({ bytes }) => bytes);
+    try {
+      await use.journal.append(records).catch(async (error: unknown) => {
+        this.retire();
+        if (!(error instanceof JournalRemovedError)) throw error;
+        use = await this.takeUse();
+        await use.journal.append(records);
+      });
+    } catch (error) {
+      this.retire();
+      for (const { reject } of batch) reject(error);
+      return;
+    }
+    const { journal, paths } = use;
+    for (const { path, resolve } of batch) {
+      paths.push(path);
+      resolve({
+        release: () => {
+          journal.release();
+        },
+        leave: () => {
+          journal.isLeft = true;
+          journal.release();
+        },
+      });
+    }
+  }
+
+  /** The journal for the first record that waits. */
+  private async takeUse(): Promise<Use> {
+    const { current } = this;
+    const first = this.waiting[0]?.bytes.length ?? 0;
+    if (current && (current.journal.isEmpty || first <= current.journal.room)) return current;
+    this.retire();
+    while (this.idle.length === 0 && this.retiring.size >= MOST_JOURNALS) await Promise.race(this.retiring);
+    const journal = this.idle.pop() ?? new Journal(this.site, join(this.directory, `${uuidV7()}${JOURNAL_EXTENSION}`), this.journalBytes);
+    const timer = setTimeout(() => {
+      this.retire();
+    }, LONGEST_USE_MS).unref();
+    return (this.current = { journal, paths: [], timer });
+  }
+
+  private takeBatch({ room }: Journal): WaitingRecord[] {
+    let bytes = 0;
+    const end = this.waiting.findIndex((record, index) => {
+      bytes += record.bytes.length;
+      return index > 0 && bytes > room;
+    });
+    return this.waiting.splice(0, end < 0 ? this.waiting.length : end);
+  }
+
+  /** Lets the current journal take no more. */
+  private retire(): void {
+    if (!this.current) return;
+    clearTimeout(this.current.timer);
+    const retired = this.settle(this.current).finally(() => this.retiring.delete(retired));
+    this.retiring.add(retired);
+    this.current = undefined;
+  }
+
+  /** Syncs a journal's files when none of them is under way any more, so that it can be used again, or go. */
+  private async settle({ journal, paths }: Use): Promise<void> {
+    await journal.released();
+    try {
+      if (journal.isLeft) {
+        await journal.close();
+        return;
+      }
+      await this.site.disk.syncFiles(paths);
+      if (!journal.isSound) {
+        await journal.remove();
+        return;
+      }
+      await journal.clear();
+      this.idle.push(journal);
+    } catch (error) {
+      await journal.close().catch(() => undefined);
+      this.logger.warn(`Syncing the files of ${journal.path} failed; the next boot does it.`, error);
+    }
+  }
+}

@@ -1,0 +1,55 @@
+import { randomBytes } from 'node:crypto';
+import { crc32 } from 'node:zlib';
+import type { PublicationMarker } from './pending-markers.js';
+
+/** A small file on its way to its place. */
+export interface JournalRecord {
+  readonly uploadId: string;
+  readonly marker: PublicationMarker;
+  readonly bytes: Buffer;
+}
+
+/** A record is: magic, CRC-32 of the rest, epoch, length of the text, length of the bytes; the text (JSON), the bytes. */
+const MAGIC = 0x4c444a31;
+const CHECKSUM_AT = 4;
+const EPOCH_AT = 8;
+const EPOCH_BYTES = 8;
+const TEXT_LENGTH_AT = 16;
+const LENGTH_AT = 20;
+const HEAD_BYTES = 24;
+
+/** Tells the records of one use of a journal from what an earlier use left behind them. */
+export const newEpoch = (): Buffer => randomBytes(EPOCH_BYTES);
+
+/** A record without its epoch. */
+export function encodeRecord({ uploadId, marker, bytes }: JournalRecord): Buffer {
+  const text = Buffer.from(JSON.stringify({ upload_id: uploadId, ...marker }));
+  const record = Buffer.alloc(HEAD_BYTES + text.length + bytes.length);
+  record.writeUInt32BE(MAGIC);
+  record.writeUInt32BE(text.length, TEXT_LENGTH_AT);
+  record.writeUInt32BE(bytes.length, LENGTH_AT);
+  record.set(text, HEAD_BYTES);
+  record.set(bytes, HEAD_BYTES + text.length);
+  return record;
+}
+
+/** Makes an encoded record one of an epoch. */
+export function stampRecord(record: Buffer, epoch: Buffer): void {
+  record.set(epoch, EPOCH_AT);
+  record.writeUInt32BE(crc32(record.subarray(EPOCH_AT)), CHECKSUM_AT);
+}
+
+/** The records of a journal, up to the first that isn't whole or is of another epoch than the first. */
+export function* decodeRecords(journal: Buffer): Generator<JournalRecord> {
+  const epoch = journal.subarray(EPOCH_AT, EPOCH_AT + EPOCH_BYTES);
+  for (let at = 0, end; at + HEAD_BYTES <= journal.length && journal.readUInt32BE(at) === MAGIC; at = end) {
+    const textEnd = at + HEAD_BYTES + journal.readUInt32BE(at + TEXT_LENGTH_AT);
+    end = textEnd + journal.readUInt32BE(at + LENGTH_AT);
+    const checked = journal.subarray(at + EPOCH_AT, end);
+    if (end > journal.length || !checked.subarray(0, EPOCH_BYTES).equals(epoch)) return;
+    if (crc32(checked) !== journal.readUInt32BE(at + CHECKSUM_AT)) return;
+    const text = journal.toString('utf8', at + HEAD_BYTES, textEnd);
+    const { upload_id: uploadId, ...marker } = JSON.parse(text) as PublicationMarker & { upload_id: string };
+    yield { uploadId, marker, bytes: journal.subarray(textEnd, end) };
+  }
+}

@@ -1,0 +1,115 @@
+import { dirname } from 'node:path';
+import { allDone } from './all-done.js';
+import type { Disk, DiskFile } from './disk.js';
+import type { DurableDirectories } from './durable-directories.js';
+import { newEpoch, stampRecord } from './journal-records.js';
+import type { SharedSyncs } from './shared-syncs.js';
+import { closeQuietly } from './staged-file.js';
+
+/** What a journal is made with. */
+export interface JournalSite {
+  readonly disk: Disk;
+  readonly directories: DurableDirectories;
+  readonly syncs: SharedSyncs;
+}
+
+/** Somebody moved or removed a journal while it was written. */
+export class JournalRemovedError extends Error {
+  constructor(path: string) {
+    super(`${path} was removed or replaced.`);
+    this.name = new.target.name;
+  }
+}
+
+/**
+ * One file of records. All of its bytes are there from the beginning, for a flush of what overwrites them takes the
+ * disk least. After a failed append it must take no more.
+ */
+export class Journal {
+  /** Whether none of its appends failed. */
+  isSound = true;
+  /** Whether the next boot has to look at it. */
+  isLeft = false;
+  private file: DiskFile | undefined;
+  private epoch = newEpoch();
+  private length = 0;
+  private held = 0;
+  private onReleased = (): void => undefined;
+
+  constructor(
+    private readonly site: JournalSite,
+    /** Absolute. */
+    readonly path: string,
+    /** Its length from the beginning; one record alone may be longer. */
+    private readonly bytes: number,
+  ) {}
+
+  /** Bytes. */
+  get room(): number {
+    return this.bytes - this.length;
+  }
+
+  get isEmpty(): boolean {
+    return this.length === 0;
+  }
+
+  /** Resolves when the records are durable; each is held then until it is released. */
+  async append(records: readonly Buffer[]): Promise<void> {
+    this.held += records.length;
+    try {
+      this.file ??= await this.create();
+      for (const record of records) stampRecord(record, this.epoch);
+      const bytes = Buffer.concat(records);
+      await this.file.write([bytes], this.length);
+      const [, isThere] = await allDone([this.file.sync(), this.file.standsAt(this.path)]);
+      if (!isThere) throw new JournalRemovedError(this.path);
+      this.length += bytes.length;
+    } catch (error) {
+      this.isSound = false;
+      for (let count = records.length; count > 0; count--) this.release();
+      throw error;
+    }
+  }
+
+  release(): void {
+    this.held -= 1;
+    if (this.held === 0) this.onReleased();
+  }
+
+  /** Resolves when no record is held any more. */
+  async released(): Promise<void> {
+    if (this.held > 0) await new Promise<void>((resolve) => (this.onReleased = resolve));
+  }
+
+  /** Lets it begin anew, and the next boot find none of its records. */
+  async clear(): Promise<void> {
+    await this.file?.write([Buffer.alloc(1)], 0);
+    await this.file?.sync();
+    this.epoch = newEpoch();
+    this.length = 0;
+  }
+
+  async close(): Promise<void> {
+    await this.file?.close();
+  }
+
+  async remove(): Promise<void> {
+    await this.close();
+    await this.site.disk.remove(this.path);
+  }
+
+  private async create(): Promise<DiskFile> {
+    const { disk, directories, syncs } = this.site;
+    const directory = dirname(this.path);
+    const file = await directories.within(directory, () => disk.create(this.path));
+    try {
+      await file.write([Buffer.alloc(this.bytes)], 0);
+      await file.sync();
+      await syncs.sync(directory);
+      return file;
+    } catch (error) {
+      await closeQuietly(file);
+      throw error;
+    }
+  }
+}
