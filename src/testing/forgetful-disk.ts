@@ -68,6 +68,15 @@ export class ForgetfulDisk extends Disk {
     });
   }
 
+  override async createSynchronized(path: string): Promise<DiskFile> {
+    const file = await this.create(path);
+    const write = async (chunks: readonly Uint8Array[], position: number) => {
+      await file.write(chunks, position);
+      await file.sync();
+    };
+    return { ...file, write };
+  }
+
   override open(path: string): Promise<DiskFile> {
     return this.look(() => {
       const node = this.find(path);

@@ -67,6 +67,10 @@ export class GatedDisk extends Disk {
     return this.pass('create', path, async () => this.gated(await this.disk.create(path), path));
   }
 
+  override createSynchronized(path: string): Promise<DiskFile> {
+    return this.pass('createSynchronized', path, async () => this.gated(await this.disk.createSynchronized(path), path));
+  }
+
   override open(path: string): Promise<DiskFile> {
     return this.pass('open', path, async () => this.gated(await this.disk.open(path), path));
   }

@@ -1,5 +1,6 @@
 // Preloaded into the service (`node --import`), in each of its threads: makes file operations beneath DATA_DIR fail, do
 // nothing, or be its last. DISK_FAULTS tells what, as JSON.
+import childProcess from 'node:child_process';
 import fs from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
 import { fileURLToPath } from 'node:url';
@@ -65,5 +66,11 @@ for (const method of [...WRITES, ...FLUSHES, ...OTHERS]) {
   wrap(fs.promises, method, method, isInStore, promise);
   wrap(fs, method, method, isInStore, callback);
   wrap(fs, `${method}Sync`, method, isInStore, sync);
+}
+if (faults.ignoreFlushes) {
+  // Flushes that have no call of their own: of each write to a file, and of a file system by a command.
+  const { open } = fs.promises;
+  fs.promises.open = (path, flags, ...others) => open(path, typeof flags === 'number' ? flags & ~fs.constants.O_DSYNC : flags, ...others);
+  childProcess.execFile = (...parameters) => process.nextTick(parameters.at(-1), null);
 }
 syncBuiltinESMExports();

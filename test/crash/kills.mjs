@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { withServices } from '../../bench/support/service.mjs';
 import { Ledger } from './ledger.mjs';
-import { Load } from './load.mjs';
+import { Load, sendAgain } from './load.mjs';
 
 const LONGEST_PAUSE_MS = 50;
 
@@ -21,6 +21,7 @@ export default function kills({ uploads, kills, random, progress }) {
       await service.end('SIGKILL');
       await load.ended;
       service = await services.start();
+      await sendAgain(service, ledger);
       await ledger.compare(services.data);
     }
     return { title: 'kill -9 under load', runs: `${kills} kills`, ledger };

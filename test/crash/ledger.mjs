@@ -1,5 +1,6 @@
 import { inspect } from '../../bench/support/store.mjs';
 
+const MOST_SENT_AGAIN = 20;
 const REFUSAL = '{"error":"Internal server error."}';
 
 /**
@@ -21,6 +22,7 @@ export class Ledger {
   wrong = new Set();
   #acknowledged = new Map();
   #refused = new Set();
+  #keyed = [];
   #names = 0;
   #isCut = false;
   /** The names up to here belong to uploads that began before the disk was dead. */
@@ -53,11 +55,19 @@ export class Ledger {
     return `${this.#names}.csv`;
   }
 
-  /** @param {string | undefined} id @param {Sent} sent */
-  acknowledge(id, sent) {
+  /** @param {string | undefined} id @param {Sent} sent @param {object} [again] what to send once more under its key */
+  acknowledge(id, sent, again) {
     if (id === undefined) this.wrong.add('a 200 has no X-Upload-Id');
     else if (Number.parseInt(sent.filename) > this.#lastAlive) this.wrong.add('an upload was acknowledged by a disk without power');
-    else if (!this.#isCut) this.#acknowledged.set(id, sent);
+    else if (!this.#isCut) {
+      this.#acknowledged.set(id, sent);
+      if (again) this.#keyed.push({ id, ...again });
+    }
+  }
+
+  /** The last uploads that were acknowledged under a key, and forgets all of them. */
+  takeKeyed() {
+    return this.#keyed.splice(0).slice(-MOST_SENT_AGAIN);
   }
 
   /**

@@ -6,6 +6,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 export const CONNECTIONS = 16;
 const SILENCE_MS = 60_000;
 const PAUSE_MS = 5;
+const KEYED_SHARE = 0.3;
 const OPERATIONS = {
   historical: '/ingestHistoricalLoadData/upload_historical',
   nowcast: '/ingestNowcastLoadData/upload_nowcast',
@@ -79,12 +80,13 @@ export class Load {
   }
 
   #send({ path, headers, body, sent }) {
+    const again = 'Idempotency-Key' in headers ? { path, headers, body } : undefined;
     return new Promise((resolve, reject) => {
       const options = { port: this.#service.port, host: '127.0.0.1', method: 'POST', path, headers, agent: this.agent };
       const upload = request(options);
       upload.once('error', reject).once('response', (answer) => {
         // The head alone says that the upload is kept.
-        if (answer.statusCode === 200) this.#ledger.acknowledge(answer.headers['x-upload-id'], sent);
+        if (answer.statusCode === 200) this.#ledger.acknowledge(answer.headers['x-upload-id'], sent, again);
         text(answer).then((said) => {
           if (answer.statusCode !== 200) this.#ledger.refuse(sent, answer.statusCode, said);
           resolve();
@@ -104,7 +106,8 @@ function someUpload(random, filename, largest) {
   const kind = random.pick(['historical', 'nowcast']);
   const { type, body, additionalData, bytes } = random.pick([json, raw, form])(random, largest);
   const path = `${OPERATIONS[kind]}?customer_id=c${random.below(8)}&filename=${filename}&manufacturer=m`;
-  const headers = { 'Content-Type': type, 'Content-Length': body.length };
+  const key = random.chance(KEYED_SHARE) ? { 'Idempotency-Key': filename } : {};
+  const headers = { 'Content-Type': type, 'Content-Length': body.length, ...key };
   const sha256 = bytes && createHash('sha256').update(bytes).digest('hex');
   return { path, headers, body, sent: { kind, filename, additionalData, size: bytes && bytes.length, sha256 } };
 }
@@ -130,4 +133,15 @@ function form(random, largest) {
     '--boundary\r\nContent-Disposition: form-data; name="file"; filename="load.csv"\r\n\r\n';
   const body = Buffer.concat([Buffer.from(head), bytes, Buffer.from('\r\n--boundary--\r\n')]);
   return { type: 'multipart/form-data; boundary=boundary', body, additionalData: 'x', bytes };
+}
+
+/** Sends uploads that were acknowledged once more under their keys, all at once: each must be known. */
+export async function sendAgain(service, ledger) {
+  const answers = ledger.takeKeyed().map(async ({ id, path, headers, body }) => {
+    const answer = await fetch(new URL(path, service.url), { method: 'POST', headers, body });
+    const replayed = answer.status === 200 && answer.headers.get('Idempotent-Replayed') === 'true';
+    if (!replayed || answer.headers.get('X-Upload-Id') !== id) ledger.wrong.add(`${id} was sent again and answered with ${answer.status}, as if new`);
+    await answer.arrayBuffer();
+  });
+  await Promise.all(answers);
 }

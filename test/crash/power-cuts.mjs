@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { withServices } from '../../bench/support/service.mjs';
 import { share } from './kills.mjs';
 import { Ledger } from './ledger.mjs';
-import { CONNECTIONS, Load } from './load.mjs';
+import { CONNECTIONS, Load, sendAgain } from './load.mjs';
 import { LoopFileSystem } from './loop-file-system.mjs';
 
 const IMAGE_MIB = 1024;
@@ -41,6 +41,7 @@ export default function powerCuts({ uploads, cuts, random, progress, variables =
       fileSystem.mount();
       ledger.powerIsBack();
       service = await start();
+      await sendAgain(service, ledger);
       await ledger.compare(data);
     }
     return { title: 'power cuts, ext4 on a loop device', runs: `${cuts} cuts`, ledger };

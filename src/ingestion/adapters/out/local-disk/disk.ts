@@ -8,6 +8,7 @@ import { hasCode } from './disk-error.js';
 import { FileMaker } from './file-maker.js';
 
 const SYNCS_AT_ONCE = 16;
+const NEW_FILE = constants.O_RDWR | constants.O_CREAT | constants.O_EXCL;
 
 /** A file that is open for reading and writing. Positions and lengths are bytes. */
 export interface DiskFile {
@@ -34,6 +35,8 @@ export abstract class Disk {
   abstract lock(directory: string, name: string): Promise<DataDirectoryLock>;
   /** Makes a file; `EEXIST` when the name is taken. */
   abstract create(path: string): Promise<DiskFile>;
+  /** Makes a file each write to which is durable when it resolves (O_DSYNC); `EEXIST` when the name is taken. */
+  abstract createSynchronized(path: string): Promise<DiskFile>;
   /** Opens a file that exists. */
   abstract open(path: string): Promise<DiskFile>;
   abstract rename(from: string, to: string): Promise<void>;
@@ -85,7 +88,11 @@ export class NodeDisk extends Disk {
   }
 
   override async create(path: string): Promise<DiskFile> {
-    return new NodeDiskFile(await open(path, constants.O_RDWR | constants.O_CREAT | constants.O_EXCL));
+    return new NodeDiskFile(await open(path, NEW_FILE));
+  }
+
+  override async createSynchronized(path: string): Promise<DiskFile> {
+    return new NodeDiskFile(await open(path, NEW_FILE | constants.O_DSYNC));
   }
 
   override async open(path: string): Promise<DiskFile> {

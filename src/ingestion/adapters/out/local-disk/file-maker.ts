@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 
 interface WaitingFile {
@@ -8,6 +7,9 @@ interface WaitingFile {
   readonly reject: (error: Error) => void;
 }
 
+/** What the file system threw, by the number of the file. */
+type Failures = ReadonlyMap<number, { readonly code: string; readonly message: string }>;
+
 /**
  * Makes small files in a thread of its own, all that wait at once: three calls of the thread pool for each of them cost
  * more than the file, and the main thread must not wait for a disk.
@@ -15,45 +17,55 @@ interface WaitingFile {
 export class FileMaker {
   private worker: Worker | undefined;
   private waiting: WaitingFile[] = [];
-  private running: Promise<void> | undefined;
+  /** What the worker is busy with. */
+  private batch: readonly WaitingFile[] | undefined;
 
   /** Rejects with what the file system throws; the file may be there in part then, but for `EEXIST`. */
   make(path: string, bytes: Uint8Array): Promise<void> {
     return new Promise((resolve, reject) => {
       this.waiting.push({ path, bytes, resolve, reject });
-      this.running ??= this.run();
+      if (!this.batch) this.begin();
     });
   }
 
-  private async run(): Promise<void> {
-    while (this.waiting.length > 0) {
-      const batch = this.waiting;
-      this.waiting = [];
-      try {
-        const failures = await this.makeAll(batch);
-        for (const [index, { resolve, reject }] of batch.entries()) {
-          const failure = failures[index];
-          if (failure) reject(Object.assign(new Error(failure.message), { code: failure.code }));
-          else resolve();
-        }
-      } catch (error) {
-        this.worker = undefined;
-        for (const { reject } of batch) reject(error as Error);
-      }
-    }
-    this.running = undefined;
-  }
-
-  private async makeAll(batch: readonly WaitingFile[]): Promise<readonly ({ code: string; message: string } | undefined)[]> {
-    const worker = (this.worker ??= new Worker(new URL('./file-maker.worker.mjs', import.meta.url)));
+  private begin(): void {
+    const { waiting: batch } = this;
+    this.waiting = [];
+    this.batch = batch;
+    const bytes = new Uint8Array(batch.reduce((sum, file) => sum + file.bytes.length, 0));
+    let end = 0;
+    const files = batch.map((file) => {
+      bytes.set(file.bytes, end);
+      return { path: file.path, end: (end += file.bytes.length) };
+    });
+    const worker = (this.worker ??= this.start());
     // The process may end while none is under way.
     worker.ref();
-    worker.postMessage(batch.map(({ path, bytes }) => ({ path, bytes })));
-    try {
-      const [failures] = (await once(worker, 'message')) as [({ code: string; message: string } | undefined)[]];
-      return failures;
-    } finally {
-      worker.unref();
-    }
+    worker.postMessage({ files, bytes }, [bytes.buffer]);
+  }
+
+  private start(): Worker {
+    const worker = new Worker(new URL('./file-maker.worker.mjs', import.meta.url));
+    worker.on('message', (failures: Failures) => {
+      this.end(({ resolve, reject }, index) => {
+        const failure = failures.get(index);
+        if (failure) reject(Object.assign(new Error(failure.message), { code: failure.code }));
+        else resolve();
+      });
+    });
+    worker.on('error', (error) => {
+      this.worker = undefined;
+      this.end(({ reject }) => {
+        reject(error);
+      });
+    });
+    return worker;
+  }
+
+  private end(settle: (file: WaitingFile, index: number) => void): void {
+    this.batch?.forEach(settle);
+    this.batch = undefined;
+    if (this.waiting.length > 0) this.begin();
+    else this.worker?.unref();
   }
 }

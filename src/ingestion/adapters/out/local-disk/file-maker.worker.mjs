@@ -1,8 +1,11 @@
 import { closeSync, openSync, writeSync } from 'node:fs';
 import { parentPort } from 'node:worker_threads';
 
-/** @param {{ path: string, bytes: Uint8Array }} file */
-function make({ path, bytes }) {
+/**
+ * @param {string} path
+ * @param {Uint8Array} bytes
+ */
+function make(path, bytes) {
   const file = openSync(path, 'wx');
   try {
     for (let done = 0; done < bytes.length; ) done += writeSync(file, bytes, done);
@@ -11,15 +14,17 @@ function make({ path, bytes }) {
   }
 }
 
-parentPort?.on('message', (files) => {
-  // An error would lose its code on the way.
-  const failures = files.map((file) => {
+// Each file's bytes begin where the one's before it end. An error would lose its code on the way back.
+parentPort?.on('message', ({ files, bytes }) => {
+  const failures = new Map();
+  let begin = 0;
+  for (const [index, { path, end }] of files.entries()) {
     try {
-      make(file);
-      return undefined;
+      make(path, bytes.subarray(begin, end));
     } catch ({ code, message }) {
-      return { code, message };
+      failures.set(index, { code, message });
     }
-  });
+    begin = end;
+  }
   parentPort?.postMessage(failures);
 });

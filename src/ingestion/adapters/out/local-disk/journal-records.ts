@@ -24,7 +24,7 @@ export const newEpoch = (): Buffer => randomBytes(EPOCH_BYTES);
 /** A record without its epoch. */
 export function encodeRecord({ uploadId, marker, bytes }: JournalRecord): Buffer {
   const text = Buffer.from(JSON.stringify({ upload_id: uploadId, ...marker }));
-  const record = Buffer.alloc(HEAD_BYTES + text.length + bytes.length);
+  const record = Buffer.allocUnsafe(HEAD_BYTES + text.length + bytes.length);
   record.writeUInt32BE(MAGIC);
   record.writeUInt32BE(text.length, TEXT_LENGTH_AT);
   record.writeUInt32BE(bytes.length, LENGTH_AT);

@@ -1,5 +1,4 @@
 import { dirname } from 'node:path';
-import { allDone } from './all-done.js';
 import type { Disk, DiskFile } from './disk.js';
 import type { DurableDirectories } from './durable-directories.js';
 import { newEpoch, stampRecord } from './journal-records.js';
@@ -22,8 +21,8 @@ export class JournalRemovedError extends Error {
 }
 
 /**
- * One file of records. All of its bytes are there from the beginning, for a flush of what overwrites them takes the
- * disk least. After a failed append it must take no more.
+ * One file of records. All of its bytes are there from the beginning, for to make durable what overwrites them takes
+ * the disk least. After a failed append it must take no more.
  */
 export class Journal {
   /** Whether none of its appends failed. */
@@ -59,11 +58,9 @@ export class Journal {
     try {
       this.file ??= await this.create();
       for (const record of records) stampRecord(record, this.epoch);
-      const bytes = Buffer.concat(records);
-      await this.file.write([bytes], this.length);
-      const [, isThere] = await allDone([this.file.sync(), this.file.standsAt(this.path)]);
-      if (!isThere) throw new JournalRemovedError(this.path);
-      this.length += bytes.length;
+      await this.file.write(records, this.length);
+      if (!(await this.file.standsAt(this.path))) throw new JournalRemovedError(this.path);
+      for (const { length } of records) this.length += length;
     } catch (error) {
       this.isSound = false;
       for (let count = records.length; count > 0; count--) this.release();
@@ -84,7 +81,6 @@ export class Journal {
   /** Lets it begin anew, and the next boot find none of its records. */
   async clear(): Promise<void> {
     await this.file?.write([Buffer.alloc(1)], 0);
-    await this.file?.sync();
     this.epoch = newEpoch();
     this.length = 0;
   }
@@ -101,10 +97,9 @@ export class Journal {
   private async create(): Promise<DiskFile> {
     const { disk, directories, syncs } = this.site;
     const directory = dirname(this.path);
-    const file = await directories.within(directory, () => disk.create(this.path));
+    const file = await directories.within(directory, () => disk.createSynchronized(this.path));
     try {
       await file.write([Buffer.alloc(this.bytes)], 0);
-      await file.sync();
       await syncs.sync(directory);
       return file;
     } catch (error) {

@@ -120,7 +120,6 @@ describe('LocalDiskFileStorage', () => {
     const { operations, path, segment, journal } = await operationsFor('bytes');
     expect(operations).toEqual([
       `file.write ${journal}`,
-      `file.sync ${journal}`,
       `file.standsAt ${journal}`,
       `create ${path}`,
       `file.write ${path}`,

@@ -26,7 +26,7 @@ export interface LocalDiskOptions {
   readonly disk?: Disk;
   /** An index segment that has reached it takes no further lines. 64 MiB by default. */
   readonly maxSegmentBytes?: number;
-  /** How much of small files is kept twice at most before they are synced; two such journals are used. 8 MiB by default. */
+  /** How much of small files is kept twice at most before they are synced; two such journals are used. 16 MiB by default. */
   readonly maxJournalBytes?: number;
   /** Called after each group commit of index lines. */
   readonly onFlush?: (flush: Flush) => void;
@@ -56,7 +56,7 @@ export class LocalDiskFileStorage extends FileStorage implements OnApplicationSh
    * @throws DataDirectoryInUseError; what the file system throws.
    */
   static async open(options: LocalDiskOptions): Promise<LocalDiskFileStorage> {
-    const { disk = new NodeDisk(), maxSegmentBytes = 64 * MIB, maxJournalBytes = 8 * MIB, onFlush = () => undefined } = options;
+    const { disk = new NodeDisk(), maxSegmentBytes = 64 * MIB, maxJournalBytes = 16 * MIB, onFlush = () => undefined } = options;
     const logger = options.logger ?? new Logger(LocalDiskFileStorage.name);
     const directory = new StoreDirectory(disk, resolve(options.directory), logger, maxJournalBytes);
     await directory.directories.ensure(directory.root);
