@@ -10,6 +10,16 @@ export const JOURNAL_EXTENSION = '.journal';
 const MOST_JOURNALS = 2;
 /** For so many milliseconds a journal takes records, be they few. */
 const LONGEST_USE_MS = 10_000;
+/** For so many milliseconds none is tried to be made after one couldn't be: the disk is nearly full. */
+const UNAVAILABLE_MS = 10_000;
+
+/** No journal can be made, and nothing was done. */
+export class JournalUnavailableError extends Error {
+  constructor(cause: unknown) {
+    super('A journal could not be made.', { cause });
+    this.name = new.target.name;
+  }
+}
 
 /** A record that is durable. The next boot looks after its file while it is held. */
 export interface HeldRecord {
@@ -44,6 +54,7 @@ export class ContentJournals {
   private current: Use | undefined;
   private readonly retiring = new Set<Promise<void>>();
   private readonly idle: Journal[] = [];
+  private unavailable: { readonly error: JournalUnavailableError; readonly since: number } | undefined;
 
   constructor(
     private readonly site: JournalSite,
@@ -54,9 +65,10 @@ export class ContentJournals {
   ) {}
 
   /**
-   * Resolves when the bytes of a file are durable; what it rejects with, nothing is left of them after the next boot.
+   * Resolves when the bytes of a file are durable; when it rejects, nothing is left of them after the next boot.
    *
    * @param path absolute; where the file is to be.
+   * @throws JournalUnavailableError; what the file system throws.
    */
   add(record: JournalRecord, path: string): Promise<HeldRecord> {
     return new Promise((resolve, reject) => {
@@ -83,7 +95,13 @@ export class ContentJournals {
   }
 
   private async flush(): Promise<void> {
-    let use = await this.takeUse();
+    let use: Use;
+    try {
+      use = await this.takeUse();
+    } catch (error) {
+      for (const { reject } of this.waiting.splice(0)) reject(error);
+      return;
+    }
     const batch = this.takeBatch(use.journal);
     const records = batch.map(({ bytes }) => bytes);
     try {
@@ -113,18 +131,31 @@ export class ContentJournals {
     }
   }
 
-  /** The journal for the first record that waits. */
+  /** The journal for the first record that waits; throws JournalUnavailableError. */
   private async takeUse(): Promise<Use> {
     const { current } = this;
     const first = this.waiting[0]?.bytes.length ?? 0;
     if (current && (current.journal.isEmpty || first <= current.journal.room)) return current;
     this.retire();
     while (this.idle.length === 0 && this.retiring.size >= MOST_JOURNALS) await Promise.race(this.retiring);
-    const journal = this.idle.pop() ?? new Journal(this.site, join(this.directory, `${uuidV7()}${JOURNAL_EXTENSION}`), this.journalBytes);
+    const journal = this.idle.pop() ?? (await this.makeJournal());
     const timer = setTimeout(() => {
       this.retire();
     }, LONGEST_USE_MS).unref();
     return (this.current = { journal, paths: [], timer });
+  }
+
+  private async makeJournal(): Promise<Journal> {
+    if (this.unavailable && performance.now() - this.unavailable.since < UNAVAILABLE_MS) throw this.unavailable.error;
+    const path = join(this.directory, `${uuidV7()}${JOURNAL_EXTENSION}`);
+    try {
+      return await Journal.make(this.site, path, this.journalBytes);
+    } catch (cause) {
+      const error = new JournalUnavailableError(cause);
+      this.unavailable = { error, since: performance.now() };
+      this.logger.warn(`Making ${path} failed; for ${UNAVAILABLE_MS / 1000} s small files are stored as large ones are.`, cause);
+      throw error;
+    }
   }
 
   private takeBatch({ room }: Journal): WaitingRecord[] {

@@ -29,19 +29,39 @@ export class Journal {
   isSound = true;
   /** Whether the next boot has to look at it. */
   isLeft = false;
-  private file: DiskFile | undefined;
   private epoch = newEpoch();
   private length = 0;
   private held = 0;
   private onReleased = (): void => undefined;
 
-  constructor(
+  private constructor(
     private readonly site: JournalSite,
+    private readonly file: DiskFile,
     /** Absolute. */
     readonly path: string,
-    /** Its length from the beginning; one record alone may be longer. */
     private readonly bytes: number,
   ) {}
+
+  /**
+   * Makes one; leaves nothing of it when that fails.
+   *
+   * @param bytes its length from the beginning; one record alone may be longer.
+   */
+  static async make(site: JournalSite, path: string, bytes: number): Promise<Journal> {
+    const { disk, directories, syncs } = site;
+    const directory = dirname(path);
+    const file = await directories.within(directory, () => disk.createSynchronized(path));
+    try {
+      await file.write([Buffer.alloc(bytes)], 0);
+      await syncs.sync(directory);
+      return new Journal(site, file, path, bytes);
+    } catch (error) {
+      await closeQuietly(file);
+      // One that stays has no records.
+      await disk.remove(path).catch(() => undefined);
+      throw error;
+    }
+  }
 
   /** Bytes. */
   get room(): number {
@@ -56,7 +76,6 @@ export class Journal {
   async append(records: readonly Buffer[]): Promise<void> {
     this.held += records.length;
     try {
-      this.file ??= await this.create();
       for (const record of records) stampRecord(record, this.epoch);
       await this.file.write(records, this.length);
       if (!(await this.file.standsAt(this.path))) throw new JournalRemovedError(this.path);
@@ -80,31 +99,17 @@ export class Journal {
 
   /** Lets it begin anew, and the next boot find none of its records. */
   async clear(): Promise<void> {
-    await this.file?.write([Buffer.alloc(1)], 0);
+    await this.file.write([Buffer.alloc(1)], 0);
     this.epoch = newEpoch();
     this.length = 0;
   }
 
   async close(): Promise<void> {
-    await this.file?.close();
+    await this.file.close();
   }
 
   async remove(): Promise<void> {
     await this.close();
     await this.site.disk.remove(this.path);
-  }
-
-  private async create(): Promise<DiskFile> {
-    const { disk, directories, syncs } = this.site;
-    const directory = dirname(this.path);
-    const file = await directories.within(directory, () => disk.createSynchronized(this.path));
-    try {
-      await file.write([Buffer.alloc(this.bytes)], 0);
-      await syncs.sync(directory);
-      return file;
-    } catch (error) {
-      await closeQuietly(file);
-      throw error;
-    }
   }
 }

@@ -218,7 +218,7 @@ describe('LocalDiskFileStorage', () => {
 
   it.each([
     ...(['file.write', 'file.sync', 'link', 'rename', 'syncDirectory', 'makeDirectory'] as const).map((name) => [name, LARGE] as const),
-    ...(['file.write', 'file.sync', 'create', 'syncDirectory', 'makeDirectory'] as const).map((name) => [name, 'bytes'] as const),
+    ...(['create', 'makeDirectory'] as const).map((name) => [name, 'bytes'] as const),
   ])('takes all of an upload back at once when %s fails', async (operation, bytes) => {
     const disk = new GatedDisk();
     await open({ disk });
@@ -228,6 +228,19 @@ describe('LocalDiskFileStorage', () => {
     await storage.close();
     expect(await view.files('pending')).toEqual([]);
     expect(warnings).toEqual([]);
+  });
+
+  it.each(['createSynchronized', 'file.write', 'syncDirectory'] as const)('stores a small file as a large one when no journal can be made, for %s fails', async (operation) => {
+    const disk = new GatedDisk();
+    await open({ disk });
+    await storage.store(anUploadDraft().build());
+    disk.failNext(operation);
+    await storage.store(anUploadDraft().file('one').build());
+    await storage.store(anUploadDraft().file('two').build());
+    expect(await view.contentPaths()).toHaveLength(2);
+    expect((await view.files('pending')).filter((path) => path.endsWith('.journal'))).toEqual([]);
+    expect(await view.files('staging')).toEqual([]);
+    expect(warnings).toHaveLength(1);
   });
 
   it('gives up a large file when a sync on its way fails', async () => {

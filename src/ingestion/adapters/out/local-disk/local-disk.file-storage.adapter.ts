@@ -6,6 +6,7 @@ import { FileStorage, receiptOf, type UploadDraft, type UploadReceipt } from '..
 import { indexLine, segmentDirectory } from '../../../domain/layout.js';
 import type { Upload, UploadKind } from '../../../domain/upload.js';
 import { storageFailure } from './disk-error.js';
+import { JournalUnavailableError } from './content-journals.js';
 import type { DiskLogger } from './disk-logger.js';
 import { type Disk, NodeDisk } from './disk.js';
 import { HealthProbe } from './health-probe.js';
@@ -26,7 +27,7 @@ export interface LocalDiskOptions {
   readonly disk?: Disk;
   /** An index segment that has reached it takes no further lines. 64 MiB by default. */
   readonly maxSegmentBytes?: number;
-  /** How much of small files is kept twice at most before they are synced; two such journals are used. 16 MiB by default. */
+  /** How much of small files is kept twice at most before they are synced; two such journals are used. 8 MiB by default. */
   readonly maxJournalBytes?: number;
   /** Called after each group commit of index lines. */
   readonly onFlush?: (flush: Flush) => void;
@@ -56,7 +57,7 @@ export class LocalDiskFileStorage extends FileStorage implements OnApplicationSh
    * @throws DataDirectoryInUseError; what the file system throws.
    */
   static async open(options: LocalDiskOptions): Promise<LocalDiskFileStorage> {
-    const { disk = new NodeDisk(), maxSegmentBytes = 64 * MIB, maxJournalBytes = 16 * MIB, onFlush = () => undefined } = options;
+    const { disk = new NodeDisk(), maxSegmentBytes = 64 * MIB, maxJournalBytes = 8 * MIB, onFlush = () => undefined } = options;
     const logger = options.logger ?? new Logger(LocalDiskFileStorage.name);
     const directory = new StoreDirectory(disk, resolve(options.directory), logger, maxJournalBytes);
     await directory.directories.ensure(directory.root);
@@ -109,21 +110,42 @@ export class LocalDiskFileStorage extends FileStorage implements OnApplicationSh
   }
 
   private async keepSmall(draft: UploadDraft, contentPath: string, chunks: readonly Uint8Array[]): Promise<Upload> {
+    const log = this.logs[draft.kind];
     const bytes = Buffer.concat(chunks);
     const upload = await draft.conclude(await readContent(chunks));
-    await this.finish(() => publishSmall(this.directory, this.logs[draft.kind], bytes, publicationOf(upload, contentPath)));
+    const publication = publicationOf(upload, contentPath);
+    await this.finish(async () => {
+      try {
+        await publishSmall(this.directory, log, bytes, publication);
+      } catch (error) {
+        if (!(error instanceof JournalUnavailableError)) throw error;
+        await this.withStaged(upload.uploadId, async (staged) => {
+          await staged.file.write([bytes], 0);
+          await publishStaged(this.directory, log, staged, publication);
+        });
+      }
+    });
     return upload;
   }
 
   private async keepLarge(draft: UploadDraft, contentPath: string, head: Head): Promise<Upload> {
-    const staged = await this.stage(draft.uploadId).catch(async (error: unknown) => {
-      await head.rest?.return?.();
-      throw error;
-    });
     try {
-      const upload = await draft.conclude(await writeStagedFile(staged.file, behindHead(head)));
-      await this.finish(() => publishStaged(this.directory, this.logs[draft.kind], staged, publicationOf(upload, contentPath)));
-      return upload;
+      return await this.withStaged(draft.uploadId, async (staged) => {
+        const upload = await draft.conclude(await writeStagedFile(staged.file, behindHead(head)));
+        await this.finish(() => publishStaged(this.directory, this.logs[draft.kind], staged, publicationOf(upload, contentPath)));
+        return upload;
+      });
+    } finally {
+      // It may not have been asked for yet.
+      await head.rest?.return?.();
+    }
+  }
+
+  /** Gives work a file in `staging/`; removes what is left of it when that fails. */
+  private async withStaged<T>(uploadId: string, work: (staged: StagedFile) => Promise<T>): Promise<T> {
+    const staged = await this.stage(uploadId);
+    try {
+      return await work(staged);
     } catch (error) {
       await closeQuietly(staged.file);
       await this.directory.attempt(`Removing ${staged.path}`, () =>

@@ -62,6 +62,8 @@ export async function publishStaged(
  * Publishes a small file and its index line, in this order: a journal has its bytes, it is in its place, and the line.
  * The first and the last are durable before the next; the second is when the journal lets go of it.
  * What fails before the line is durable is undone; what can't be undone, the journal leaves to the next boot.
+ *
+ * @throws JournalUnavailableError when nothing was done; what the file system throws.
  */
 export async function publishSmall(
   store: StoreDirectory,
