@@ -152,7 +152,7 @@ export class NodeDisk extends Disk {
 function syncFileSystem(directory: string): Promise<boolean> {
   if (process.platform !== 'linux') return Promise.resolve(false);
   return new Promise((resolve) => {
-    execFile('sync', ['--file-system', directory], (error) => {
+    execFile('sync', ['-f', directory], (error) => {
       resolve(!error);
     });
   });

@@ -7,6 +7,7 @@ import { DataDirectoryView } from '../../../../../testing/data-directory.view.js
 import { anUploadDraft, storeUpload } from '../../../../../testing/upload-draft.builder.js';
 import { indexLine } from '../../../../domain/layout.js';
 import type { Upload } from '../../../../domain/upload.js';
+import { encodeRecord, newEpoch, stampRecord } from '../journal-records.js';
 import { LocalDiskFileStorage } from '../local-disk.file-storage.adapter.js';
 import { textReport } from './report.js';
 import { NoStoreError, verifyStore } from './verify-store.js';
@@ -246,7 +247,42 @@ describe('what is under way', () => {
   const markSegment = (more: object = {}): Promise<void> =>
     symlink(JSON.stringify({ segment, ...more }), at(`pending/${basename(segment, '.ndjson')}`));
 
+  /** A journal with a record of each. */
+  const journalize = async (...records: { uploadId: string; path: string; bytes: Buffer }[]) => {
+    const epoch = newEpoch();
+    const encoded = records.map(({ uploadId, path, bytes }) => {
+      const record = encodeRecord({ uploadId, marker: { content_path: path, segment, offset: 0 }, bytes });
+      stampRecord(record, epoch);
+      return record;
+    });
+    await writeFile(at(`pending/${id}.journal`), Buffer.concat([...encoded, Buffer.alloc(100)]));
+  };
+
   it.each<[string, () => Promise<unknown>, () => string[]]>([
+    [
+      'a small file whose line is not there yet',
+      async () => {
+        await journalize({ uploadId: id, path, bytes: await readFile(at(file.content.path)) });
+        await copyFile(at(file.content.path), at(path));
+      },
+      () => [`under-way line-absent ${path}`],
+    ],
+    [
+      'a small file that a power cut took, and a journal has',
+      async () => {
+        await journalize({ uploadId: file.uploadId, path: file.content.path, bytes: await readFile(at(file.content.path)) });
+        await rm(at(file.content.path));
+      },
+      () => [`under-way bytes-absent ${file.content.path}`],
+    ],
+    [
+      'a small file that a power cut left empty, and a journal has',
+      async () => {
+        await journalize({ uploadId: file.uploadId, path: file.content.path, bytes: await readFile(at(file.content.path)) });
+        await truncate(at(file.content.path), 0);
+      },
+      () => [`under-way bytes-size ${file.content.path}`],
+    ],
     [
       'a file whose line is not there yet',
       async () => {
@@ -317,6 +353,14 @@ describe('what is under way', () => {
         await copyFile(at(file.content.path), at(path));
       },
       () => [`defect line-absent ${path}`],
+    ],
+    [
+      'bytes that are lost, and that a journal has of another',
+      async () => {
+        await journalize({ uploadId: id, path, bytes: Buffer.from('x') });
+        await rm(at(file.content.path));
+      },
+      () => [`defect bytes-absent ${file.content.path}`],
     ],
     ['bytes that are lost while their segment is open', () => markSegment().then(() => rm(at(file.content.path))), () => [`defect bytes-absent ${file.content.path}`]],
     [

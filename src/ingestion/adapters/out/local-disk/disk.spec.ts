@@ -1,0 +1,58 @@
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { NodeDisk } from './disk.js';
+
+describe('NodeDisk', () => {
+  let directory: string;
+  const disk = new NodeDisk();
+  const at = (name: string) => join(directory, name);
+
+  beforeEach(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'disk-'));
+  });
+  afterEach(async () => {
+    vi.unstubAllEnvs();
+    await rm(directory, { recursive: true });
+  });
+
+  it('makes files that are asked for at once, and tells whose making failed and why', async () => {
+    await writeFile(at('taken'), 'other');
+    const outcomes = await Promise.allSettled([
+      disk.createWith(at('first'), Buffer.from('first bytes')),
+      disk.createWith(at('taken'), Buffer.from('bytes')),
+      disk.createWith(at('empty'), Buffer.alloc(0)),
+      disk.createWith(at('absent/file'), Buffer.from('bytes')),
+      disk.createWith(at('last'), Buffer.alloc(100_000, 'x')),
+    ]);
+    expect(outcomes).toMatchObject([
+      { status: 'fulfilled' },
+      { status: 'rejected', reason: { code: 'EEXIST' } },
+      { status: 'fulfilled' },
+      { status: 'rejected', reason: { code: 'ENOENT' } },
+      { status: 'fulfilled' },
+    ]);
+    const names = ['first', 'taken', 'empty', 'last'];
+    expect(await Promise.all(names.map((name) => readFile(at(name), 'utf8')))).toEqual(['first bytes', 'other', '', 'x'.repeat(100_000)]);
+  });
+
+  it('writes chunks one behind the other, at a position, be they empty or many', async () => {
+    const file = await disk.create(at('file'));
+    await file.write([Buffer.from('0123456789')], 0);
+    await file.write([Buffer.alloc(0), ...Array.from({ length: 3_000 }, (_, index) => Buffer.from(String(index % 10))), Buffer.alloc(0)], 5);
+    await file.write([], 0);
+    await file.close();
+    expect(await readFile(at('file'), 'utf8')).toBe(`01234${'0123456789'.repeat(300)}`);
+  });
+
+  it.each([
+    ['with the command of the system', undefined],
+    ['where there is no such command', ''],
+  ])('syncs files, and passes over those that are gone, %s', async (_, path) => {
+    if (path !== undefined) vi.stubEnv('PATH', path);
+    await disk.createWith(at('file'), Buffer.from('bytes'));
+    await expect(disk.syncFiles([at('file'), at('gone'), at('gone/too')])).resolves.toBeUndefined();
+    await expect(disk.syncFiles([])).resolves.toBeUndefined();
+  });
+});
