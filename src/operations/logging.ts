@@ -54,6 +54,7 @@ export class PinoLoggerService implements LoggerService {
   }
 
   private write(level: 'fatal' | 'error' | 'warn' | 'info' | 'debug' | 'trace', message: unknown, rest: unknown[]): void {
+    if (!this.logger.isLevelEnabled(level)) return;
     const texts = rest.filter((part) => typeof part === 'string');
     const [context, stack] = texts.reverse();
     if (message instanceof Error) this.logger[level]({ context, err: message }, message.message);

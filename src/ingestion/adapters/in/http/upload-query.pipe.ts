@@ -6,16 +6,17 @@ import { RawQuery } from '../../../../http/raw-query.js';
 import { RequestParam } from '../../../../http/request-param.js';
 import { UploadQueryDto } from './upload-query.dto.js';
 
-const NAMES = ['customer_id', 'filename', 'manufacturer'] as const;
-
 /** Reads the three parameters from the URL as it was sent: a parser in front would hide what must be refused. */
 @Injectable()
 export class UploadQueryPipe implements PipeTransform<IncomingMessage, UploadQueryDto> {
   /** @throws ServiceError `invalid-query-parameter` when one is absent, repeated, or breaks its rule. */
   transform(request: IncomingMessage): UploadQueryDto {
     const raw = new RawQuery(request);
-    const query = new UploadQueryDto();
-    for (const name of NAMES) Object.assign(query, { [name]: single(raw.values(name)) });
+    const query = Object.assign(new UploadQueryDto(), {
+      customer_id: single(raw.values('customer_id')),
+      filename: single(raw.values('filename')),
+      manufacturer: single(raw.values('manufacturer')),
+    });
     const defects = validateSync(query);
     if (defects.length > 0) {
       throw new ServiceError('invalid-query-parameter', defects.map(({ property }) => property).join(', '));
