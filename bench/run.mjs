@@ -16,5 +16,11 @@ if (!Object.hasOwn(BENCHES, name)) {
   process.exitCode = 1;
 } else {
   const { default: bench } = await import(`./${name}.mjs`);
-  process.exitCode = (await bench(parameters)) ? 0 : 1;
+  try {
+    process.exitCode = (await bench(parameters)) ? 0 : 1;
+  } catch (error) {
+    if (!error.code?.startsWith('ERR_PARSE_ARGS')) throw error;
+    console.error(error.message);
+    process.exitCode = 1;
+  }
 }
