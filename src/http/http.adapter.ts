@@ -1,4 +1,5 @@
 import { createServer, IncomingMessage, ServerResponse } from 'node:http';
+import type { NestApplicationOptions } from '@nestjs/common';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import express, { type Express } from 'express';
 
@@ -15,7 +16,8 @@ export class HttpAdapter extends ExpressAdapter {
    * Has Node make requests and responses that are Express's from the start. Otherwise Express would change the
    * prototype of each, and all code that handles them would run several times slower.
    */
-  override initHttpServer(): void {
+  override initHttpServer({ httpsOptions }: NestApplicationOptions): void {
+    if (httpsOptions) throw new Error('TLS is left to a proxy.');
     const instance = this.getInstance<Express>();
     class ExpressRequest extends IncomingMessage {}
     class ExpressResponse extends ServerResponse<ExpressRequest> {}

@@ -13,10 +13,13 @@ const LONGEST_USE_MS = 10_000;
 /** For so many milliseconds none is tried to be made after one couldn't be: the disk is nearly full. */
 const UNAVAILABLE_MS = 10_000;
 
-/** No journal can be made, and nothing was done. */
+/** For so many milliseconds a record waits for a journal while the files of all are synced. */
+const LONGEST_WAIT_MS = 1_000;
+
+/** There is no journal to be had, and nothing was done. */
 export class JournalUnavailableError extends Error {
   constructor(cause: unknown) {
-    super('A journal could not be made.', { cause });
+    super('There is no journal.', { cause });
     this.name = new.target.name;
   }
 }
@@ -54,6 +57,8 @@ export class ContentJournals {
   private current: Use | undefined;
   private readonly retiring = new Set<Promise<void>>();
   private readonly idle: Journal[] = [];
+  /** Those whose files couldn't be synced. */
+  private readonly unsettled: Use[] = [];
   private unavailable: { readonly error: JournalUnavailableError; readonly since: number } | undefined;
 
   constructor(
@@ -82,6 +87,8 @@ export class ContentJournals {
     await this.running;
     this.retire();
     await Promise.all(this.retiring);
+    await Promise.all(this.unsettled.splice(0).map((use) => this.settle(use)));
+    for (const { journal } of this.unsettled) await journal.close().catch(() => undefined);
     for (const journal of this.idle.splice(0)) {
       await journal.remove().catch((error: unknown) => {
         this.logger.warn(`Removing ${journal.path} failed; the next boot does it.`, error);
@@ -108,6 +115,8 @@ export class ContentJournals {
       await use.journal.append(records).catch(async (error: unknown) => {
         this.retire();
         if (!(error instanceof JournalRemovedError)) throw error;
+        // Together with the others, probably.
+        for (const journal of this.idle.splice(0)) await journal.close();
         use = await this.takeUse();
         await use.journal.append(records);
       });
@@ -137,7 +146,7 @@ export class ContentJournals {
     const first = this.waiting[0]?.bytes.length ?? 0;
     if (current && (current.journal.isEmpty || first <= current.journal.room)) return current;
     this.retire();
-    while (this.idle.length === 0 && this.retiring.size >= MOST_JOURNALS) await Promise.race(this.retiring);
+    while (this.idle.length === 0 && this.retiring.size >= MOST_JOURNALS) await this.untilOneIsSettled();
     const journal = this.idle.pop() ?? (await this.makeJournal());
     const timer = setTimeout(() => {
       this.retire();
@@ -145,7 +154,20 @@ export class ContentJournals {
     return (this.current = { journal, paths: [], timer });
   }
 
+  private async untilOneIsSettled(): Promise<void> {
+    let timer: NodeJS.Timeout | undefined;
+    const tooLong = new Promise<never>((_, reject) => {
+      timer = setTimeout(() => {
+        reject(new JournalUnavailableError(`The files of all journals are being synced for ${LONGEST_WAIT_MS} ms.`));
+      }, LONGEST_WAIT_MS);
+    });
+    await Promise.race([tooLong, ...this.retiring]).finally(() => {
+      clearTimeout(timer);
+    });
+  }
+
   private async makeJournal(): Promise<Journal> {
+    if (this.unsettled.length >= MOST_JOURNALS) throw new JournalUnavailableError('The files of journals could not be synced.');
     if (this.unavailable && performance.now() - this.unavailable.since < UNAVAILABLE_MS) throw this.unavailable.error;
     const path = join(this.directory, `${uuidV7()}${JOURNAL_EXTENSION}`);
     try {
@@ -177,23 +199,22 @@ export class ContentJournals {
   }
 
   /** Syncs a journal's files when none of them is under way any more, so that it can be used again, or go. */
-  private async settle({ journal, paths }: Use): Promise<void> {
+  private async settle(use: Use): Promise<void> {
+    const { journal, paths } = use;
     await journal.released();
     try {
+      await this.site.disk.syncFiles(paths);
       if (journal.isLeft) {
         await journal.close();
-        return;
-      }
-      await this.site.disk.syncFiles(paths);
-      if (!journal.isSound) {
+      } else if (journal.isSound) {
+        await journal.clear();
+        this.idle.push(journal);
+      } else {
         await journal.remove();
-        return;
       }
-      await journal.clear();
-      this.idle.push(journal);
     } catch (error) {
-      await journal.close().catch(() => undefined);
-      this.logger.warn(`Syncing the files of ${journal.path} failed; the next boot does it.`, error);
+      this.unsettled.push(use);
+      this.logger.warn(`Settling ${journal.path} failed; the next boot does it, unless it comes off before.`, error);
     }
   }
 }

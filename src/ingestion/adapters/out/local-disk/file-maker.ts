@@ -32,6 +32,15 @@ export class FileMaker {
     const { waiting: batch } = this;
     this.waiting = [];
     this.batch = batch;
+    try {
+      this.send(batch);
+    } catch (error) {
+      this.batch = undefined;
+      for (const { reject } of batch) reject(error as Error);
+    }
+  }
+
+  private send(batch: readonly WaitingFile[]): void {
     const bytes = new Uint8Array(batch.reduce((sum, file) => sum + file.bytes.length, 0));
     let end = 0;
     const files = batch.map((file) => {

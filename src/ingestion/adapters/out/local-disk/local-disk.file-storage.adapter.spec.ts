@@ -329,6 +329,39 @@ describe('LocalDiskFileStorage', () => {
     expect(await view.contentPaths()).toHaveLength(1);
   });
 
+  it('makes journals again that someone removed, however many were used', async () => {
+    await open({ maxJournalBytes: 1 });
+    const receivedAt = new Date();
+    const storeOne = (text: string) => storage.store(anUploadDraft().with({ receivedAt }).file(text).build());
+    for (const text of ['one', 'two', 'three', 'four']) await storeOne(text);
+    await rm(view.at('pending'), { recursive: true });
+    await storeOne('five');
+    await storeOne('six');
+    expect(await view.contentPaths()).toHaveLength(6);
+  });
+
+  it.each([
+    ['once, and settles it when it closes', 1, 0],
+    ['for good, and leaves few to the next boot', Infinity, 3],
+  ])('goes on when a journal can not be settled: %s', async (_, times, left) => {
+    const disk = new GatedDisk();
+    await open({ disk, maxJournalBytes: 1 });
+    let failures = 0;
+    disk.gate = (perform, operation, path) => {
+      if (operation !== 'file.sync' || !path.includes('/files/') || failures >= times) return perform();
+      failures += 1;
+      return Promise.reject(new Error('EIO'));
+    };
+    for (let count = 0; count < 6; count++) await storage.store(anUploadDraft().file(`${count}`).build());
+    await storage.close();
+    expect((await view.files('pending')).filter((path) => path.endsWith('.journal')).length).toBeLessThanOrEqual(left);
+    expect(await view.contentPaths()).toHaveLength(6);
+    disk.gate = (perform) => perform();
+    await open();
+    expect(await view.files('pending')).toEqual([]);
+    expect(await view.contentPaths()).toHaveLength(6);
+  });
+
   it('keeps what comes after someone moved a segment away in a new one', async () => {
     await open();
     await storage.store(anUploadDraft().build());

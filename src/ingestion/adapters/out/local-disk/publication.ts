@@ -71,7 +71,7 @@ export async function publishSmall(
   bytes: Buffer,
   publication: Publication,
 ): Promise<void> {
-  const { disk, directories, journals } = store;
+  const { disk, directories, journals, markers } = store;
   const { uploadId, contentPath, segmentDirectory, line } = publication;
   const path = store.at(contentPath);
   const marker = { content_path: contentPath, ...log.position(segmentDirectory) };
@@ -81,19 +81,21 @@ export async function publishSmall(
     await log.append(segmentDirectory, line);
     held.release();
   } catch (error) {
-    // A line that may remain must find its file.
-    if (error instanceof LineMayRemainError || !(await isRemoved(store, contentPath))) held.leave();
-    else held.release();
+    await takeBack(error).then(
+      () => {
+        held.release();
+      },
+      (reason: unknown) => {
+        store.logger.warn(`Taking back ${contentPath} failed; the next boot does it.`, reason);
+        held.leave();
+      },
+    );
     throw error;
   }
-}
 
-async function isRemoved(store: StoreDirectory, path: string): Promise<boolean> {
-  try {
-    await store.disk.remove(store.at(path));
-    return true;
-  } catch (error) {
-    store.logger.warn(`Taking back ${path} failed; the next boot does it.`, error);
-    return false;
+  /** A line that may remain must find its file; what can't be decided, a marker takes over from the journal. */
+  async function takeBack(error: unknown): Promise<void> {
+    if (!(error instanceof LineMayRemainError) && (await disk.remove(path).then(() => true, () => false))) return;
+    await markers.add(uploadId, marker);
   }
 }

@@ -464,6 +464,17 @@ describe('recovery', () => {
       expect(warnings).toEqual([]);
     });
 
+    it('keeps one whose segment was moved away since, and says so', async () => {
+      await storeJson(1);
+      const [upload] = await storeSmall('bytes');
+      await disk.die();
+      const [segment = ''] = await view.files('uploads');
+      await rm(view.at(segment));
+      await open();
+      expect(await view.contentPaths()).toEqual([upload?.content?.path]);
+      expect(warnings).toEqual([expect.stringContaining(upload?.content?.path ?? '-')]);
+    });
+
     it('makes them durable before it forgets them', async () => {
       const [upload] = await storeSmall('bytes');
       await disk.die();

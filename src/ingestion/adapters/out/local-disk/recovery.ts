@@ -57,7 +57,8 @@ async function replay(store: StoreDirectory, journal: string): Promise<void> {
   for (const { uploadId, marker, bytes } of records) {
     const path = store.at(marker.content_path);
     if (missing.has(uploadId)) {
-      await disk.remove(path);
+      if (await isSegmentGone(store, marker)) store.logger.warn(`${marker.content_path} is kept: the segment of its line was moved away.`);
+      else await disk.remove(path);
     } else if (!(await readWhole(disk, path))?.equals(bytes)) {
       await disk.remove(path);
       await store.directories.within(dirname(path), () => disk.createWith(path, bytes));
@@ -65,6 +66,16 @@ async function replay(store: StoreDirectory, journal: string): Promise<void> {
   }
   await disk.syncFiles(records.map(({ marker }) => store.at(marker.content_path)));
   await disk.remove(journal);
+}
+
+/** Whether a segment isn't there any more that had lines. */
+async function isSegmentGone(store: StoreDirectory, { segment, offset }: IndexPosition): Promise<boolean> {
+  if (offset === 0) return false;
+  const names = await store.disk.readDirectory(store.at(dirname(segment))).catch((error: unknown): string[] => {
+    if (hasCode(error, 'ENOENT')) return [];
+    throw error;
+  });
+  return !names.includes(basename(segment));
 }
 
 /** Those of some uploads whose lines aren't there. */

@@ -5,6 +5,8 @@ import type { DiskFile } from './disk.js';
 
 /** What is gathered at most while a write runs, and goes to the disk with the next. */
 const MOST_GATHERED_BYTES = 1024 * 1024;
+/** Chunks that are held in memory at most: a tiny one takes far more of it than its length. */
+const MOST_CHUNKS = 1024;
 /** A sync begins behind so many bytes: the disk writes while the rest comes in, and so little is left at the end. */
 const SYNC_EVERY_BYTES = 64 * 1024 * 1024;
 
@@ -52,11 +54,11 @@ export interface Head {
   readonly rest: AsyncIterator<Uint8Array> | undefined;
 }
 
-/** Reads until it has all of the bytes, or more than some; throws what `bytes` throws. */
+/** Reads until it has all of the bytes, or more than some, or very many chunks; throws what `bytes` throws. */
 export async function readHead(bytes: AsyncIterable<Uint8Array>, most: number): Promise<Head> {
   const rest = bytes[Symbol.asyncIterator]();
   const chunks: Uint8Array[] = [];
-  for (let length = 0; length <= most; ) {
+  for (let length = 0; length <= most && chunks.length < MOST_CHUNKS; ) {
     const next = await rest.next();
     if (next.done) return { chunks, rest: undefined };
     chunks.push(next.value);
@@ -92,7 +94,8 @@ class GatheringWriter {
     this.gathered.push(chunk);
     this.gatheredBytes += chunk.length;
     if (!this.writing) this.begin();
-    return this.gatheredBytes >= MOST_GATHERED_BYTES ? this.writing : undefined;
+    const isFull = this.gatheredBytes >= MOST_GATHERED_BYTES || this.gathered.length >= MOST_CHUNKS;
+    return isFull ? this.writing : undefined;
   }
 
   /** Resolves when all is written. */

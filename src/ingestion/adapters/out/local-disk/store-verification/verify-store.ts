@@ -186,7 +186,7 @@ class Run {
       // The bytes of a failed upload go after its line.
       if (!problem || !(await this.underWay.stays(segment, end))) return undefined;
       if (await this.underWay.isPublished(uploadId, path)) {
-        return { state: 'under-way', path, uploadId, line: placeOf(line), ...problem, detail: `${problem.detail}; the next boot restores it` };
+        return { state: 'under-way', path, uploadId, line: placeOf(line), ...problem, detail: `${problem.detail}; a journal has it, and a boot after a loss of the process restores it` };
       }
       return { state: 'defect', path, uploadId, line: placeOf(line), ...problem };
     } catch (error) {
