@@ -1,7 +1,8 @@
 import { join } from 'node:path';
 import { v7 as uuidV7 } from 'uuid';
+import { FileRemovedError } from './disk-error.js';
 import type { DiskLogger } from './disk-logger.js';
-import { Journal, JournalRemovedError, type JournalSite } from './journal.js';
+import { Journal, type JournalSite } from './journal.js';
 import { encodeRecord, type JournalRecord } from './journal-records.js';
 
 /** Names in `pending/` that end so are journals. */
@@ -12,7 +13,6 @@ const MOST_JOURNALS = 2;
 const LONGEST_USE_MS = 10_000;
 /** For so many milliseconds none is tried to be made after one couldn't be: the disk is nearly full. */
 const UNAVAILABLE_MS = 10_000;
-
 /** For so many milliseconds a record waits for a journal while the files of all are synced. */
 const LONGEST_WAIT_MS = 1_000;
 
@@ -114,7 +114,7 @@ export class ContentJournals {
     try {
       await use.journal.append(records).catch(async (error: unknown) => {
         this.retire();
-        if (!(error instanceof JournalRemovedError)) throw error;
+        if (!(error instanceof FileRemovedError)) throw error;
         // Together with the others, probably.
         for (const journal of this.idle.splice(0)) await journal.close();
         use = await this.takeUse();

@@ -4,6 +4,24 @@ import { ServiceError } from '../../../../common/service-error.js';
 export const hasCode = (error: unknown, ...codes: string[]): boolean =>
   error instanceof Error && 'code' in error && codes.includes(String(error.code));
 
+/** What an action gives; undefined where what it is about isn't there. */
+export async function unlessAbsent<T>(action: Promise<T>): Promise<T | undefined> {
+  try {
+    return await action;
+  } catch (error) {
+    if (hasCode(error, 'ENOENT', 'ENOTDIR')) return undefined;
+    throw error;
+  }
+}
+
+/** Somebody moved or removed a file while it was written: what is flushed to it, nobody finds. */
+export class FileRemovedError extends Error {
+  constructor(path: string) {
+    super(`${path} was removed or replaced.`);
+    this.name = new.target.name;
+  }
+}
+
 /** For `.catch()`: throws what the port promises for an error of the disk. */
 export const storageFailure =
   (message: string) =>

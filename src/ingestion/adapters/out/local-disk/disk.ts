@@ -6,7 +6,7 @@ import { dirname } from 'node:path';
 import { promisify } from 'node:util';
 import { type DataDirectoryLock, lockDataDirectory } from '../../../../data-directory/data-directory-lock.js';
 import { allDone } from './all-done.js';
-import { hasCode } from './disk-error.js';
+import { hasCode, unlessAbsent } from './disk-error.js';
 import { FileMaker } from './file-maker.js';
 
 const run = promisify(execFile);
@@ -151,29 +151,27 @@ export class NodeDisk extends Disk {
   }
 }
 
-/**
- * Resolves to whether all on a file system is durable (syncfs): Linux has a command for that, and Node.js nothing. Not
- * every such command tells what failed, nor did Linux before 5.8; then it isn't asked.
- */
-async function syncFileSystem(directory: string): Promise<boolean> {
+let syncTellsFailures: Promise<boolean> | undefined;
+
+/** Not every command `sync` tells what failed, nor did Linux before 5.8. */
+async function findOutWhetherSyncTellsFailures(): Promise<boolean> {
   const [major = 0, minor = 0] = release().split('.').map(Number);
   if (process.platform !== 'linux' || major < 5 || (major === 5 && minor < 8)) return false;
+  const { stdout } = await run('sync', ['--version']);
+  return stdout.includes('GNU coreutils');
+}
+
+/** Resolves to whether all on a file system is durable (syncfs): Linux has a command for that, and Node.js nothing. */
+async function syncFileSystem(directory: string): Promise<boolean> {
   try {
-    const { stdout } = await run('sync', ['--version']);
-    if (!stdout.includes('GNU coreutils')) return false;
+    syncTellsFailures ??= findOutWhetherSyncTellsFailures();
+    if (!(await syncTellsFailures)) return false;
     await run('sync', ['--file-system', directory]);
     return true;
   } catch {
-    // Who syncs the files one by one gets to know what is wrong.
+    // Who syncs the files one by one gets to know what is wrong; the next time it may come off.
+    syncTellsFailures = undefined;
     return false;
-  }
-}
-
-async function unlessAbsent(action: Promise<void>): Promise<void> {
-  try {
-    await action;
-  } catch (error) {
-    if (!hasCode(error, 'ENOENT', 'ENOTDIR')) throw error;
   }
 }
 
@@ -248,10 +246,7 @@ function behind(chunks: readonly Uint8Array[], count: number): Uint8Array[] {
 
 /** The bytes of a small file; undefined where there is none. */
 export async function readWhole(disk: Disk, path: string): Promise<Buffer | undefined> {
-  const file = await disk.open(path).catch((error: unknown) => {
-    if (hasCode(error, 'ENOENT', 'ENOTDIR')) return undefined;
-    throw error;
-  });
+  const file = await unlessAbsent(disk.open(path));
   if (!file) return undefined;
   try {
     const bytes = Buffer.alloc(await file.size());

@@ -1,6 +1,7 @@
 import { v7 as uuidV7 } from 'uuid';
+import { FileRemovedError } from './disk-error.js';
 import type { IndexPosition } from './pending-markers.js';
-import { Segment, SegmentRemovedError } from './segment.js';
+import { Segment } from './segment.js';
 import type { StoreDirectory } from './store-directory.js';
 
 /** No batch is larger, but for one line alone. Recovery relies on it: all that can be torn is the last batch. */
@@ -89,7 +90,7 @@ export class IndexLog {
   private async flush(batch: WaitingLine[]): Promise<void> {
     const began = performance.now();
     let failure = await this.write(batch);
-    if (failure?.error instanceof SegmentRemovedError) failure = await this.write(batch);
+    if (failure?.error instanceof FileRemovedError) failure = await this.write(batch);
     this.options.onFlush({ lines: batch.length, seconds: (performance.now() - began) / 1000, ok: !failure });
     for (const line of batch) {
       if (failure) line.reject(failure.error);

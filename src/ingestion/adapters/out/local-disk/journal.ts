@@ -1,4 +1,5 @@
 import { dirname } from 'node:path';
+import { FileRemovedError } from './disk-error.js';
 import type { Disk, DiskFile } from './disk.js';
 import type { DurableDirectories } from './durable-directories.js';
 import { newEpoch, stampRecord } from './journal-records.js';
@@ -10,14 +11,6 @@ export interface JournalSite {
   readonly disk: Disk;
   readonly directories: DurableDirectories;
   readonly syncs: SharedSyncs;
-}
-
-/** Somebody moved or removed a journal while it was written. */
-export class JournalRemovedError extends Error {
-  constructor(path: string) {
-    super(`${path} was removed or replaced.`);
-    this.name = new.target.name;
-  }
 }
 
 /**
@@ -78,7 +71,7 @@ export class Journal {
     try {
       for (const record of records) stampRecord(record, this.epoch);
       await this.file.write(records, this.length);
-      if (!(await this.file.standsAt(this.path))) throw new JournalRemovedError(this.path);
+      if (!(await this.file.standsAt(this.path))) throw new FileRemovedError(this.path);
       for (const { length } of records) this.length += length;
     } catch (error) {
       this.isSound = false;

@@ -136,7 +136,6 @@ export class LocalDiskFileStorage extends FileStorage implements OnApplicationSh
         return upload;
       });
     } finally {
-      // It may not have been asked for yet.
       await head.rest?.return?.();
     }
   }

@@ -71,12 +71,14 @@ async function replay(store: StoreDirectory, journal: string): Promise<void> {
 /** Whether a segment isn't there any more that had lines. */
 async function isSegmentGone(store: StoreDirectory, { segment, offset }: IndexPosition): Promise<boolean> {
   if (offset === 0) return false;
-  const names = await store.disk.readDirectory(store.at(dirname(segment))).catch((error: unknown): string[] => {
+  return !(await segmentNames(store, dirname(segment))).includes(basename(segment));
+}
+
+const segmentNames = (store: StoreDirectory, directory: string): Promise<string[]> =>
+  store.disk.readDirectory(store.at(directory)).catch((error: unknown) => {
     if (hasCode(error, 'ENOENT')) return [];
     throw error;
   });
-  return !names.includes(basename(segment));
-}
 
 /** Those of some uploads whose lines aren't there. */
 async function withoutLine(store: StoreDirectory, markers: ReadonlyMap<string, IndexPosition>): Promise<Set<string>> {
@@ -107,10 +109,7 @@ async function deleteIndexed(
   ids: Set<string>,
 ): Promise<void> {
   const first = basename(position.segment);
-  const names = await store.disk.readDirectory(store.at(directory)).catch((error: unknown) => {
-    if (hasCode(error, 'ENOENT')) return [];
-    throw error;
-  });
+  const names = await segmentNames(store, directory);
   for (const name of names.filter((name) => name >= first).sort()) {
     const file = await store.disk.open(store.at(directory, name));
     try {

@@ -1,15 +1,8 @@
 import { v7 as uuidV7 } from 'uuid';
 import { allDone } from './all-done.js';
+import { FileRemovedError } from './disk-error.js';
 import type { DiskFile } from './disk.js';
 import type { StoreDirectory } from './store-directory.js';
-
-/** Somebody moved or removed the file of a segment while it was written. */
-export class SegmentRemovedError extends Error {
-  constructor(path: string) {
-    super(`${path} was removed or replaced.`);
-    this.name = new.target.name;
-  }
-}
 
 /**
  * One file of index lines. It is made with its first append, under a marker that stays until it is closed for good.
@@ -45,8 +38,7 @@ export class Segment {
       const file = this.file ?? (await this.create());
       await file.write([bytes], this.length);
       const [, isThere] = await allDone([file.sync(), file.standsAt(this.store.at(this.path))]);
-      // Flushed to a file that nobody finds is not kept.
-      if (!isThere) throw new SegmentRemovedError(this.path);
+      if (!isThere) throw new FileRemovedError(this.path);
     } catch (error) {
       this.state = 'torn';
       throw error;

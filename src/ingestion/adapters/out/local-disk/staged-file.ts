@@ -67,14 +67,10 @@ export async function readHead(bytes: AsyncIterable<Uint8Array>, most: number): 
   return { chunks, rest };
 }
 
-/** All of the bytes; throws what they throw. */
+/** All of the bytes; throws what they throw. Whoever stops early ends `rest`. */
 export async function* behindHead({ chunks, rest }: Head): AsyncGenerator<Uint8Array> {
-  try {
-    yield* chunks;
-    for (let next = await rest?.next(); next && !next.done; next = await rest?.next()) yield next.value;
-  } finally {
-    await rest?.return?.();
-  }
+  yield* chunks;
+  for (let next = await rest?.next(); next && !next.done; next = await rest?.next()) yield next.value;
 }
 
 /** Writes to a file from its beginning: what comes while a write runs goes with the next, so that few are needed. */

@@ -1,7 +1,7 @@
 import { readdir, readFile, readlink, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { JOURNAL_EXTENSION } from '../content-journals.js';
-import { hasCode } from '../disk-error.js';
+import { hasCode, unlessAbsent } from '../disk-error.js';
 import { decodeRecords } from '../journal-records.js';
 import type { Marker } from '../pending-markers.js';
 
@@ -77,13 +77,4 @@ const namesIn = async (directory: string): Promise<string[]> => (await unlessAbs
 async function stateOf(path: string): Promise<string> {
   const stats = await unlessAbsent(stat(path, { bigint: true }));
   return stats ? `${stats.ino} ${stats.mtimeNs}` : '';
-}
-
-async function unlessAbsent<T>(action: Promise<T>): Promise<T | undefined> {
-  try {
-    return await action;
-  } catch (error) {
-    if (hasCode(error, 'ENOENT', 'ENOTDIR')) return undefined;
-    throw error;
-  }
 }
