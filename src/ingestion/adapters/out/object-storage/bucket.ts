@@ -1,0 +1,73 @@
+/** An object as it was read whole. */
+export interface ReadObject {
+  readonly bytes: Buffer;
+  /** Another one for every time that the object is written. */
+  readonly version: string;
+  /** Milliseconds since it was written, by the store's clock. */
+  readonly ageMs: number;
+}
+
+/** An object as a listing shows it. */
+export interface ListedObject {
+  readonly key: string;
+  /** Bytes. */
+  readonly size: number;
+  /** Milliseconds since it was written, by the store's clock. */
+  readonly ageMs: number;
+}
+
+/**
+ * What the object-storage adapter asks of a store, and nothing more. Keys are relative to the bucket's prefix.
+ *
+ * Every call rejects with what the SDK throws, at the latest when the store made no progress for the bucket's time-out;
+ * what it was to do may be done or not then, now or a little later. A call repeats what a store may be asked again, and
+ * knows its own object when an earlier answer was lost.
+ */
+export abstract class Bucket {
+  /** Makes an object unless its key is taken; resolves to its version, undefined when the key was taken. */
+  abstract create(key: string, bytes: Uint8Array): Promise<string | undefined>;
+
+  /**
+   * Writes an object whatever is there, or only in place of a version.
+   *
+   * @returns its version; undefined when another version is there, or none.
+   */
+  abstract replace(key: string, bytes: Uint8Array, version?: string): Promise<string | undefined>;
+
+  /**
+   * Makes an object of bytes as they come, in parts; it is visible when they have ended. Holds some parts in memory.
+   * Rejects with what `bytes` throws, and then, as with every failure, gives the parts back where the store allows.
+   *
+   * @throws ObjectExistsError
+   */
+  abstract upload(key: string, bytes: AsyncIterable<Uint8Array>): Promise<void>;
+
+  /** A small object; undefined where there is none. */
+  abstract read(key: string): Promise<ReadObject | undefined>;
+
+  /** An object of any size, piece by piece; undefined where there is none. Whoever stops early ends the iterator. */
+  abstract open(key: string): Promise<AsyncIterable<Uint8Array> | undefined>;
+
+  /** The objects whose keys begin so, in the order of their keys' bytes, page by page. */
+  abstract list(prefix: string): AsyncIterable<ListedObject>;
+
+  /** What stands before the next `/` in the keys that begin so, with the prefix and the `/`, each once. */
+  abstract listDirectories(prefix: string): AsyncIterable<string>;
+
+  /** Removes objects; also resolves where there are none. */
+  abstract remove(keys: readonly string[]): Promise<void>;
+
+  /** Gives back the parts of unfinished uploads to a key, of whichever process. */
+  abstract removeParts(key: string): Promise<void>;
+
+  /** Ends connections. */
+  abstract close(): void;
+}
+
+/** An upload's key is taken. */
+export class ObjectExistsError extends Error {
+  constructor(key: string) {
+    super(`${key} exists.`);
+    this.name = new.target.name;
+  }
+}

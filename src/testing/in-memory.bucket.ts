@@ -1,0 +1,124 @@
+import { Bucket, type ListedObject, ObjectExistsError, type ReadObject } from '../ingestion/adapters/out/object-storage/bucket.js';
+
+interface Kept {
+  readonly bytes: Buffer;
+  readonly version: string;
+  readonly writtenAt: number;
+}
+
+/** A `Bucket` in memory, whose clock a test sets, and which fails and hangs when it is told to. */
+export class InMemoryBucket extends Bucket {
+  /** What is added to the time, in milliseconds. */
+  aheadMs = 0;
+  /** Called before each operation; what it throws, the operation rejects with, and nothing is done. */
+  before: (operation: keyof Bucket, key: string) => Promise<void> | void = () => undefined;
+  /** Called after each operation that was done; what it throws, the operation rejects with: its answer was lost. */
+  after: (operation: keyof Bucket, key: string) => Promise<void> | void = () => undefined;
+
+  private versions = 0;
+
+  constructor(private readonly objects = new Map<string, Kept>()) {
+    super();
+  }
+
+  get keys(): string[] {
+    return [...this.objects.keys()].sort();
+  }
+
+  override create(key: string, bytes: Uint8Array): Promise<string | undefined> {
+    return this.run('create', key, () => (this.objects.has(key) ? undefined : this.write(key, bytes)));
+  }
+
+  override replace(key: string, bytes: Uint8Array, version?: string): Promise<string | undefined> {
+    return this.run('replace', key, () => {
+      const isOther = version !== undefined && this.objects.get(key)?.version !== version;
+      return isOther ? undefined : this.write(key, bytes);
+    });
+  }
+
+  override async upload(key: string, bytes: AsyncIterable<Uint8Array>): Promise<void> {
+    const chunks: Uint8Array[] = [];
+    for await (const chunk of bytes) chunks.push(Buffer.from(chunk));
+    await this.run('upload', key, () => {
+      if (this.objects.has(key)) throw new ObjectExistsError(key);
+      this.write(key, Buffer.concat(chunks));
+    });
+  }
+
+  override read(key: string): Promise<ReadObject | undefined> {
+    return this.run('read', key, () => {
+      const kept = this.objects.get(key);
+      return kept && { bytes: kept.bytes, version: kept.version, ageMs: this.now() - kept.writtenAt };
+    });
+  }
+
+  override open(key: string): Promise<AsyncIterable<Uint8Array> | undefined> {
+    return this.run('open', key, () => {
+      const kept = this.objects.get(key);
+      return kept && piecesOf(kept.bytes);
+    });
+  }
+
+  override async *list(prefix: string): AsyncGenerator<ListedObject> {
+    const listed = await this.run('list', prefix, () =>
+      [...this.objects]
+        .filter(([key]) => key.startsWith(prefix))
+        .map(([key, { bytes, writtenAt }]) => ({ key, size: bytes.length, ageMs: this.now() - writtenAt }))
+        .sort((a, b) => Buffer.compare(Buffer.from(a.key), Buffer.from(b.key))),
+    );
+    yield* listed;
+  }
+
+  override async *listDirectories(prefix: string): AsyncGenerator<string> {
+    const directories = new Set<string>();
+    for await (const { key } of this.list(prefix)) {
+      const end = key.indexOf('/', prefix.length);
+      if (end >= 0) directories.add(key.slice(0, end + 1));
+    }
+    yield* directories;
+  }
+
+  override remove(keys: readonly string[]): Promise<void> {
+    return this.run('remove', keys[0] ?? '', () => {
+      for (const key of keys) this.objects.delete(key);
+    });
+  }
+
+  override removeParts(key: string): Promise<void> {
+    return this.run('removeParts', key, () => undefined);
+  }
+
+  override close(): void {
+    // It holds nothing.
+  }
+
+  /** The same objects as another process sees them, with a clock and faults of its own. */
+  another(): InMemoryBucket {
+    return new InMemoryBucket(this.objects);
+  }
+
+  private write(key: string, bytes: Uint8Array): string {
+    const version = `${++this.versions}-${Math.random()}`;
+    this.objects.set(key, { bytes: Buffer.from(bytes), version, writtenAt: this.now() });
+    return version;
+  }
+
+  private now(): number {
+    return Date.now() + this.aheadMs;
+  }
+
+  private async run<T>(operation: keyof Bucket, key: string, action: () => T): Promise<T> {
+    await this.before(operation, key);
+    await new Promise(setImmediate);
+    const result = action();
+    await this.after(operation, key);
+    return result;
+  }
+}
+
+async function* piecesOf(bytes: Buffer): AsyncGenerator<Uint8Array> {
+  for (let at = 0; at < bytes.length; at += 65_536) {
+    await new Promise(setImmediate);
+    yield bytes.subarray(at, at + 65_536);
+  }
+}
