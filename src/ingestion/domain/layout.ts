@@ -44,3 +44,28 @@ export function indexLine(upload: Upload): string {
     ...(upload.idempotencyKey === null ? {} : { idempotency_key: upload.idempotencyKey }),
   });
 }
+
+/** The upload that an index line tells of; undefined for what is no line of ours. */
+export function parseIndexLine(line: string): Upload | undefined {
+  let parsed: Record<string, string | number | null | undefined> | null;
+  try {
+    parsed = JSON.parse(line) as typeof parsed;
+  } catch {
+    return undefined;
+  }
+  if (!parsed || typeof parsed.upload_id !== 'string' || typeof parsed.received_at !== 'string') return undefined;
+  return {
+    uploadId: parsed.upload_id,
+    kind: parsed.kind,
+    customerId: parsed.customer_id,
+    filename: parsed.filename,
+    manufacturer: parsed.manufacturer,
+    idempotencyKey: parsed.idempotency_key ?? null,
+    additionalData: parsed.additional_data,
+    receivedAt: new Date(parsed.received_at),
+    content:
+      typeof parsed.content_path === 'string'
+        ? { path: parsed.content_path, type: parsed.content_type, size: parsed.content_size, sha256: parsed.content_sha256 }
+        : null,
+  } as Upload;
+}

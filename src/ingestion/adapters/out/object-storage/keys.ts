@@ -1,0 +1,15 @@
+import { createHash } from 'node:crypto';
+
+/** The segment that holds the line of one upload alone, in the directory of its kind and day. */
+export const ownSegment = (directory: string, uploadId: string): string => `${directory}/${uploadId}.ndjson`;
+
+/** Where markers of uploads under way stand. */
+export const MARKERS = 'staging/';
+export const markerKey = (uploadId: string): string => `${MARKERS}${uploadId}`;
+
+/** Where claims of idempotency keys stand. */
+export const CLAIMS = 'idempotency/';
+export const claimKey = (scope: string): string => `${CLAIMS}${createHash('sha256').update(scope).digest('hex')}`;
+
+/** What is written to find out whether the store can be. */
+export const HEALTH = 'health';

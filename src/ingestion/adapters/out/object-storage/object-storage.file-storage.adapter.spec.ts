@@ -1,0 +1,204 @@
+import { describe, expect, it } from 'vitest';
+import { BucketView } from '../../../../testing/bucket.view.js';
+import { fileStorageContract } from '../../../../testing/file-storage.contract.js';
+import { InMemoryBucket } from '../../../../testing/in-memory.bucket.js';
+import { anUploadDraft, type UploadDraftBuilder } from '../../../../testing/upload-draft.builder.js';
+import type { Bucket } from './bucket.js';
+import { ObjectStorageFileStorage } from './object-storage.file-storage.adapter.js';
+import { Sweeper } from './sweeper.js';
+
+const logger = { warn: () => undefined };
+const open = (bucket: Bucket) => new ObjectStorageFileStorage({ bucket, logger });
+
+fileStorageContract('object storage, in memory', () => {
+  const bucket = new InMemoryBucket();
+  const view = new BucketView(bucket.another());
+  let storage = open(bucket);
+  return Promise.resolve({
+    storage,
+    reopen: async () => {
+      await storage.close();
+      return (storage = open(bucket));
+    },
+    lines: () => view.lines(),
+    bytes: (path) => view.bytes(path),
+    contentPaths: () => view.contentPaths(),
+    tearDown: () => storage.close(),
+  });
+});
+
+const KEYED = { idempotencyKey: 'key', customerId: 'customer-1' };
+const UPLOADS: [string, boolean, () => UploadDraftBuilder][] = [
+  ['a file', false, () => anUploadDraft().file('the ', 'bytes')],
+  ['a file under a key', true, () => anUploadDraft().with(KEYED).file('the ', 'bytes')],
+  ['no file, under a key', true, () => anUploadDraft().with(KEYED)],
+];
+
+/** How many operations an upload takes until it is acknowledged, and what comes behind. */
+const MOST_OPERATIONS = 8;
+
+/** Another process, a minute later. */
+function later(bucket: InMemoryBucket): InMemoryBucket {
+  const another = bucket.another();
+  another.aheadMs = 61_000;
+  return another;
+}
+
+function deferred() {
+  let resolve = (): void => undefined;
+  const promise = new Promise<void>((done) => (resolve = done));
+  return { promise, resolve };
+}
+
+/** Lets a process do so many operations; the next one waits until it is let go. */
+function pauseAt(bucket: InMemoryBucket, count: number, moment: 'before' | 'after') {
+  let done = 0;
+  const gate = deferred();
+  const reached = deferred();
+  bucket[moment] = (operation) => {
+    if (operation === 'list' || ++done <= count) return;
+    reached.resolve();
+    return gate.promise;
+  };
+  return { reached: reached.promise, goOn: gate.resolve };
+}
+
+async function expectWhole(view: BucketView, count?: number): Promise<void> {
+  const lines = await view.lines();
+  expect(await view.contentPaths()).toEqual(lines.flatMap(({ content_path }) => content_path ?? []));
+  for (const { content_path } of lines) if (content_path) expect(String(await view.bytes(content_path))).toBe('the bytes');
+  if (count !== undefined) expect(lines).toHaveLength(count);
+}
+
+describe.each(UPLOADS)('an upload with %s', (_, isKeyed, builder) => {
+  describe.each(['before', 'after'] as const)('of a process lost %s', (moment) => {
+    it.each(Array.from({ length: MOST_OPERATIONS }, (__, count) => count))(
+      'operation %i is there as a whole or not at all when another has swept, and can be repeated',
+      async (count) => {
+        const bucket = new InMemoryBucket();
+        const { reached, goOn } = pauseAt(bucket, count, moment);
+        const storage = open(bucket);
+        const storing = Promise.allSettled([storage.store(builder().build())]);
+        await Promise.race([reached, storing]);
+
+        const other = later(bucket);
+        const view = new BucketView(other);
+        await new Sweeper(other, logger).sweep();
+        await expectWhole(view);
+        expect(await view.keys('staging/')).toEqual([]);
+        const before = (await view.lines()).length;
+        const repeated = await open(other).store(builder().build());
+        await expectWhole(view, repeated.replayed ? before : before + 1);
+
+        // It was only paused.
+        goOn();
+        const [outcome] = await storing;
+        await storage.close();
+        await new Sweeper(later(bucket), logger).sweep();
+        await expectWhole(view);
+        const ids = (await view.lines()).map(({ upload_id }) => upload_id);
+        if (outcome.status === 'fulfilled') expect(ids).toContain(outcome.value.uploadId);
+        if (isKeyed || outcome.status === 'rejected') expect(ids).toEqual([repeated.uploadId]);
+      },
+    );
+  });
+
+  it.each(Array.from({ length: MOST_OPERATIONS }, (__, count) => count))(
+    'is taken back when operation %i fails though it was done',
+    async (count) => {
+      const bucket = new InMemoryBucket();
+      let done = 0;
+      bucket.after = (operation) => {
+        if (operation !== 'list' && done++ === count) throw new Error('lost');
+      };
+      const storage = open(bucket);
+      const outcome = await storage.store(builder().build()).catch((error: unknown) => error);
+      await storage.close();
+      const other = later(bucket);
+      await new Sweeper(other, logger).sweep();
+      const view = new BucketView(other);
+      if (outcome instanceof Error) expect(outcome).toMatchObject({ kind: 'storage-failure' });
+      await expectWhole(view, outcome instanceof Error ? 0 : 1);
+      expect(await open(other).store(builder().build())).toBeDefined();
+    },
+  );
+});
+
+describe('uploads without a file', () => {
+  it('share segments when they wait, and none waits for a timer', async () => {
+    const bucket = new InMemoryBucket();
+    const storage = open(bucket);
+    await Promise.all(Array.from({ length: 100 }, () => storage.store(anUploadDraft().build())));
+    const view = new BucketView(bucket);
+    expect(await view.lines()).toHaveLength(100);
+    expect((await view.keys('uploads/')).length).toBeLessThanOrEqual(8);
+    await storage.close();
+  });
+
+  it('are taken back, each of a segment, when its answer is lost', async () => {
+    const bucket = new InMemoryBucket();
+    const storage = open(bucket);
+    bucket.after = (operation) => {
+      if (operation === 'create') throw new Error('lost');
+    };
+    const outcomes = await Promise.allSettled(Array.from({ length: 20 }, () => storage.store(anUploadDraft().build())));
+    for (const outcome of outcomes) expect(outcome).toMatchObject({ status: 'rejected', reason: { kind: 'storage-failure' } });
+    await storage.close();
+    expect(await new BucketView(bucket).lines()).toEqual([]);
+  });
+
+  it('are refused while too much is doubtful, and taken when the store is well again', async () => {
+    const bucket = new InMemoryBucket();
+    const storage = open(bucket);
+    bucket.before = () => {
+      throw new Error('down');
+    };
+    for (let count = 0; count < 100; count++) await storage.store(anUploadDraft().build()).catch(() => undefined);
+    await expect(storage.checkHealth()).rejects.toMatchObject({ kind: 'storage-failure' });
+    bucket.before = () => undefined;
+    await expect.poll(() => storage.store(anUploadDraft().build()).then(() => true, () => false), { timeout: 10_000 }).toBe(true);
+    await storage.close();
+    const [line, ...more] = await new BucketView(bucket).lines();
+    expect(line).toBeDefined();
+    expect(more).toEqual([]);
+  });
+});
+
+describe('two processes on one bucket', () => {
+  it('store one of fifty at once under a key', async () => {
+    const bucket = new InMemoryBucket();
+    const storages = [open(bucket), open(bucket.another())] as const;
+    const outcomes = await Promise.allSettled(
+      Array.from({ length: 50 }, (_, index) => storages[index % 2 ? 1 : 0].store(anUploadDraft().with(KEYED).file('the bytes').build())),
+    );
+    const stored = outcomes.flatMap((outcome) => (outcome.status === 'fulfilled' && !outcome.value.replayed ? [outcome.value] : []));
+    expect(stored).toHaveLength(1);
+    for (const storage of storages) {
+      const late = await storage.store(anUploadDraft().with(KEYED).file('the bytes').build());
+      expect(late).toEqual({ ...stored[0], replayed: true });
+    }
+    await expectWhole(new BucketView(bucket), 1);
+    await Promise.all(storages.map((storage) => storage.close()));
+  });
+
+  it('leave each other what is under way', async () => {
+    const bucket = new InMemoryBucket();
+    const begun = deferred();
+    const goOn = deferred();
+    async function* bytes() {
+      yield Buffer.from('the ');
+      begun.resolve();
+      await goOn.promise;
+      yield Buffer.from('bytes');
+    }
+    const storage = open(bucket);
+    const storing = storage.store(anUploadDraft().with({ bytes: bytes() }).build());
+    await begun.promise;
+    await new Sweeper(bucket.another(), logger).sweep();
+    goOn.resolve();
+    await storing;
+    await storage.close();
+    await expectWhole(new BucketView(bucket), 1);
+    expect(await new BucketView(bucket).keys('staging/')).toEqual([]);
+  });
+});

@@ -1,0 +1,269 @@
+import { createHash } from 'node:crypto';
+import { Logger, type OnApplicationShutdown } from '@nestjs/common';
+import { ServiceError } from '../../../../common/service-error.js';
+import { SharedProbe } from '../../../../common/shared-probe.js';
+import { FileStorage, receiptOf, type StoredContent, type UploadDraft, type UploadReceipt } from '../../../application/ports/file-storage.port.js';
+import { storageFailure } from '../../../application/storage-failure.js';
+import { indexLine, segmentDirectory } from '../../../domain/layout.js';
+import type { Upload } from '../../../domain/upload.js';
+import type { Bucket } from './bucket.js';
+import { type Claim, IdempotencyClaims } from './idempotency-claims.js';
+import { HEALTH, markerKey, ownSegment } from './keys.js';
+import { Lease } from './lease.js';
+import { Retries } from './retries.js';
+import { type Flush, SegmentLog } from './segment-log.js';
+import type { StorageLogger } from './storage-logger.js';
+import { type Marker, Sweeper } from './sweeper.js';
+
+/** No upload is begun while so many things are to be taken back or cleared away. */
+const MOST_LEFT = 1_000;
+const EMPTY = Buffer.alloc(0);
+
+export interface ObjectStorageOptions {
+  readonly bucket: Bucket;
+  /** Called after each PUT of a segment that uploads share. */
+  readonly onFlush?: (flush: Flush) => void;
+  readonly logger?: StorageLogger;
+}
+
+/**
+ * Keeps uploads in a bucket, which any number of processes may use at once: none keeps anything for itself.
+ *
+ * Lines of uploads without a file share segments. An upload with a file, or under an idempotency key, has a segment of
+ * its own, whose key others know before it is there: who makes it, empty, first, has ended the upload for good.
+ */
+export class ObjectStorageFileStorage extends FileStorage implements OnApplicationShutdown {
+  private readonly bucket: Bucket;
+  private readonly retries: Retries;
+  private readonly log: SegmentLog;
+  private readonly claims: IdempotencyClaims;
+  private readonly sweeper: Sweeper;
+  private readonly health: SharedProbe;
+  private readonly storing = new Set<Promise<unknown>>();
+  private closing: Promise<void> | undefined;
+
+  /** The store may be unwell. What lost processes left is put in order meanwhile. */
+  constructor({ bucket, onFlush = () => undefined, logger = new Logger(ObjectStorageFileStorage.name) }: ObjectStorageOptions) {
+    super();
+    this.bucket = bucket;
+    this.retries = new Retries(logger);
+    this.log = new SegmentLog(bucket, new Retries(logger), onFlush);
+    this.claims = new IdempotencyClaims(bucket, this.retries);
+    this.sweeper = new Sweeper(bucket, logger);
+    this.health = new SharedProbe(async () => {
+      await bucket.replace(HEALTH, Buffer.from('well\n'));
+    });
+    this.sweeper.start();
+  }
+
+  override async store(draft: UploadDraft): Promise<UploadReceipt> {
+    this.assertNotClosed();
+    if (this.retries.size >= MOST_LEFT) throw new ServiceError('storage-failure', 'Too much is to be taken back in the store.');
+    const storing = this.storeNow(draft);
+    this.storing.add(storing);
+    try {
+      return await storing;
+    } finally {
+      this.storing.delete(storing);
+    }
+  }
+
+  override async checkHealth(): Promise<void> {
+    this.assertNotClosed();
+    await this.health.check().catch(storageFailure('The store took no object.'));
+  }
+
+  /** Finishes what is under way, and refuses more. Idempotent. */
+  close(): Promise<void> {
+    this.closing ??= this.finishAll();
+    return this.closing;
+  }
+
+  onApplicationShutdown(): Promise<void> {
+    return this.close();
+  }
+
+  private async storeNow(draft: UploadDraft): Promise<UploadReceipt> {
+    const { idempotencyScope: scope, content } = draft;
+    if (scope === null) return receiptOf(content ? await this.keepFile(draft, content) : await this.keepLine(draft));
+    const own: Claim = { upload_id: draft.uploadId, segment: expectedSegment(draft) };
+    const keep = (claim: Lease<Claim>) => (content ? this.keepFile(draft, content, claim) : this.keepKeyed(draft, claim));
+    return this.claims.once(scope, own, keep, async () => draft.conclude(content && (await readContent(content.bytes))));
+  }
+
+  private async keepLine(draft: UploadDraft): Promise<Upload> {
+    const upload = await draft.conclude(null);
+    await this.log
+      .append(segmentDirectory(upload.kind, upload.receivedAt), indexLine(upload))
+      .catch(storageFailure('A segment could not be written.'));
+    return upload;
+  }
+
+  private async keepKeyed(draft: UploadDraft, claim: Lease<Claim>): Promise<Upload> {
+    const written = new Written();
+    try {
+      const upload = await draft.conclude(null);
+      await this.writeLine(upload, await announce(upload, [claim]), written);
+      return upload;
+    } catch (error) {
+      await this.takeBack(draft, written, claim);
+      throw error;
+    }
+  }
+
+  private async keepFile(draft: UploadDraft, { path, bytes }: NonNullable<UploadDraft['content']>, claim?: Lease<Claim>): Promise<Upload> {
+    const marking = this.mark(draft, path);
+    // Its failure counts when the bytes have come in.
+    marking.catch(() => undefined);
+    const written = new Written();
+    const content = new ContentSource(bytes, async (stored) => {
+      const upload = await draft.conclude(stored);
+      const segment = await announce(upload, claim ? [await marking, claim] : [await marking]);
+      written.path = path;
+      return { upload, segment };
+    });
+    try {
+      await this.bucket.upload(path, content).catch(storageFailureUnless(() => content.hasFailed, 'A file could not be written.'));
+      const { upload, segment } = content.concluded;
+      await this.writeLine(upload, segment, written);
+      this.unmark(marking);
+      return upload;
+    } catch (error) {
+      // What may be written after all, the sweeper removes: later, and once more.
+      if (written.path === undefined) this.unmark(marking);
+      else await marking.then((marker) => marker.end());
+      await this.takeBack(draft, written, claim);
+      throw error;
+    }
+  }
+
+  private async mark(draft: UploadDraft, path: string): Promise<Lease<Marker>> {
+    const key = markerKey(draft.uploadId);
+    const marker: Marker = { content_path: path, segment: expectedSegment(draft) };
+    const version = await this.bucket
+      .create(key, Buffer.from(JSON.stringify(marker)))
+      .catch(storageFailure('A marker could not be written.'));
+    if (version === undefined) throw new ServiceError('storage-failure', `${key} exists.`);
+    return new Lease(this.bucket, key, marker, version);
+  }
+
+  /** Nobody waits for it: the sweeper does it otherwise. */
+  private unmark(marking: Promise<Lease<Marker>>): void {
+    void marking.then(async (marker) => {
+      await marker.end();
+      this.retries.begin(`Removing ${marker.key}`, () => this.bucket.remove([marker.key]));
+    }, () => undefined);
+  }
+
+  private async writeLine(upload: Upload, segment: string, written: Written): Promise<void> {
+    written.segment = segment;
+    const made = await this.bucket
+      .create(segment, Buffer.from(`${indexLine(upload)}\n`))
+      .catch(storageFailure('A segment could not be written.'));
+    if (made === undefined) throw new ServiceError('storage-failure', `${segment} exists: the upload was taken for lost.`);
+  }
+
+  /** Resolves at once when the store did nothing that anybody sees; otherwise it is taken back while others go on. */
+  private async takeBack(draft: UploadDraft, { segment, path }: Written, claim?: Lease<Claim>): Promise<void> {
+    const own: Claim = { upload_id: draft.uploadId, segment: null };
+    if (segment === undefined && path === undefined) return claim && this.claims.release(claim, own);
+    this.retries.begin(`Taking back ${draft.uploadId}`, async () => {
+      if (segment !== undefined) await this.bucket.replace(segment, EMPTY);
+      if (path !== undefined) await this.bucket.remove([path]);
+      if (claim) await this.claims.release(claim, own);
+    });
+  }
+
+  private assertNotClosed(): void {
+    if (this.closing) throw new ServiceError('storage-failure', 'The storage is closed.');
+  }
+
+  private async finishAll(): Promise<void> {
+    await Promise.allSettled(this.storing);
+    await this.log.close();
+    await this.retries.close();
+    await this.sweeper.close();
+    this.bucket.close();
+  }
+}
+
+/** What others may see of an upload, or may get to see though it failed. */
+class Written {
+  segment: string | undefined;
+  path: string | undefined;
+}
+
+interface Concluded {
+  readonly upload: Upload;
+  readonly segment: string;
+}
+
+/** A file's bytes, which end when the upload was concluded. */
+class ContentSource implements AsyncIterable<Uint8Array> {
+  hasFailed = false;
+  private result: Concluded | undefined;
+
+  constructor(
+    private readonly bytes: AsyncIterable<Uint8Array>,
+    private readonly conclude: (stored: StoredContent) => Promise<Concluded>,
+  ) {}
+
+  /** When the bytes have ended. */
+  get concluded(): Concluded {
+    if (!this.result) throw new Error('The bytes were not read to their end.');
+    return this.result;
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array> {
+    const digest = new Digest();
+    try {
+      for await (const chunk of this.bytes) {
+        digest.add(chunk);
+        yield chunk;
+      }
+      this.result = await this.conclude(digest.content);
+    } catch (error) {
+      this.hasFailed = true;
+      throw error;
+    }
+  }
+}
+
+class Digest {
+  private readonly hash = createHash('sha256');
+  private size = 0;
+
+  add(chunk: Uint8Array): void {
+    this.hash.update(chunk);
+    this.size += chunk.length;
+  }
+
+  /** To be asked for once. */
+  get content(): StoredContent {
+    return { size: this.size, sha256: this.hash.digest('hex') };
+  }
+}
+
+async function readContent(bytes: AsyncIterable<Uint8Array>): Promise<StoredContent> {
+  const digest = new Digest();
+  for await (const chunk of bytes) digest.add(chunk);
+  return digest.content;
+}
+
+/** The segment of an upload that will be complete today. */
+const expectedSegment = ({ kind, uploadId }: UploadDraft): string => ownSegment(segmentDirectory(kind, new Date()), uploadId);
+
+/** Tells those who look after the upload where its line will be, before anything of it is visible. */
+async function announce(upload: Upload, leases: readonly (Lease<Claim> | Lease<Marker>)[]): Promise<string> {
+  const segment = ownSegment(segmentDirectory(upload.kind, upload.receivedAt), upload.uploadId);
+  await Promise.all(leases.map((lease) => lease.tellSegment(segment))).catch(storageFailure('A marker or claim could not be renewed.'));
+  return segment;
+}
+
+/** For `.catch()`: an error that isn't the store's passes through. */
+const storageFailureUnless =
+  (isOther: () => boolean, message: string) =>
+  (cause: unknown): never => {
+    if (isOther()) throw cause;
+    return storageFailure(message)(cause);
+  };
