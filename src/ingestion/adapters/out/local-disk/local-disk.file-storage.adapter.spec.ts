@@ -359,6 +359,28 @@ describe('LocalDiskFileStorage', () => {
     expect(await view.contentPaths()).toHaveLength(6);
   });
 
+  it('makes a journal again when both were removed while their files were synced', async () => {
+    const disk = new GatedDisk();
+    await open({ disk, maxJournalBytes: 1 });
+    const storeOne = (text: string) => storage.store(anUploadDraft().file(text).build());
+    const first = disk.holdNext('open');
+    await storeOne('one');
+    await storeOne('two');
+    await first.reached;
+    await rm(view.at('pending'), { recursive: true });
+    // The second journal is found to be gone: only now can the first be used again.
+    const removing = disk.holdNext('remove');
+    const third = storeOne('three');
+    await removing.reached;
+    const using = disk.holdNext('file.standsAt');
+    first.release();
+    await using.reached;
+    using.release();
+    removing.release();
+    await third;
+    expect(await view.contentPaths()).toHaveLength(3);
+  });
+
   it.each([
     ['once, and settles it when it closes', 1, 0],
     ['for good, and leaves few to the next boot', Infinity, 3],
