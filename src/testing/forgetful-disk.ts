@@ -85,6 +85,10 @@ export class ForgetfulDisk extends Disk {
     });
   }
 
+  override openWritable(path: string): Promise<DiskFile> {
+    return this.open(path);
+  }
+
   override rename(from: string, to: string): Promise<void> {
     return this.change(`rename ${to}`, () => {
       const node = this.find(from);

@@ -75,6 +75,10 @@ export class GatedDisk extends Disk {
     return this.pass('open', path, async () => this.gated(await this.disk.open(path), path));
   }
 
+  override openWritable(path: string): Promise<DiskFile> {
+    return this.pass('openWritable', path, async () => this.gated(await this.disk.openWritable(path), path));
+  }
+
   override rename(from: string, to: string): Promise<void> {
     return this.pass('rename', to, () => this.disk.rename(from, to));
   }

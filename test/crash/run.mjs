@@ -55,21 +55,31 @@ async function crash({ uploads, kills, cuts, seed, only }) {
   return findings.length === 0 && canFail;
 }
 
-const { values } = parseArgs({
-  options: {
-    uploads: { type: 'string', default: '10000' },
-    kills: { type: 'string', default: '20' },
-    cuts: { type: 'string', default: '15' },
-    seed: { type: 'string', default: String(Math.floor(Math.random() * 2 ** 31)) },
-    only: { type: 'string' },
-  },
-});
-const names = [...Object.keys(PARTS), SELF_TEST];
-const numbers = ['uploads', 'kills', 'cuts', 'seed'].map((name) => [name, Number(values[name])]);
-const [wrong] = numbers.find(([, number]) => !Number.isSafeInteger(number) || number < 0) ?? [];
-if (wrong || (values.only && !names.includes(values.only))) {
-  console.error(wrong ? `--${wrong} must be a whole number` : `--only must be one of ${names.join(', ')}`);
+/** @returns {Promise<number>} the exit code. */
+async function main() {
+  const { values } = parseArgs({
+    options: {
+      uploads: { type: 'string', default: '10000' },
+      kills: { type: 'string', default: '20' },
+      cuts: { type: 'string', default: '15' },
+      seed: { type: 'string', default: String(Math.floor(Math.random() * 2 ** 31)) },
+      only: { type: 'string' },
+    },
+  });
+  const names = [...Object.keys(PARTS), SELF_TEST];
+  const numbers = ['uploads', 'kills', 'cuts', 'seed'].map((name) => [name, Number(values[name])]);
+  const [wrong] = numbers.find(([, number]) => !Number.isSafeInteger(number) || number < 0) ?? [];
+  if (wrong || (values.only && !names.includes(values.only))) {
+    console.error(wrong ? `--${wrong} must be a whole number` : `--only must be one of ${names.join(', ')}`);
+    return 1;
+  }
+  return (await crash({ ...Object.fromEntries(numbers), only: values.only })) ? 0 : 1;
+}
+
+try {
+  process.exitCode = await main();
+} catch (error) {
+  if (!error.code?.startsWith('ERR_PARSE_ARGS')) throw error;
+  console.error(error.message);
   process.exitCode = 1;
-} else {
-  process.exitCode = (await crash({ ...Object.fromEntries(numbers), only: values.only })) ? 0 : 1;
 }

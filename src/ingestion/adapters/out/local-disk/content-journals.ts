@@ -112,16 +112,8 @@ export class ContentJournals {
     const batch = this.takeBatch(use.journal);
     const records = batch.map(({ bytes }) => bytes);
     try {
-      await use.journal.append(records).catch(async (error: unknown) => {
-        this.retire();
-        if (!(error instanceof FileRemovedError)) throw error;
-        // Together with the others, probably.
-        for (const journal of this.idle.splice(0)) await journal.close();
-        use = await this.takeUse();
-        await use.journal.append(records);
-      });
+      use = await this.append(use, records);
     } catch (error) {
-      this.retire();
       for (const { reject } of batch) reject(error);
       return;
     }
@@ -138,6 +130,19 @@ export class ContentJournals {
         },
       });
     }
+  }
+
+  /** Resolves to the journal that has the records durably: another one where somebody removed it. */
+  private async append(use: Use, records: readonly Buffer[], removed = 0): Promise<Use> {
+    try {
+      await use.journal.append(records);
+      return use;
+    } catch (error) {
+      this.retire();
+      // The others were removed together with it, probably; behind them a new one is made.
+      if (!(error instanceof FileRemovedError) || removed === MOST_JOURNALS) throw error;
+    }
+    return this.append(await this.takeUse(), records, removed + 1);
   }
 
   /** The journal for the first record that waits; throws JournalUnavailableError. */

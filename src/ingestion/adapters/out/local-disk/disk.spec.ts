@@ -46,6 +46,18 @@ describe('NodeDisk', () => {
     expect(await readFile(at('file'), 'utf8')).toBe(`01234${'0123456789'.repeat(300)}`);
   });
 
+  it('opens a file to read and sync it alone, or also to write to it', async () => {
+    await writeFile(at('file'), 'bytes');
+    const file = await disk.open(at('file'));
+    await file.sync();
+    await expect(file.write([Buffer.from('B')], 0)).rejects.toMatchObject({ code: 'EBADF' });
+    await file.close();
+    const writable = await disk.openWritable(at('file'));
+    await writable.write([Buffer.from('B')], 0);
+    await writable.close();
+    expect(await readFile(at('file'), 'utf8')).toBe('Bytes');
+  });
+
   it.each([
     ['with the command of the system', undefined],
     ['where there is no such command', ''],

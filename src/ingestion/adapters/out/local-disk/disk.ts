@@ -13,7 +13,7 @@ const run = promisify(execFile);
 const SYNCS_AT_ONCE = 16;
 const NEW_FILE = constants.O_RDWR | constants.O_CREAT | constants.O_EXCL;
 
-/** A file that is open for reading and writing. Positions and lengths are bytes. */
+/** A file that is open. Positions and lengths are bytes. */
 export interface DiskFile {
   /** Fills the buffer from the position on; resolves to how much there was, less than asked for only at the end. */
   read(buffer: Uint8Array, position: number): Promise<number>;
@@ -40,8 +40,10 @@ export abstract class Disk {
   abstract create(path: string): Promise<DiskFile>;
   /** Makes a file each write to which is durable when it resolves (O_DSYNC); `EEXIST` when the name is taken. */
   abstract createSynchronized(path: string): Promise<DiskFile>;
-  /** Opens a file that exists. */
+  /** Opens a file that exists, to read or sync it and no more: who may not write to it may do that. */
   abstract open(path: string): Promise<DiskFile>;
+  /** Opens a file that exists, also to write to it. */
+  abstract openWritable(path: string): Promise<DiskFile>;
   abstract rename(from: string, to: string): Promise<void>;
   /** Removes a name, with all that is under it; also resolves when there is none. */
   abstract remove(path: string): Promise<void>;
@@ -99,6 +101,10 @@ export class NodeDisk extends Disk {
   }
 
   override async open(path: string): Promise<DiskFile> {
+    return new NodeDiskFile(await open(path, constants.O_RDONLY));
+  }
+
+  override async openWritable(path: string): Promise<DiskFile> {
     return new NodeDiskFile(await open(path, constants.O_RDWR));
   }
 

@@ -20,6 +20,11 @@ export class FileMaker {
   /** What the worker is busy with. */
   private batch: readonly WaitingFile[] | undefined;
 
+  constructor(
+    /** What the thread runs. */
+    private readonly script = new URL('./file-maker.worker.mjs', import.meta.url),
+  ) {}
+
   /** Rejects with what the file system throws; the file may be there in part then, but for `EEXIST`. */
   make(path: string, bytes: Uint8Array): Promise<void> {
     return new Promise((resolve, reject) => {
@@ -54,7 +59,7 @@ export class FileMaker {
   }
 
   private start(): Worker {
-    const worker = new Worker(new URL('./file-maker.worker.mjs', import.meta.url));
+    const worker = new Worker(this.script);
     worker.on('message', (failures: Failures) => {
       this.end(({ resolve, reject }, index) => {
         const failure = failures.get(index);

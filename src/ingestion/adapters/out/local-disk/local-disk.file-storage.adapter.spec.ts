@@ -282,6 +282,25 @@ describe('LocalDiskFileStorage', () => {
     expect(await view.contentPaths()).toHaveLength(5);
   });
 
+  it('stores a small file as a large one while the files of both journals are being synced', async () => {
+    const disk = new GatedDisk();
+    await open({ disk, maxJournalBytes: 1 });
+    let endSyncs = (): void => undefined;
+    const syncsEnd = new Promise<void>((resolve) => (endSyncs = resolve));
+    const renamed: string[] = [];
+    disk.gate = async (perform, operation, path) => {
+      if (operation === 'rename') renamed.push(relative(view.directory, path));
+      if (operation === 'file.sync' && path.startsWith(view.at('files'))) await syncsEnd;
+      return perform();
+    };
+    for (const text of ['one', 'two']) await storage.store(anUploadDraft().file(text).build());
+    expect(renamed).toEqual([]);
+    const third = anUploadDraft().file('three').build();
+    await storage.store(third);
+    expect(renamed).toEqual([third.content?.path]);
+    endSyncs();
+  });
+
   it('leaves no empty segment when the first flush of it fails', async () => {
     const disk = new GatedDisk();
     await open({ disk });
@@ -338,6 +357,28 @@ describe('LocalDiskFileStorage', () => {
     await storeOne('five');
     await storeOne('six');
     expect(await view.contentPaths()).toHaveLength(6);
+  });
+
+  it('makes a journal again when both were removed while their files were synced', async () => {
+    const disk = new GatedDisk();
+    await open({ disk, maxJournalBytes: 1 });
+    const storeOne = (text: string) => storage.store(anUploadDraft().file(text).build());
+    const first = disk.holdNext('open');
+    await storeOne('one');
+    await storeOne('two');
+    await first.reached;
+    await rm(view.at('pending'), { recursive: true });
+    // The second journal is found to be gone: only now can the first be used again.
+    const removing = disk.holdNext('remove');
+    const third = storeOne('three');
+    await removing.reached;
+    const using = disk.holdNext('file.standsAt');
+    first.release();
+    await using.reached;
+    using.release();
+    removing.release();
+    await third;
+    expect(await view.contentPaths()).toHaveLength(3);
   });
 
   it.each([

@@ -176,8 +176,8 @@ describe('recovery', () => {
     };
     await open(recording);
     const path = draft.content?.path ?? '';
-    expect(operations.slice(operations.indexOf(`open ${segment}`))).toEqual([
-      `open ${segment}`,
+    expect(operations.slice(operations.indexOf(`openWritable ${segment}`))).toEqual([
+      `openWritable ${segment}`,
       `file.size ${segment}`,
       `file.read ${segment}`,
       `file.truncate ${segment}`,
@@ -369,7 +369,7 @@ describe('recovery', () => {
       const operations: string[] = [];
       const counting = new GatedDisk();
       counting.gate = (perform, operation, path) => {
-        operations.push(operation === 'open' ? `open ${path}` : operation);
+        operations.push(operation.startsWith('open') ? `open ${path}` : operation);
         return perform();
       };
       await open(counting);
@@ -473,6 +473,20 @@ describe('recovery', () => {
       await open();
       expect(await view.contentPaths()).toEqual([upload?.content?.path]);
       expect(warnings).toEqual([expect.stringContaining(upload?.content?.path ?? '-')]);
+    });
+
+    it('asks for no right to write to one that is whole', async () => {
+      await storeSmall('bytes');
+      await disk.die();
+      const [segment = ''] = await view.files('uploads');
+      const written: string[] = [];
+      const recording = new GatedDisk();
+      recording.gate = (perform, operation, path) => {
+        if (operation === 'openWritable') written.push(relative(view.directory, path));
+        return perform();
+      };
+      await open(recording);
+      expect(written).toEqual([segment]);
     });
 
     it('makes them durable before it forgets them', async () => {

@@ -7,7 +7,7 @@ import type { StoreDirectory } from './store-directory.js';
 
 /** Cuts what a lost process left torn of a segment, makes the rest durable, and its idempotency keys known. Idempotent. */
 export async function repairSegment(store: StoreDirectory, marker: SegmentMarker): Promise<void> {
-  const file = await store.disk.open(store.at(marker.segment)).catch((error: unknown) => {
+  const file = await store.disk.openWritable(store.at(marker.segment)).catch((error: unknown) => {
     if (hasCode(error, 'ENOENT')) return undefined;
     throw error;
   });

@@ -1,0 +1,34 @@
+import { copyFile, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { FileMaker } from './file-maker.js';
+
+const WORKER = new URL('./file-maker.worker.mjs', import.meta.url);
+
+describe('FileMaker', () => {
+  let directory: string;
+  const at = (name: string) => join(directory, name);
+
+  beforeEach(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'file-maker-'));
+  });
+  afterEach(() => rm(directory, { recursive: true }));
+
+  it.each([
+    ['does not load', "import './absent.mjs';"],
+    ['dies as it starts', "throw new Error('lost');"],
+    ['dies with files in hand', "import { parentPort } from 'node:worker_threads'; parentPort.on('message', () => { throw new Error('lost'); });"],
+  ])('rejects the files that wait when its thread %s, and makes the next in a new one', async (_, broken) => {
+    await writeFile(at('worker.mjs'), broken);
+    const maker = new FileMaker(pathToFileURL(at('worker.mjs')));
+    // The second waits while the thread has the first.
+    const outcomes = await Promise.allSettled(['one', 'two'].map((name) => maker.make(at(name), Buffer.from(name))));
+    expect(outcomes.map(({ status }) => status)).toEqual(['rejected', 'rejected']);
+
+    await copyFile(WORKER, at('worker.mjs'));
+    await maker.make(at('three'), Buffer.from('three'));
+    expect(await readFile(at('three'), 'utf8')).toBe('three');
+  });
+});
