@@ -1,0 +1,43 @@
+// Azurite, a server of Azure's blobs. `node test/servers/azurite.mjs` runs one until it is interrupted.
+import { createRequire } from 'node:module';
+import { BlobServiceClient } from '@azure/storage-blob';
+import { freePort, serveShell, Server } from './server.mjs';
+
+const PROGRAM = createRequire(import.meta.url).resolve('azurite/dist/src/blob/main.js');
+/** Every Azurite has this account. */
+const ACCOUNT = 'devstoreaccount1';
+const KEY = 'Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==';
+
+class Azurite extends Server {
+  get connectionString() {
+    return `DefaultEndpointsProtocol=http;AccountName=${ACCOUNT};AccountKey=${KEY};BlobEndpoint=${this.endpoint}/${ACCOUNT};`;
+  }
+
+  async createContainer(name) {
+    await BlobServiceClient.fromConnectionString(this.connectionString).createContainer(name);
+  }
+}
+
+/**
+ * Starts one; rejects when it doesn't start.
+ *
+ * @param {{ log?: (text: string) => void }} [options]
+ * @returns {Promise<import('./azurite.mjs').Azurite>}
+ */
+export async function startAzurite({ log } = {}) {
+  const port = await freePort();
+  const server = new Azurite('Azurite', port, log);
+  const options = ['--blobHost', '127.0.0.1', '--blobPort', `${port}`, '--location', server.directory];
+  // It is older than the API that the SDK speaks.
+  await server.start(process.execPath, [PROGRAM, ...options, '--skipApiVersionCheck', '--silent', '--disableTelemetry']);
+  return server;
+}
+
+if (process.argv[1] === import.meta.filename) {
+  await serveShell(async () => {
+    const server = await startAzurite();
+    const container = 'load-data';
+    await server.createContainer(container);
+    return { server, variables: { AZURE_STORAGE_CONTAINER: container, AZURE_STORAGE_CONNECTION_STRING: server.connectionString } };
+  });
+}

@@ -1,0 +1,181 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync } from 'node:fs';
+import { readdir, readFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
+
+/** Below those that systems give to outgoing connections, so that nothing takes a port between a kill and a restart. */
+const PORTS = { first: 20_000, count: 10_000 };
+/** Between two looks at what is to come about. */
+const RETRY_MS = 10;
+const MOST_READY_SECONDS = 60;
+const MOST_OUTPUT = 10_000;
+
+/** Ends when its input does, as it does however the process ends that started it; and with it the server and its data. */
+const GUARD = `
+while read -r pid; do running=$pid; done
+[ -z "$running" ] || kill -KILL "$running"
+rm -rf "$1"
+`;
+
+/** A server in a process of its own, on a free port of the loopback, with its data in a new temporary directory. Needs a POSIX shell. */
+export class Server {
+  /** Where its data is. */
+  directory = mkdtempSync(join(tmpdir(), 'load-data-server-'));
+  #guard = spawn('sh', ['-c', GUARD, 'sh', this.directory], { detached: true, stdio: ['pipe', 'ignore', 'inherit'] });
+  #guarded = once(this.#guard, 'exit');
+  #name;
+  #log;
+  #launch;
+  #child;
+  #exited;
+
+  /**
+   * @param {string} name for messages
+   * @param {number} port
+   * @param {((text: string) => void) | undefined} log gets what the server writes
+   */
+  constructor(name, port, log) {
+    this.#name = name;
+    this.#log = log;
+    /** `http://host:port` */
+    this.endpoint = `http://127.0.0.1:${port}`;
+  }
+
+  /** Of the process that runs, or ran last. */
+  get pid() {
+    return this.#child.pid;
+  }
+
+  /** Resolves when the process has ended that runs, or ran last. */
+  get exited() {
+    return this.#exited;
+  }
+
+  /**
+   * Starts it and waits until it answers. Rejects with what it wrote when it ends before, or doesn't answer in a minute;
+   * nothing is left of it then.
+   *
+   * @param {string} command
+   * @param {string[]} parameters
+   * @param {Record<string, string>} [env] beside PATH and HOME
+   */
+  async start(command, parameters, env = {}) {
+    const { PATH, HOME } = process.env;
+    this.#launch = () => spawn(command, parameters, { cwd: this.directory, env: { PATH, HOME, ...env }, detached: true, stdio: ['ignore', 'pipe', 'pipe'] });
+    try {
+      await this.restart();
+    } catch (error) {
+      await this.stop();
+      throw error;
+    }
+  }
+
+  /** Starts it again after `kill()`, on the same port and data, and waits until it answers; rejects where `start()` does. */
+  async restart() {
+    let output = '';
+    const keep = (text) => {
+      output = (output + text).slice(-MOST_OUTPUT);
+      this.#log?.(text);
+    };
+    const child = (this.#child = this.#launch());
+    const failure = new Promise((resolve) => child.once('error', ({ message }) => resolve(message)));
+    const end = new Promise((resolve) => child.once('close', (code, signal) => resolve(`it ended with ${signal ?? code}`)));
+    this.#exited = Promise.race([failure, end]);
+    this.#tellGuard(child.pid ?? '');
+    for (const stream of [child.stdout, child.stderr]) stream.setEncoding('utf8').on('data', keep);
+
+    const settled = new AbortController();
+    const silence = setTimeout(MOST_READY_SECONDS * 1000, `no answer in ${MOST_READY_SECONDS} s`, { signal: settled.signal });
+    const obstacle = await Promise.race([this.#answer(settled.signal), this.#exited, silence]);
+    settled.abort();
+    if (obstacle) throw new Error(`${this.#name} did not start: ${obstacle}\n${output}`);
+  }
+
+  /** Stops its process where it is (SIGSTOP): connections are still taken, and nothing is answered once this resolves. */
+  async pause() {
+    this.#child.kill('SIGSTOP');
+    while (!(await isStopped(this.pid))) await setTimeout(RETRY_MS);
+  }
+
+  /** Lets its process go on (SIGCONT). */
+  resume() {
+    this.#child.kill('SIGCONT');
+  }
+
+  /** Ends its process at once (SIGKILL), and keeps its data. */
+  async kill() {
+    this.#child.kill('SIGKILL');
+    await this.#exited;
+    this.#tellGuard('');
+  }
+
+  /** Ends it and removes its data. */
+  async stop() {
+    await this.kill();
+    this.#guard.stdin.end();
+    await this.#guarded;
+  }
+
+  #tellGuard(pid) {
+    this.#guard.stdin.write(`${pid}\n`);
+  }
+
+  async #answer(signal) {
+    while (!signal.aborted) {
+      const isThere = await fetch(this.endpoint, { signal }).then(
+        (response) => response.text().then(() => true),
+        () => false,
+      );
+      if (isThere) return;
+      await setTimeout(RETRY_MS);
+    }
+  }
+}
+
+/** Whether each thread has taken the signal, which takes some milliseconds on a busy machine. Only Linux tells; elsewhere it is taken to be at once. */
+async function isStopped(pid) {
+  if (process.platform !== 'linux') return true;
+  const threads = await readdir(`/proc/${pid}/task`);
+  const states = await Promise.all(threads.map((thread) => readFile(`/proc/${pid}/task/${thread}/stat`, 'utf8')));
+  // The state comes behind the name, which may have parentheses of its own.
+  return states.every((state) => state.slice(state.lastIndexOf(')')).startsWith(') T'));
+}
+
+/** A port of the loopback that nobody listens on. */
+export async function freePort() {
+  for (;;) {
+    const port = PORTS.first + Math.floor(Math.random() * PORTS.count);
+    const server = createServer().listen(port, '127.0.0.1');
+    const isFree = await once(server, 'listening').then(
+      () => true,
+      () => false,
+    );
+    if (!isFree) continue;
+    await new Promise((closed) => server.close(closed));
+    return port;
+  }
+}
+
+/**
+ * Serves a shell until SIGINT or SIGTERM: prints what to set there, then `Ready`.
+ *
+ * @param {() => Promise<{ server: Server, variables: Record<string, string> }>} start
+ */
+export async function serveShell(start) {
+  const signalled = Promise.race(['SIGINT', 'SIGTERM'].map((signal) => once(process, signal)));
+  try {
+    const { server, variables } = await start();
+    for (const [name, value] of Object.entries(variables)) console.log(`export ${name}=${/^[\w./:-]*$/.test(value) ? value : `'${value}'`}`);
+    console.log('Ready');
+    const end = await Promise.race([signalled.then(() => undefined), server.exited]);
+    await server.stop();
+    if (end) throw new Error(`The server is gone: ${end}`);
+  } catch ({ message }) {
+    console.error(message);
+    process.exitCode = 1;
+  }
+}

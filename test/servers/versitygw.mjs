@@ -1,0 +1,93 @@
+// versitygw, an S3 server that keeps objects as files. `node test/servers/versitygw.mjs` runs one until it is interrupted.
+import { execFile, spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { mkdir, mkdtemp, rename, rm } from 'node:fs/promises';
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
+import { freePort, serveShell, Server } from './server.mjs';
+
+const VERSION = '1.8.0';
+const CACHE = join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'load-data-service');
+const HOME = join(CACHE, `versitygw-${VERSION}`);
+const BINARY = join(HOME, 'versitygw');
+
+process.env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED ??= 'true';
+
+class Versitygw extends Server {
+  accessKeyId = 'load-data';
+  secretAccessKey = 'load-data-secret';
+  region = 'us-east-1';
+
+  async createBucket(name) {
+    const { endpoint, region, accessKeyId, secretAccessKey } = this;
+    const client = new S3Client({ endpoint, region, forcePathStyle: true, credentials: { accessKeyId, secretAccessKey } });
+    try {
+      await client.send(new CreateBucketCommand({ Bucket: name }));
+    } finally {
+      client.destroy();
+    }
+  }
+}
+
+/** Whether there can be one here: it is installed, or there is Go to install it with. */
+export const isVersitygwAvailable = () => existsSync(BINARY) || spawnSync('go', ['version']).status === 0;
+
+/**
+ * Installs it outside the repository unless it is there, which takes a minute or two and the network; rejects where there
+ * is no Go, and with what Go says when that fails.
+ */
+export async function installVersitygw() {
+  if (existsSync(BINARY)) return;
+  if (!isVersitygwAvailable()) throw new Error(`versitygw ${VERSION} is not installed, and there is no Go to install it with.`);
+  console.error(`Installing versitygw ${VERSION}, which takes a minute or two.`);
+  await mkdir(CACHE, { recursive: true });
+  const fresh = await mkdtemp(`${HOME}.`);
+  try {
+    const env = { ...process.env, GOBIN: fresh, CGO_ENABLED: '0' };
+    await promisify(execFile)('go', ['install', `github.com/versity/versitygw/cmd/versitygw@v${VERSION}`], { env });
+    await rename(fresh, HOME);
+  } catch (error) {
+    // Somebody else may have been faster.
+    if (!existsSync(BINARY)) throw error;
+  } finally {
+    await rm(fresh, { recursive: true, force: true });
+  }
+}
+
+/**
+ * Starts one, installing it first where needed; rejects when there is none to be had, or it doesn't start. Its directory
+ * must be on a file system with extended attributes.
+ *
+ * @param {{ log?: (text: string) => void }} [options]
+ * @returns {Promise<import('./versitygw.mjs').Versitygw>}
+ */
+export async function startVersitygw({ log } = {}) {
+  await installVersitygw();
+  const port = await freePort();
+  const server = new Versitygw('versitygw', port, log);
+  const { region, accessKeyId, secretAccessKey, directory } = server;
+  await server.start(BINARY, ['--port', `127.0.0.1:${port}`, '--region', region, '--keep-alive', 'posix', directory], {
+    ROOT_ACCESS_KEY_ID: accessKeyId,
+    ROOT_SECRET_ACCESS_KEY: secretAccessKey,
+  });
+  return server;
+}
+
+if (process.argv[1] === import.meta.filename) {
+  await serveShell(async () => {
+    const server = await startVersitygw();
+    const bucket = 'load-data';
+    await server.createBucket(bucket);
+    const variables = {
+      S3_BUCKET: bucket,
+      S3_ENDPOINT: server.endpoint,
+      S3_REGION: server.region,
+      S3_FORCE_PATH_STYLE: 'true',
+      AWS_ACCESS_KEY_ID: server.accessKeyId,
+      AWS_SECRET_ACCESS_KEY: server.secretAccessKey,
+    };
+    return { server, variables };
+  });
+}
