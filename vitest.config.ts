@@ -1,8 +1,9 @@
-import { defineConfig } from 'vitest/config';
+import { configDefaults, defineConfig } from 'vitest/config';
 
 export default defineConfig({
   test: {
     include: ['src/**/*.spec.ts', 'test/**/*.spec.ts'],
+    exclude: [...configDefaults.exclude, 'test/integration/**'],
     environment: 'node',
     globalSetup: ['test/support/build.ts'],
     isolate: false,
