@@ -4,9 +4,12 @@ export interface ProxiedRequest {
   readonly url: string;
 }
 
-export interface CutOptions {
+export interface AnswerOptions {
   /** Which request it is about; any without. */
   to?: (request: ProxiedRequest) => boolean;
+}
+
+export interface CutOptions extends AnswerOptions {
   /** How much of the answer's body comes through before the cut. Without it, or 0, nothing of the answer does. */
   afterBytes?: number;
 }
@@ -34,6 +37,14 @@ export interface FaultProxy {
    * @returns resolves when that has happened
    */
   cutAnswer(options?: CutOptions): Promise<void>;
+  /**
+   * Answers the next request itself, with a status and an error of such a code in XML: once, within a mode.
+   *
+   * @returns resolves when that has happened
+   */
+  answer(status: number, code: string, options?: AnswerOptions): Promise<void>;
+  /** How many connections clients have to it. */
+  connections(): Promise<number>;
   close(): Promise<void>;
 }
 

@@ -3,8 +3,9 @@ import { once } from 'node:events';
 import { Agent, createServer, request } from 'node:http';
 import { pipeline } from 'node:stream/promises';
 import { setTimeout } from 'node:timers/promises';
+import { promisify } from 'node:util';
 
-const SLOW_DOWN = '<?xml version="1.0" encoding="UTF-8"?><Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>';
+const errorBody = (code) => `<?xml version="1.0" encoding="UTF-8"?><Error><Code>${code}</Code><Message>As told.</Message></Error>`;
 
 class FaultProxy {
   #agent = new Agent({ keepAlive: true });
@@ -20,7 +21,7 @@ class FaultProxy {
   /** Resolves when answers are held no longer. */
   #held = Promise.resolve();
   #release = () => undefined;
-  #cuts = [];
+  #faults = [];
 
   constructor(target) {
     this.#target = new URL(target);
@@ -70,7 +71,15 @@ class FaultProxy {
   }
 
   cutAnswer({ to = () => true, afterBytes = 0 } = {}) {
-    return new Promise((resolve) => this.#cuts.push({ to, afterBytes, resolve }));
+    return new Promise((resolve) => this.#faults.push({ to, afterBytes, resolve }));
+  }
+
+  answer(status, code, { to = () => true } = {}) {
+    return new Promise((resolve) => this.#faults.push({ to, status, code, resolve }));
+  }
+
+  connections() {
+    return promisify(this.#server.getConnections.bind(this.#server))();
   }
 
   async close() {
@@ -83,7 +92,7 @@ class FaultProxy {
     this.#delayMs = 0;
     this.#resets = false;
     this.#throttles = false;
-    this.#cuts = [];
+    this.#faults = [];
     this.#release();
     this.#held = Promise.resolve();
   }
@@ -102,14 +111,18 @@ class FaultProxy {
       return;
     }
     if (this.#throttles) {
-      await incoming.resume().toArray();
-      outgoing.writeHead(503, { 'content-type': 'application/xml' }).end(SLOW_DOWN);
+      await refuseWith(503, 'SlowDown', incoming, outgoing);
       return;
     }
     const { method, url } = incoming;
-    const at = this.#cuts.findIndex(({ to }) => to({ method, url }));
-    const [cut] = at < 0 ? [] : this.#cuts.splice(at, 1);
+    const at = this.#faults.findIndex(({ to }) => to({ method, url }));
+    const [fault] = at < 0 ? [] : this.#faults.splice(at, 1);
 
+    if (fault?.status) {
+      await refuseWith(fault.status, fault.code, incoming, outgoing);
+      fault.resolve();
+      return;
+    }
     const { hostname, port } = this.#target;
     const forwarded = request({ hostname, port, method, path: url, headers: incoming.rawHeaders, agent: this.#agent });
     const answered = once(forwarded, 'response');
@@ -121,20 +134,25 @@ class FaultProxy {
 
     if (this.#delayMs > 0) await setTimeout(this.#delayMs);
     await this.#held;
-    if (!cut) {
+    if (!fault) {
       outgoing.writeHead(answer.statusCode, answer.statusMessage, answer.rawHeaders);
       await pipeline(answer, outgoing);
       return;
     }
     // What the server does is done when its answer has been read.
     const body = Buffer.concat(await answer.toArray());
-    if (cut.afterBytes > 0) {
+    if (fault.afterBytes > 0) {
       outgoing.writeHead(answer.statusCode, answer.statusMessage, answer.rawHeaders);
-      await new Promise((written) => outgoing.write(body.subarray(0, cut.afterBytes), written));
+      await new Promise((written) => outgoing.write(body.subarray(0, fault.afterBytes), written));
     }
     incoming.socket.destroy();
-    cut.resolve();
+    fault.resolve();
   }
+}
+
+async function refuseWith(status, code, incoming, outgoing) {
+  await incoming.resume().toArray();
+  outgoing.writeHead(status, { 'content-type': 'application/xml' }).end(errorBody(code));
 }
 
 /**
