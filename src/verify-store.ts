@@ -2,8 +2,8 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { parseArgs } from 'node:util';
 import { EnvironmentError, loadEnvironment } from './environment.js';
-import { ProgressBar } from './ingestion/adapters/out/local-disk/store-verification/progress-bar.js';
-import { jsonReport, type Report, textReport } from './ingestion/adapters/out/local-disk/store-verification/report.js';
+import { ProgressBar } from './ingestion/adapters/out/store-verification/progress-bar.js';
+import { jsonReport, type Report, textReport } from './ingestion/adapters/out/store-verification/report.js';
 import { verifyStore } from './ingestion/adapters/out/local-disk/store-verification/verify-store.js';
 
 const USAGE = 'npm run --silent verify:store -- [--json] [<directory>]';
