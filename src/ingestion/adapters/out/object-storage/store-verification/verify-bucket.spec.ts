@@ -152,15 +152,16 @@ describe('each defect is found, and nothing else', () => {
   });
 });
 
-/** Does one step before each operation from a given one on, as if a service were as fast. */
-async function meanwhile(from: number, steps: readonly (() => Promise<unknown>)[]) {
+/** Does one step before each operation from a given one on, or before every second or third one. */
+async function meanwhile(from: number, steps: readonly (() => Promise<unknown>)[], every = 1) {
   let operations = 0;
   const left = [...steps];
   bucket.before = async () => {
-    if (operations++ >= from) await left.shift()?.();
+    const since = operations++ - from;
+    if (since >= 0 && since % every === 0) await left.shift()?.();
   };
   const result = await found();
-  return { ...result, operations, isDone: left.length === 0 };
+  return { ...result, operations };
 }
 
 describe('an upload that is under way', () => {
@@ -177,17 +178,16 @@ describe('an upload that is under way', () => {
     ['is kept', (upload) => [() => writeSegment(`${DAY}/${upload.uploadId}.ndjson`, upload), () => others.remove([`staging/${upload.uploadId}`])]],
     ['is given up', (upload) => [() => others.create(`${DAY}/${upload.uploadId}.ndjson`, Buffer.alloc(0)), () => others.remove([upload.content.path]), () => others.remove([`staging/${upload.uploadId}`])]],
   ])('is no defect, whenever it %s', async (_, endOf) => {
-    for (let from = 0; ; from++) {
-      const upload = await aFile();
-      const { findings, operations } = await meanwhile(from, [
-        () => mark(upload.content.path, upload.uploadId),
-        () => others.create(upload.content.path, Buffer.from(BYTES)),
-        ...endOf(upload),
-      ]);
-      expect({ from, findings: findings.filter(({ state }) => state !== 'under-way') }).toEqual({ from, findings: [] });
-      // What was not done by the end would be under way for all later ones.
-      for (const key of [`staging/${upload.uploadId}`, upload.content.path, `${DAY}/${upload.uploadId}.ndjson`]) await others.remove([key]);
-      if (from > operations) return;
+    for (const every of [1, 2, 3]) {
+      for (let from = 0, last = 1; from <= last; from++) {
+        const upload = await aFile();
+        const { uploadId, content } = upload;
+        const begin = [() => mark(content.path, uploadId), () => others.create(content.path, Buffer.from(BYTES))];
+        const { findings, operations } = await meanwhile(from, [...begin, ...endOf(upload)], every);
+        expect({ from, every, findings: findings.filter(({ state }) => state !== 'under-way') }).toEqual({ from, every, findings: [] });
+        await others.remove([`staging/${uploadId}`, content.path, `${DAY}/${uploadId}.ndjson`]);
+        last = operations;
+      }
     }
   });
 });
@@ -225,36 +225,52 @@ describe('a compaction that is under way', () => {
   ])('is no defect, whenever it happens, and no line is missed (target %s)', async (_, name) => {
     target = name(target);
     const originals = await Promise.all(sources().map(async (key) => [key, (await others.read(key))?.bytes ?? Buffer.alloc(0)] as const));
-    for (const together of [false, true]) {
-      for (let from = 0; ; from++) {
-        const steps = [() => plan(...sources()), merge, () => others.remove([segment]), () => others.remove([shared]), () => others.remove([PLAN])];
-        const all = async (): Promise<void> => {
-          for (const step of steps) await step();
-        };
-        const { findings, totals, operations } = await meanwhile(from, together ? [all] : steps);
-        expect({ from, together, findings: findings.filter(({ state }) => state !== 'under-way') }).toEqual({ from, together, findings: [] });
+    const steps = [() => plan(...sources()), merge, () => others.remove([segment]), () => others.remove([shared]), () => others.remove([PLAN])];
+    const all = async (): Promise<void> => {
+      for (const step of steps) await step();
+    };
+    for (const [every, done] of [[1, [all]], [1, steps], [2, steps], [3, steps]] as const) {
+      for (let from = 0, last = 1; from <= last; from++) {
+        const { findings, totals, operations } = await meanwhile(from, done, every);
+        expect({ from, every, findings: findings.filter(({ state }) => state !== 'under-way') }).toEqual({ from, every, findings: [] });
         expect(totals.uploads).toBeGreaterThanOrEqual(3);
         expect(totals.bytes).toBeGreaterThanOrEqual(13);
         await others.remove([target, PLAN]);
         for (const [key, bytes] of originals) await others.replace(key, bytes);
-        if (from > operations) break;
+        last = operations;
       }
     }
+  });
+
+  it.each<[string, string, () => string, number, string?]>([
+    ['before its plan is looked for', 'list', () => 'compaction/', 1],
+    ['before its plan is looked for, and its target comes first', 'list', () => 'compaction/', 1, `${DAY}/0.ndjson`],
+    ['before a source is read that shares lines with it', 'read', () => segment, 3],
+  ])('is no defect when it ends %s', async (_, operation, key, time, first = target) => {
+    target = first;
+    await plan(...sources());
+    await merge();
+    let times = 0;
+    bucket.before = async (done, doneTo) => {
+      if (done === operation && doneTo === key() && ++times === time) await others.remove([...sources(), PLAN]);
+    };
+    expect(await shown()).toEqual([]);
+    expect(times).toBeGreaterThanOrEqual(time);
   });
 
   it('does not hide lost bytes, whenever it happens', async () => {
     await others.remove([file.content.path]);
     const original = (await others.read(segment))?.bytes ?? Buffer.alloc(0);
-    for (let from = 0; ; from++) {
-      const move = async (): Promise<void> => {
-        await copy(segment, target);
-        await others.remove([segment]);
-      };
+    const move = async (): Promise<void> => {
+      await copy(segment, target);
+      await others.remove([segment]);
+    };
+    for (let from = 0, last = 1; from <= last; from++) {
       const { findings, operations } = await meanwhile(from, [move]);
       expect(new Set(findings.map(({ state, kind, path }) => `${state} ${kind} ${path}`))).toEqual(new Set([`defect bytes-absent ${file.content.path}`]));
       await others.remove([target]);
       await others.replace(segment, original);
-      if (from > operations) return;
+      last = operations;
     }
   });
 
@@ -267,20 +283,14 @@ describe('a compaction that is under way', () => {
     expect(await shown()).toEqual(paths().map((path) => `defect line-duplicate ${path}`));
   });
 
-  it('does not hide two lines of which one was moved before the other is looked at', async () => {
+  it('does not hide another line of an upload whose first was just moved', async () => {
+    await plan(...sources());
+    await merge();
     await copy(segment, `${DAY}/z.ndjson`);
-    let isMoved = false;
     bucket.before = async (operation, key) => {
-      // Both lines were read by now.
-      if (operation === 'list' && key === 'compaction/' && !isMoved) {
-        isMoved = true;
-        await copy(segment, `${DAY}/zz.ndjson`);
-        await others.remove([segment]);
-      }
+      if (operation === 'list' && key === 'compaction/') await others.remove([...sources(), PLAN]);
     };
-    await found();
-    bucket.before = () => undefined;
-    expect(await shown()).toEqual([`defect line-duplicate ${DAY}/zz.ndjson`]);
+    expect(await shown()).toEqual([`defect line-duplicate ${DAY}/z.ndjson`]);
   });
 });
 
