@@ -4,6 +4,8 @@ export * from './authentication/index.js';
 export { ServiceError, type ErrorKind } from './common/service-error.js';
 export type { ProviderDefinition } from './common/provider-definition.js';
 export { LocalDiskFileStorage } from './ingestion/adapters/out/local-disk/local-disk.file-storage.adapter.js';
+export { Bucket, type ListedObject, ObjectExistsError, type ReadObject } from './ingestion/adapters/out/object-storage/bucket.js';
+export { ObjectStorageFileStorage, type ObjectStorageOptions } from './ingestion/adapters/out/object-storage/object-storage.file-storage.adapter.js';
 export { FileStorage, type StoredContent, type UploadDraft } from './ingestion/application/ports/file-storage.port.js';
 export { contentPath, indexLine, segmentDirectory } from './ingestion/domain/layout.js';
 export type { Upload, UploadContent, UploadKind } from './ingestion/domain/upload.js';
