@@ -33,6 +33,11 @@ const forbidden = [
     to: { path: inner(`${FEATURE}/adapters/out/`), pathNot: [inner('$1/adapters/out/$2/'), inner('$1/adapters/out/store-verification/')] },
   },
   {
+    name: 'sdks-of-stores-are-loaded-when-they-are-chosen',
+    from: { path: inner(''), pathNot: inner('ingestion/adapters/out/object-storage/(s3|azure-blob)/') },
+    to: { path: inner('ingestion/adapters/out/object-storage/(s3|azure-blob)/'), dynamic: false },
+  },
+  {
     name: 'shared-parts-know-no-feature',
     from: { path: inner('(common|http|authentication|data-directory)/'), pathNot: '\\.spec\\.ts$' },
     to: { path: inner(`(${FEATURE}|operations|testing)/`) },

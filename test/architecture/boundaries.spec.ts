@@ -15,6 +15,11 @@ const FORBIDDEN = [
     '../../out/local-disk/local-disk.file-storage.adapter.js',
     'ways-in-and-out-meet-in-the-application-only',
   ],
+  [
+    'file-storage.factory.ts',
+    './ingestion/adapters/out/object-storage/s3/s3.bucket.js',
+    'sdks-of-stores-are-loaded-when-they-are-chosen',
+  ],
   ['http/answer.ts', '../ingestion/domain/upload.js', 'shared-parts-know-no-feature'],
   ['operations/ready-line.ts', '../ingestion/ingestion.module.js', 'operations-know-ports-and-domains-only'],
   ['app.module.ts', './testing/in-memory.file-storage.js', 'nothing-served-imports-testing'],
