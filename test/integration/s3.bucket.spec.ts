@@ -204,9 +204,19 @@ describe.runIf(isVersitygwAvailable())('S3Bucket on versitygw', () => {
       expect(await parts()).toBe(0);
     });
 
+    it('repeats a part beyond what the SDK does', async () => {
+      const patient = open(prefix, { endpoint: proxy.endpoint, timeoutMs: 20_000 });
+      const to = ({ url }: ProxiedRequest) => url.includes('partNumber=2');
+      const faults = Array.from({ length: 7 }, () => proxy.answer(500, 'InternalError', { to }));
+      await patient.upload(KEY, only(randomBytes(11 * MIB)));
+      patient.close();
+      await Promise.all(faults);
+      expect(await gather(bucket.list(KEY))).toMatchObject([{ key: KEY, size: 11 * MIB }]);
+    });
+
     it('ends the connections of what was opened and left', async () => {
       await bucket.upload(KEY, only(randomBytes(12 * MIB)));
-      const patient = open(prefix, { endpoint: proxy.endpoint });
+      const patient = open(prefix, { endpoint: proxy.endpoint, timeoutMs: 60_000 });
       const opened = await Promise.all(Array.from({ length: 10 }, () => patient.open(KEY)));
       bucket.close();
       expect(await proxy.connections()).toBeGreaterThanOrEqual(10);
@@ -331,6 +341,28 @@ describe.runIf(isVersitygwAvailable())('S3Bucket on versitygw', () => {
         expect(outcome).toBeInstanceOf(ObjectExistsError);
         await cut;
         expect(await textAt(KEY)).toBe('first');
+        await expectNoParts();
+      });
+
+      // As MinIO answers the repeat; versitygw answers 200 again.
+      it.each([
+        [404, 'NoSuchUpload'],
+        [412, 'PreconditionFailed'],
+      ])('knows an upload that was complete, though the store says %i to the repeat', async (status, code) => {
+        const to = ({ method, url }: ProxiedRequest) => method === 'POST' && url.includes('uploadId=');
+        const happened = [proxy.cutAnswer({ to }), proxy.answer(status, code, { to })];
+        await bucket.upload(KEY, only(randomBytes(12 * MIB)));
+        await Promise.all(happened);
+        expect(await gather(bucket.list(KEY))).toMatchObject([{ key: KEY, size: 12 * MIB }]);
+      });
+
+      it('rejects when the parts of an upload are gone', async () => {
+        const answered = proxy.answer(404, 'NoSuchUpload', { to: ({ method, url }) => method === 'POST' && url.includes('uploadId=') });
+        await expect(bucket.upload(KEY, only(randomBytes(12 * MIB)))).rejects.toThrow(
+          expect.objectContaining({ name: 'NoSuchUpload' }),
+        );
+        await answered;
+        expect(await bucket.read(KEY)).toBeUndefined();
         await expectNoParts();
       });
 
