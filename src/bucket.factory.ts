@@ -1,10 +1,11 @@
-import type { BucketEnvironment } from './environment.js';
+import { type BucketEnvironment, EnvironmentError } from './environment.js';
 import type { Bucket } from './ingestion/adapters/out/object-storage/bucket.js';
 
 /**
  * The bucket that the environment chose, whose store may be unwell. Its SDK is loaded now, and not without it.
  *
  * @param maxUploadBytes of one object.
+ * @throws EnvironmentError
  */
 export async function openBucket(environment: BucketEnvironment, maxUploadBytes: number): Promise<Bucket> {
   switch (environment.adapter) {
@@ -14,7 +15,12 @@ export async function openBucket(environment: BucketEnvironment, maxUploadBytes:
     }
     case 'azure': {
       const { AzureBlobBucket } = await import('./ingestion/adapters/out/object-storage/azure-blob/azure-blob.bucket.js');
-      return new AzureBlobBucket({ ...environment, maxUploadBytes });
+      try {
+        return new AzureBlobBucket({ ...environment, maxUploadBytes });
+      } catch {
+        // What the SDK says of it may hold the key.
+        throw new EnvironmentError([`${'url' in environment.account ? 'AZURE_STORAGE_ACCOUNT_URL' : 'AZURE_STORAGE_CONNECTION_STRING'}: must be as Azure shows it`]);
+      }
     }
   }
 }

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { buffer } from 'node:stream/consumers';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { TokenCredential } from '@azure/identity';
 import { type BlobRequestConditions, type BlockBlobClient, ContainerClient, RestError } from '@azure/storage-blob';
 import { Bucket, type ListedObject, ObjectExistsError, type ReadObject, StoreSilentError } from '../bucket.js';
@@ -29,6 +30,8 @@ const LEAST_BLOCK_BYTES = 4 * 1024 * 1024;
 const MOST_BLOCKS = 50_000;
 const BLOCKS_AT_ONCE = 4;
 const REMOVALS_AT_ONCE = 16;
+/** An upload that failed waits for a store that is well to take its blocks back, and not for another. */
+const LONGEST_CLEARING_MS = 2_000;
 
 /** A container of Azure Blob Storage. Its account has no hierarchical namespace: that lists directories as objects. */
 export class AzureBlobBucket extends Bucket {
@@ -65,9 +68,8 @@ export class AzureBlobBucket extends Bucket {
       const version = ids.length === 0 ? await this.create(key, rest) : await this.commit(blob, ids);
       if (version === undefined) throw new ObjectExistsError(key);
     } catch (error) {
-      // What stays, Azure drops after a week. Nobody waits once more for a store that is silent.
-      const clearing = Promise.allSettled([this.removeParts(key)]);
-      if (!(error instanceof StoreSilentError)) await clearing;
+      // What stays, Azure drops after a week.
+      await Promise.race([Promise.allSettled([this.removeParts(key)]), sleep(LONGEST_CLEARING_MS, undefined, { ref: false })]);
       throw error;
     }
   }
@@ -193,6 +195,7 @@ export class AzureBlobBucket extends Bucket {
       let size = 0;
       try {
         for await (const chunk of bytes) {
+          failure.signal.throwIfAborted();
           chunks.push(chunk);
           size += chunk.length;
           if (size < this.blockBytes) continue;

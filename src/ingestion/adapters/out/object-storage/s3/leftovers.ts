@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 const FIRST_PAUSE_MS = 1000;
@@ -9,6 +10,10 @@ const MOST = 1000;
 export class Leftovers {
   private readonly closing = new AbortController();
   private count = 0;
+
+  constructor() {
+    setMaxListeners(MOST, this.closing.signal);
+  }
 
   /** @param times how often it is to succeed */
   add(action: () => Promise<void>, times = 1): void {

@@ -50,8 +50,11 @@ const MIB = 1024 * 1024;
 /** The least that S3 takes, but for the last part. */
 const LEAST_PART = 5 * MIB;
 const MOST_PARTS = 10_000;
-/** Of one upload, in flight. */
+/** Of one upload, in flight, and of all of them, as far as each may have one part. */
 const MOST_PART_MEMORY = 20 * MIB;
+const MOST_MEMORY = 256 * MIB;
+/** An upload that failed waits for a store that is well to take its parts back, and not for another. */
+const LONGEST_GIVING_BACK_MS = 2_000;
 const MOST_CONNECT_MS = 2000;
 const MOST_REMOVED_AT_ONCE = 1000;
 /** Between a write that met another one at the same key, and its repeat. */
@@ -72,8 +75,11 @@ const WRITE_ID = 'write-id';
  */
 export class S3Bucket extends Bucket {
   private readonly client: S3Client;
+  /** Asks once: what is repeated, and for how long, is decided by `persist`. */
+  private readonly uploading: S3Client;
   private readonly watch: StoreWatch;
   private readonly leftovers = new Leftovers();
+  private uploads = 0;
   private readonly bucket: string;
   private readonly prefix: string;
   private readonly timeoutMs: number;
@@ -91,7 +97,7 @@ export class S3Bucket extends Bucket {
     this.pageSize = pageSize;
     // The SDK warns of Node 20 on standard error, which this release of it still supports.
     env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED ??= 'true';
-    this.client = new S3Client({
+    const config: S3ClientConfig = {
       ...(region && { region }),
       ...(endpoint && { endpoint }),
       ...(credentials && { credentials }),
@@ -104,8 +110,10 @@ export class S3Bucket extends Bucket {
         httpAgent: { maxSockets: Infinity },
         httpsAgent: { maxSockets: Infinity },
       },
-    });
-    this.watch = new StoreWatch(this.client, timeoutMs);
+    };
+    this.client = new S3Client(config);
+    this.uploading = new S3Client({ ...config, maxAttempts: 1 });
+    this.watch = new StoreWatch([this.client, this.uploading], timeoutMs);
   }
 
   override async create(key: string, bytes: Uint8Array): Promise<string | undefined> {
@@ -125,9 +133,10 @@ export class S3Bucket extends Bucket {
       client: this.clientOfUpload(unfinished, writeId, (error) => body.destroy(error)),
       params: { ...this.at(key), Body: body, IfNoneMatch: '*', Metadata: { [WRITE_ID]: writeId } },
       partSize: this.partSize,
-      queueSize: Math.max(1, Math.floor(MOST_PART_MEMORY / this.partSize)),
+      queueSize: this.partsAtOnce(),
       leavePartsOnError: true,
     });
+    this.uploads += 1;
     try {
       // It waits for each part that is under way, so that none comes behind the end of the upload.
       await upload.done();
@@ -137,6 +146,7 @@ export class S3Bucket extends Bucket {
       await this.giveBack(unfinished, isStoreWell);
       throw transfer.failure ? transfer.failure.error : error;
     } finally {
+      this.uploads -= 1;
       body.destroy();
     }
   }
@@ -210,6 +220,7 @@ export class S3Bucket extends Bucket {
   override close(): void {
     this.leftovers.close();
     this.client.destroy();
+    this.uploading.destroy();
   }
 
   private at(key: string) {
@@ -261,23 +272,26 @@ export class S3Bucket extends Bucket {
     const send = async (command: UploadCommand): Promise<unknown> => {
       if (command instanceof CreateMultipartUploadCommand) {
         try {
-          const output = await this.client.send(command);
+          const output = await this.within((options) => this.uploading.send(command, options));
           unfinished.uploadId = output.UploadId;
-          unfinished.isUnsure ||= output.$metadata.attempts !== 1;
           return output;
         } catch (error) {
           unfinished.isUnsure ||= isPassing(error) || error instanceof StoreSilentError;
           throw error;
         }
       }
+      // Only these may take longer than the time-out, as long as there is progress.
+      if (!(command instanceof PutObjectCommand)) await this.within(() => this.uploading.config.credentials());
       if (command instanceof PutObjectCommand || command instanceof CompleteMultipartUploadCommand) {
         const write = async () =>
-          command instanceof PutObjectCommand ? this.client.send(command) : this.client.send(command);
+          command instanceof PutObjectCommand
+            ? this.within((options) => this.uploading.send(command, options))
+            : this.uploading.send(command);
         const written = await this.unlessRefused(unfinished.key, writeId, write);
         if (!written) throw new ObjectExistsError(unfinished.key);
         return written;
       }
-      return this.client.send(command);
+      return this.uploading.send(command);
     };
     const persisting = async (command: UploadCommand): Promise<unknown> => {
       try {
@@ -288,15 +302,20 @@ export class S3Bucket extends Bucket {
         throw error;
       }
     };
-    return Object.create(this.client, { send: { value: persisting } }) as S3Client;
+    return Object.create(this.uploading, { send: { value: persisting } }) as S3Client;
   }
 
-  /** Repeats until the time-out what the SDK gave up, so that a store that is away for less costs nobody a long upload. */
+  private partsAtOnce(): number {
+    const share = Math.min(MOST_PART_MEMORY, MOST_MEMORY / (this.uploads + 1));
+    return Math.max(1, Math.floor(share / this.partSize));
+  }
+
+  /** Repeats what failed, until the time-out after the first failure, so that a store that is away for less costs nobody a long upload. */
   private async persist<T>(send: () => Promise<T>): Promise<T> {
     let lastMs = Infinity;
     for (;;) {
       try {
-        return await send();
+        return await (lastMs === Infinity ? send() : this.until(lastMs, send()));
       } catch (error) {
         const nowMs = performance.now();
         lastMs = Math.min(lastMs, nowMs + this.timeoutMs);
@@ -319,7 +338,7 @@ export class S3Bucket extends Bucket {
       return;
     }
     try {
-      await action();
+      await this.until(performance.now() + LONGEST_GIVING_BACK_MS, action());
     } catch {
       // The upload failed for another reason, which is what its caller gets to know.
       this.leftovers.add(action);
@@ -349,16 +368,23 @@ export class S3Bucket extends Bucket {
   /** Gives a small call the time-out as a whole, with what it repeats. */
   private async within<T>(call: (options: { readonly abortSignal: AbortSignal }) => Promise<T>): Promise<T> {
     const ending = new AbortController();
+    // Not everything heeds the signal: fetching credentials, for one.
+    return this.until(performance.now() + this.timeoutMs, call({ abortSignal: ending.signal }), () => {
+      ending.abort();
+    });
+  }
+
+  /** Waits no longer than until a time of `performance`. @throws StoreSilentError */
+  private async until<T>(lastMs: number, call: Promise<T>, onSilence: () => void = () => undefined): Promise<T> {
     let timer: NodeJS.Timeout | undefined;
     const silence = new Promise<never>((_, reject) => {
       timer = setTimeout(() => {
         reject(new StoreSilentError(this.timeoutMs));
-        ending.abort();
-      }, this.timeoutMs);
+        onSilence();
+      }, Math.max(0, lastMs - performance.now()));
     });
     try {
-      // Not everything heeds the signal: fetching credentials, for one.
-      return await Promise.race([call({ abortSignal: ending.signal }), silence]);
+      return await Promise.race([call, silence]);
     } finally {
       clearTimeout(timer);
     }

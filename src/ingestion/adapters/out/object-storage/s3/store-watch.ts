@@ -6,15 +6,25 @@ import { errorNameOf } from './s3-errors.js';
 /** Timers may be early by so much. */
 const EARLY_MS = 100;
 
-/** Sees each request of a client: by which clock the store answered, and whether it was silent. */
+/** Sees each request of some clients: by which clock the store answered, and whether it was silent. */
 export class StoreWatch {
   /** Milliseconds since 1970, by the store's clock. */
   private readonly answeredAt = new WeakMap<object, number>();
 
   constructor(
-    client: S3Client,
+    clients: readonly S3Client[],
     private readonly timeoutMs: number,
   ) {
+    for (const client of clients) this.see(client);
+  }
+
+  /** How old an object is, in milliseconds, that the store told of in an answer. Both times are of whole seconds in S3. */
+  ageOf(lastModified: Date | undefined, answer: object): number {
+    const now = this.answeredAt.get(answer) ?? Date.now();
+    return Math.max(0, now - (lastModified?.getTime() ?? now));
+  }
+
+  private see(client: S3Client): void {
     client.middlewareStack.add(
       (next) => async (args) => {
         const begun = performance.now();
@@ -30,12 +40,6 @@ export class StoreWatch {
       },
       { step: 'deserialize', priority: 'high', name: 'storeWatch' },
     );
-  }
-
-  /** How old an object is, in milliseconds, that the store told of in an answer. Both times are of whole seconds in S3. */
-  ageOf(lastModified: Date | undefined, answer: object): number {
-    const now = this.answeredAt.get(answer) ?? Date.now();
-    return Math.max(0, now - (lastModified?.getTime() ?? now));
   }
 
   /** The SDK repeats its own time-outs, so that a silent store would be waited for several times. */

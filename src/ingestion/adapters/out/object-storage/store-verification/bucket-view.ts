@@ -1,9 +1,7 @@
 import { createHash } from 'node:crypto';
 import { dirname } from 'node:path';
-import { z } from 'zod';
 import { concurrently } from '../../store-verification/concurrently.js';
 import { CONTENT, SEGMENTS, STAGING } from '../../store-verification/layout-names.js';
-import { parseJson } from '../../store-verification/line-text.js';
 import { LineSplitter, type SegmentLine } from '../../store-verification/segment-lines.js';
 import {
   ABSENT,
@@ -19,6 +17,7 @@ import {
   type UnreadableLines,
 } from '../../store-verification/store-view.js';
 import type { Bucket } from '../bucket.js';
+import { parseMarker } from '../marker.js';
 import { readPlans } from './compaction-plans.js';
 import { type KeyEntry, walkKeys } from './key-walk.js';
 
@@ -28,8 +27,6 @@ const LONGEST_WHOLE = 1024 * 1024;
 /** An age may be told so much too high. */
 const CLOCK_MS = 10_000;
 const MOST_ROUNDS = 5;
-
-const MARKER = z.object({ content_path: z.string() });
 
 /**
  * A bucket as a verification sees it.
@@ -100,8 +97,7 @@ class BucketView implements StoreView {
     for await (const { name } of this.staging()) staged.add(name);
     return async (uploadId, contentPath) => {
       const marker = staged.has(uploadId) ? await this.bucket.read(`${STAGING.top}/${uploadId}`) : undefined;
-      const { success, data } = MARKER.safeParse(marker && parseJson(marker.bytes));
-      return success && data.content_path === contentPath;
+      return marker !== undefined && parseMarker(marker.bytes)?.content_path === contentPath;
     };
   }
 
