@@ -1,15 +1,19 @@
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { parseArgs } from 'node:util';
+import { openBucket } from './bucket.factory.js';
 import { EnvironmentError, loadEnvironment } from './environment.js';
-import { ProgressBar } from './ingestion/adapters/out/local-disk/store-verification/progress-bar.js';
-import { jsonReport, type Report, textReport } from './ingestion/adapters/out/local-disk/store-verification/report.js';
 import { verifyStore } from './ingestion/adapters/out/local-disk/store-verification/verify-store.js';
+import { verifyBucket } from './ingestion/adapters/out/object-storage/store-verification/verify-bucket.js';
+import { ProgressBar } from './ingestion/adapters/out/store-verification/progress-bar.js';
+import { jsonReport, type Report, textReport } from './ingestion/adapters/out/store-verification/report.js';
+import type { StoreVerification } from './ingestion/adapters/out/store-verification/store-verification.js';
 
 const USAGE = 'npm run --silent verify:store -- [--json] [<directory>]';
 const HELP = `${USAGE}
 
-Compares every line of the index in a DATA_DIR (or another directory) with its file, and every file with the index.
+Compares every line of the index with its file, and every file with the index: in the DATA_DIR or the bucket that
+FILE_STORAGE chose, or in another directory.
 It writes nothing and may run beside the service: what is under way is told, and no defect.
 
   --json   one JSON object a line for each finding, and last one with the summary
@@ -37,11 +41,25 @@ async function main(): Promise<number> {
     process.stdout.write(HELP);
     return 0;
   }
-  const verification = verifyStore(positionals[0] ?? loadEnvironment().dataDirectory);
-  const progress = new ProgressBar(verification);
-  const report: Report = values.json ? jsonReport : textReport;
+  const [directory] = positionals;
+  if (directory !== undefined) return report(verifyStore(directory), values);
+  const environment = loadEnvironment();
+  const storage: string = environment.fileStorage;
+  if (storage === 'local') return report(verifyStore(environment.dataDirectory), values);
+  const bucket = await openBucket(environment);
   try {
-    await pipeline(Readable.from(progress.beside(report(verification))), process.stdout, { end: false });
+    return await report(verifyBucket(bucket), values);
+  } finally {
+    bucket.close();
+  }
+}
+
+/** @returns the exit code. */
+async function report(verification: StoreVerification, { json }: { json: boolean }): Promise<number> {
+  const progress = new ProgressBar(verification);
+  const lines: Report = json ? jsonReport : textReport;
+  try {
+    await pipeline(Readable.from(progress.beside(lines(verification))), process.stdout, { end: false });
   } finally {
     progress.end();
   }

@@ -30,7 +30,7 @@ const forbidden = [
   {
     name: 'adapters-out-stay-apart',
     from: { path: inner(`(${FEATURE})/adapters/out/([^/]+)/`) },
-    to: { path: inner(`${FEATURE}/adapters/out/`), pathNot: inner('$1/adapters/out/$2/') },
+    to: { path: inner(`${FEATURE}/adapters/out/`), pathNot: [inner('$1/adapters/out/$2/'), inner('$1/adapters/out/store-verification/')] },
   },
   {
     name: 'shared-parts-know-no-feature',

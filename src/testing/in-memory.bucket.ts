@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { Bucket, type ListedObject, ObjectExistsError, type ReadObject } from '../ingestion/adapters/out/object-storage/bucket.js';
 
 interface Kept {
@@ -15,9 +16,10 @@ export class InMemoryBucket extends Bucket {
   /** Called after each operation that was done; what it throws, the operation rejects with: its answer was lost. */
   after: (operation: keyof Bucket, key: string) => Promise<void> | void = () => undefined;
 
-  private versions = 0;
-
-  constructor(private readonly objects = new Map<string, Kept>()) {
+  constructor(
+    private readonly objects = new Map<string, Kept>(),
+    private readonly unfinished = new Set<{ readonly key: string }>(),
+  ) {
     super();
   }
 
@@ -38,17 +40,23 @@ export class InMemoryBucket extends Bucket {
 
   override async upload(key: string, bytes: AsyncIterable<Uint8Array>): Promise<void> {
     const chunks: Uint8Array[] = [];
-    for await (const chunk of bytes) chunks.push(Buffer.from(chunk));
-    await this.run('upload', key, () => {
-      if (this.objects.has(key)) throw new ObjectExistsError(key);
-      this.write(key, Buffer.concat(chunks));
-    });
+    const upload = { key };
+    this.unfinished.add(upload);
+    try {
+      for await (const chunk of bytes) chunks.push(Buffer.from(chunk));
+      await this.run('upload', key, () => {
+        if (this.objects.has(key)) throw new ObjectExistsError(key);
+        this.write(key, Buffer.concat(chunks));
+      });
+    } finally {
+      this.unfinished.delete(upload);
+    }
   }
 
   override read(key: string): Promise<ReadObject | undefined> {
     return this.run('read', key, () => {
       const kept = this.objects.get(key);
-      return kept && { bytes: kept.bytes, version: kept.version, ageMs: this.now() - kept.writtenAt };
+      return kept && { bytes: Buffer.from(kept.bytes), version: kept.version, ageMs: this.now() - kept.writtenAt };
     });
   }
 
@@ -85,7 +93,9 @@ export class InMemoryBucket extends Bucket {
   }
 
   override removeParts(key: string): Promise<void> {
-    return this.run('removeParts', key, () => undefined);
+    return this.run('removeParts', key, () => {
+      for (const upload of this.unfinished) if (upload.key === key) this.unfinished.delete(upload);
+    });
   }
 
   override close(): void {
@@ -94,11 +104,22 @@ export class InMemoryBucket extends Bucket {
 
   /** The same objects as another process sees them, with a clock and faults of its own. */
   another(): InMemoryBucket {
-    return new InMemoryBucket(this.objects);
+    return new InMemoryBucket(this.objects, this.unfinished);
+  }
+
+  /** How many uploads to a key are under way or were left. */
+  parts(key: string): number {
+    return [...this.unfinished].filter((upload) => upload.key === key).length;
+  }
+
+  /** Leaves an upload to a key, as a process does that is lost. */
+  leaveParts(key: string): void {
+    this.unfinished.add({ key });
   }
 
   private write(key: string, bytes: Uint8Array): string {
-    const version = `${++this.versions}-${Math.random()}`;
+    // As S3 does: what is written again has the version that it had.
+    const version = createHash('md5').update(bytes).digest('hex');
     this.objects.set(key, { bytes: Buffer.from(bytes), version, writtenAt: this.now() });
     return version;
   }

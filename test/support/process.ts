@@ -117,6 +117,12 @@ export class Workspace {
     return Object.assign(program, await program.exited);
   }
 
+  /** Runs the compaction of a bucket to its end. */
+  async compact(parameters: readonly string[] = [], variables: Variables = {}): Promise<Program & Exit> {
+    const program = this.run(process.execPath, [resolve('dist/compact.js'), ...parameters], variables);
+    return Object.assign(program, await program.exited);
+  }
+
   /** Starts any program, in this directory unless another is named. */
   run(command: string, parameters: readonly string[], variables: Variables, cwd = this.directory): Program {
     const env = { PATH: process.env.PATH, HOME: this.directory, PORT: '0', DATA_DIR: this.data, ...variables };

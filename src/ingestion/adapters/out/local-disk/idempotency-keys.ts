@@ -1,8 +1,9 @@
 import { ServiceError } from '../../../../common/service-error.js';
 import { receiptOf, type UploadReceipt } from '../../../application/ports/file-storage.port.js';
+import { storageFailure } from '../../../application/storage-failure.js';
 import { idempotencyScope, isKeptUnderKey, requestIdentity } from '../../../domain/idempotency.js';
-import type { Upload, UploadKind } from '../../../domain/upload.js';
-import { storageFailure } from './disk-error.js';
+import { parseIndexLine } from '../../../domain/layout.js';
+import type { Upload } from '../../../domain/upload.js';
 import { digestOf, type IdempotencyIndex, type IndexedUpload, type KeyedUpload } from './idempotency-index.js';
 import { readLines } from './index-lines.js';
 import type { DiskLogger } from './disk-logger.js';
@@ -123,26 +124,9 @@ const keyed = (scope: string, upload: Upload): KeyedUpload => ({
   ...receiptOf(upload),
 });
 
-/** Undefined for what is no line of ours. */
+/** Undefined for what is no line of ours, or has no key. */
 function parseKeyed(line: Buffer): KeyedUpload | undefined {
-  try {
-    const parsed = JSON.parse(line.toString()) as Record<string, string | null>;
-    const { kind, customer_id: customerId = '', idempotency_key: idempotencyKey = null, received_at: receivedAt } = parsed;
-    if (!receivedAt) return undefined;
-    const upload = {
-      uploadId: parsed.upload_id,
-      kind: kind as UploadKind,
-      customerId,
-      idempotencyKey,
-      filename: parsed.filename,
-      manufacturer: parsed.manufacturer,
-      additionalData: parsed.additional_data,
-      receivedAt: new Date(receivedAt),
-      content: parsed.content_sha256 === null ? null : { size: Number(parsed.content_size), sha256: parsed.content_sha256 },
-    } as Upload;
-    const scope = idempotencyScope(upload);
-    return scope === null ? undefined : keyed(scope, upload);
-  } catch {
-    return undefined;
-  }
+  const upload = parseIndexLine(line.toString());
+  const scope = upload ? idempotencyScope(upload) : null;
+  return upload && scope !== null ? keyed(scope, upload) : undefined;
 }

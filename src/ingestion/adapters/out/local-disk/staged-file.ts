@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { StoredContent } from '../../../application/ports/file-storage.port.js';
-import { storageFailure } from './disk-error.js';
+import { storageFailure } from '../../../application/storage-failure.js';
 import type { DiskFile } from './disk.js';
 
 /** What is gathered at most while a write runs, and goes to the disk with the next. */

@@ -1,7 +1,7 @@
 /** An object as it was read whole. */
 export interface ReadObject {
   readonly bytes: Buffer;
-  /** Another one for every time that the object is written. */
+  /** Another one for other bytes. The same bytes written again may have the same one. */
   readonly version: string;
   /** Milliseconds since it was written, by the store's clock. */
   readonly ageMs: number;

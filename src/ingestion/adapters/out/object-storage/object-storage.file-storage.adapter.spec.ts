@@ -201,4 +201,30 @@ describe('two processes on one bucket', () => {
     await expectWhole(new BucketView(bucket), 1);
     expect(await new BucketView(bucket).keys('staging/')).toEqual([]);
   });
+
+  it('keep a file whose line was moved while one of them stood still, about to sweep', async () => {
+    const bucket = new InMemoryBucket();
+    const lost = bucket.another();
+    lost.before = (operation) => {
+      if (operation === 'remove') throw new Error('lost');
+    };
+    const storage = open(lost);
+    await storage.store(anUploadDraft().file('the bytes').build());
+    await storage.close();
+    const still = later(bucket);
+    const { reached, goOn } = pauseAt(still, 1, 'before');
+    const sweeping = new Sweeper(still, logger).sweep();
+    await reached;
+
+    const other = later(bucket);
+    await new Sweeper(other, logger).sweep();
+    const view = new BucketView(other);
+    const [segment = ''] = await view.keys('uploads/');
+    await other.create(segment.replace(/[^/]*$/, 'moved.ndjson'), (await view.bytes(segment)) ?? Buffer.alloc(0));
+    await other.remove([segment]);
+    goOn();
+    await sweeping;
+    expect((await view.contentPaths()).length).toBe(1);
+    expect(await view.keys('staging/')).toEqual([]);
+  });
 });

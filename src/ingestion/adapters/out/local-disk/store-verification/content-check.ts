@@ -2,24 +2,13 @@ import { createHash } from 'node:crypto';
 import { constants } from 'node:fs';
 import { type FileHandle, open, realpath } from 'node:fs/promises';
 import { join } from 'node:path';
+import { ABSENT, type ContentProblem, digestProblem, type ExpectedContent, type OnBytes, otherSize } from '../../store-verification/store-view.js';
 import { hasCode } from '../disk-error.js';
-import type { FindingKind } from './finding.js';
 
 const CHUNK_BYTES = 512 * 1024;
 
 /** Nothing is followed, waited for or changed. */
 export const READ_ONLY = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
-
-interface Expected {
-  readonly path: string;
-  readonly size: number;
-  readonly sha256: string;
-}
-
-export interface ContentProblem {
-  readonly kind: Extract<FindingKind, 'bytes-absent' | 'bytes-size' | 'bytes-digest'>;
-  readonly detail: string;
-}
 
 /** Compares files with what their lines say, one at a time, in two buffers of its own. */
 export class ContentCheck {
@@ -28,30 +17,25 @@ export class ContentCheck {
   constructor(
     /** Absolute, without symbolic links. */
     private readonly root: string,
-    private readonly onBytes: (count: number) => void,
   ) {}
 
   /** @throws what the file system throws when the file is there and can't be read. */
-  async check(expected: Expected): Promise<ContentProblem | undefined> {
+  async check(expected: ExpectedContent, onBytes: OnBytes): Promise<ContentProblem | undefined> {
     const path = join(this.root, expected.path);
     const file = await openPlain(path);
-    if (!file) return { kind: 'bytes-absent', detail: 'the file is absent' };
+    if (!file) return ABSENT;
     try {
       const stats = await file.stat();
       if (!stats.isFile()) return { kind: 'bytes-absent', detail: 'there is no plain file' };
-      if (stats.size !== expected.size) {
-        return { kind: 'bytes-size', detail: `the file has ${stats.size} bytes, its line says ${expected.size}` };
-      }
-      const sha256 = await this.sha256(file);
-      if (sha256 === expected.sha256) return undefined;
-      return { kind: 'bytes-digest', detail: `the file has sha-256 ${sha256}, its line says ${expected.sha256}` };
+      if (stats.size !== expected.size) return otherSize(stats.size, expected);
+      return digestProblem(await this.sha256(file, onBytes), expected);
     } finally {
       await file.close();
     }
   }
 
   /** Reads a chunk while the one before it is hashed. */
-  private async sha256(file: FileHandle): Promise<string> {
+  private async sha256(file: FileHandle, onBytes: OnBytes): Promise<string> {
     const hash = createHash('sha256');
     let [next, afterwards]: readonly [Buffer, Buffer] = this.buffers;
     let reading = file.read(next, 0, CHUNK_BYTES, 0);
@@ -62,7 +46,7 @@ export class ContentCheck {
       [next, afterwards] = [afterwards, next];
       reading = file.read(next, 0, CHUNK_BYTES, position);
       hash.update(buffer.subarray(0, bytesRead));
-      this.onBytes(bytesRead);
+      onBytes(bytesRead);
     }
   }
 }

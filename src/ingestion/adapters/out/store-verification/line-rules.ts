@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { contentPath, utcDate } from '../../../../domain/layout.js';
-import { UPLOAD_KINDS } from '../../../../domain/upload.js';
+import { contentPath, utcDate } from '../../../domain/layout.js';
+import { UPLOAD_KINDS } from '../../../domain/upload.js';
 
 export const UPLOAD_ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
@@ -54,7 +54,7 @@ const isOwnPath = (path: string, line: Pick<CheckedLine, 'kind' | 'customer_id' 
 /**
  * Checks what a line says by itself, and against the directory of its segment.
  *
- * @param directory of the segment, relative to the DATA_DIR.
+ * @param directory of the segment, relative to the store's root.
  * @returns the line, or in words what is wrong with it.
  */
 export function checkLine(value: unknown, directory: string): { line: CheckedLine } | { problem: string } {

@@ -1,4 +1,4 @@
-import type { StoreVerification } from './verify-store.js';
+import type { StoreVerification } from './store-verification.js';
 
 const INTERVAL_MS = 200;
 const WIDTH = 20;

@@ -1,4 +1,5 @@
-import type { Finding, StoreVerification } from './verify-store.js';
+import type { Finding } from './finding.js';
+import type { StoreVerification } from './store-verification.js';
 
 /** A verification in lines of text, each with its newline; the summary is the last one. */
 export type Report = (verification: StoreVerification) => AsyncGenerator<string>;
@@ -36,7 +37,7 @@ function textOf({ state, path, uploadId, line, detail }: Finding): string {
   return printable(`${PREFIXES[state]}${where}${upload}: ${detail}`);
 }
 
-/** Names come from the disk: nothing in them may steer a terminal. */
+/** Names come from the store: nothing in them may steer a terminal. */
 const printable = (text: string): string => text.replaceAll(/\p{C}/gu, (char) => `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`);
 
 const number = (value: number): string => value.toLocaleString('en');

@@ -24,12 +24,12 @@ export type FindingKind =
 /** One thing that isn't as it is in a store at rest. */
 export interface Finding {
   /**
-   * `defect`: it is wrong. `under-way`: a running service is about to finish it, or the next boot puts it in order.
+   * `defect`: it is wrong. `under-way`: a running service is about to finish it, or puts it in order, a later one at the latest.
    * `unknown`: it couldn't be checked.
    */
   readonly state: 'defect' | 'under-way' | 'unknown';
   readonly kind: FindingKind;
-  /** Relative to the DATA_DIR: the file, or the segment for what is wrong with a line alone. */
+  /** Relative to the store's root: the file, or the segment for what is wrong with a line alone. */
   readonly path: string;
   /** Null where there is none, or none can be told. */
   readonly uploadId: string | null;

@@ -1,0 +1,109 @@
+import { opendir, realpath, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { SegmentLine } from '../../store-verification/segment-lines.js';
+import {
+  type ContentProblem,
+  type Entry,
+  type ExpectedContent,
+  NoStoreError,
+  type OnBytes,
+  type SegmentEntry,
+  type StoreView,
+  type UnreadableLines,
+} from '../../store-verification/store-view.js';
+import { CONTENT, SEGMENTS, STAGING } from '../../store-verification/layout-names.js';
+import { ContentCheck } from './content-check.js';
+import { walkLayout } from './layout-walk.js';
+import { segmentLines } from './segment-lines.js';
+import { UnderWay } from './under-way.js';
+
+/**
+ * A DATA_DIR as a verification sees it. The directory itself may be a symbolic link.
+ *
+ * @throws NoStoreError
+ */
+export async function openDirectory(directory: string): Promise<StoreView> {
+  try {
+    const root = await realpath(directory);
+    const names = new Set<string>();
+    for await (const { name } of await opendir(root)) if (name === 'uploads' || name === 'files') names.add(name);
+    if (names.size > 0) return new DirectoryView(root);
+  } catch (error) {
+    throw new NoStoreError(directory, (error as Error).message);
+  }
+  throw new NoStoreError(directory, 'there is no uploads/ and no files/ in it');
+}
+
+class DirectoryView implements StoreView {
+  readonly mender = 'the next boot';
+  readonly movesLines = false;
+  private readonly underWay: UnderWay;
+  /** Their buffers are used again. */
+  private readonly checks: ContentCheck[] = [];
+
+  constructor(
+    /** Absolute, without symbolic links. */
+    private readonly root: string,
+  ) {
+    this.underWay = new UnderWay(root);
+  }
+
+  async *segments(): AsyncGenerator<SegmentEntry> {
+    for await (const entry of walkLayout(this.root, SEGMENTS)) {
+      yield { ...entry, size: entry.type === 'file' ? await this.sizeOf(entry.path) : 0 };
+    }
+  }
+
+  content(): AsyncIterable<Entry> {
+    return walkLayout(this.root, CONTENT);
+  }
+
+  staging(): AsyncIterable<Entry> {
+    return walkLayout(this.root, STAGING);
+  }
+
+  async *lines(onBytes: OnBytes): AsyncGenerator<SegmentLine | UnreadableLines> {
+    for await (const { type, path } of walkLayout(this.root, SEGMENTS)) {
+      if (type !== 'file') continue;
+      try {
+        yield* segmentLines(this.root, path, this.underWay, onBytes);
+      } catch (error) {
+        yield { path, error };
+      }
+    }
+  }
+
+  async check(expected: ExpectedContent, onBytes: OnBytes): Promise<ContentProblem | undefined> {
+    const check = this.checks.pop() ?? new ContentCheck(this.root);
+    try {
+      return await check.check(expected, onBytes);
+    } finally {
+      this.checks.push(check);
+    }
+  }
+
+  isRestorable(uploadId: string, contentPath: string): Promise<boolean> {
+    return this.underWay.isPublished(uploadId, contentPath);
+  }
+
+  publications(): Promise<(uploadId: string, contentPath: string) => Promise<boolean>> {
+    return Promise.resolve((uploadId, contentPath) => this.underWay.isPublished(uploadId, contentPath));
+  }
+
+  isOpen(segment: string): Promise<boolean> {
+    return this.underWay.isOpen(segment);
+  }
+
+  stays(segment: string, lineEnd: number): Promise<boolean> {
+    return this.underWay.stays(segment, lineEnd);
+  }
+
+  relation(): Promise<'both'> {
+    return Promise.resolve('both');
+  }
+
+  /** Who reads the segment tells what is wrong with it. */
+  private sizeOf(path: string): Promise<number> {
+    return stat(join(this.root, path)).then(({ size }) => size, () => 0);
+  }
+}

@@ -1,0 +1,299 @@
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { buffer } from 'node:stream/consumers';
+import type { TokenCredential } from '@azure/identity';
+import { type BlobRequestConditions, type BlockBlobClient, ContainerClient, RestError } from '@azure/storage-blob';
+import { Bucket, type ListedObject, ObjectExistsError, type ReadObject } from '../bucket.js';
+
+export interface AzureBlobBucketOptions {
+  readonly container: string;
+  /** What every key begins with in the container; none by default. */
+  readonly prefix?: string;
+  /** With an account URL, the default credential of `@azure/identity` is used. */
+  readonly account: { readonly connectionString: string } | { readonly url: string };
+  /** Milliseconds that a call may stay without progress. */
+  readonly timeoutMs: number;
+  /** Bytes that `upload` is to take at most; 195 GiB by default. More need larger blocks, of which some are in memory. */
+  readonly maxUploadBytes?: number;
+  /** The most objects that one page of a listing has; by default as many as the store gives. */
+  readonly pageSize?: number;
+}
+
+/** What the SDK gives for the bytes of an object, although its types know less. */
+type Body = AsyncIterable<Uint8Array> & { destroy(): void };
+
+/** Tries of one request, and milliseconds before the third; the second follows at once, later ones wait ever longer. */
+const RETRIES = { maxTries: 5, retryDelayInMs: 100, maxRetryDelayInMs: 2_000 };
+const LEAST_BLOCK_BYTES = 4 * 1024 * 1024;
+/** The most that Azure takes for an object. */
+const MOST_BLOCKS = 50_000;
+const BLOCKS_AT_ONCE = 4;
+const REMOVALS_AT_ONCE = 16;
+
+/** A container of Azure Blob Storage. Its account has no hierarchical namespace: that lists directories as objects. */
+export class AzureBlobBucket extends Bucket {
+  private readonly container: ContainerClient;
+  private readonly prefix: string;
+  private readonly timeoutMs: number;
+  private readonly blockBytes: number;
+  private readonly pageSize: number | undefined;
+
+  constructor({ container, prefix = '', account, timeoutMs, maxUploadBytes = 0, pageSize }: AzureBlobBucketOptions) {
+    super();
+    this.container =
+      'url' in account
+        ? new ContainerClient(`${account.url.replace(/\/+$/, '')}/${container}`, new DefaultCredential(), { retryOptions: RETRIES })
+        : new ContainerClient(account.connectionString, container, { retryOptions: RETRIES });
+    this.prefix = prefix;
+    this.timeoutMs = timeoutMs;
+    this.blockBytes = Math.max(LEAST_BLOCK_BYTES, Math.ceil(maxUploadBytes / MOST_BLOCKS));
+    this.pageSize = pageSize;
+  }
+
+  override create(key: string, bytes: Uint8Array): Promise<string | undefined> {
+    return this.put(key, bytes, { ifNoneMatch: '*' });
+  }
+
+  override replace(key: string, bytes: Uint8Array, version?: string): Promise<string | undefined> {
+    return this.put(key, bytes, { ifMatch: version });
+  }
+
+  override async upload(key: string, bytes: AsyncIterable<Uint8Array>): Promise<void> {
+    const blob = this.blob(key);
+    try {
+      const { ids, rest } = await this.stage(blob, bytes);
+      const version = ids.length === 0 ? await this.create(key, rest) : await this.commit(blob, ids);
+      if (version === undefined) throw new ObjectExistsError(key);
+    } catch (error) {
+      // What stays, Azure drops after a week.
+      await Promise.allSettled([this.removeParts(key)]);
+      throw error;
+    }
+  }
+
+  override read(key: string): Promise<ReadObject | undefined> {
+    return this.ask(async (abortSignal) => {
+      const found = await unlessAbsent(this.blob(key).download(0, undefined, { abortSignal }));
+      if (!found) return undefined;
+      return {
+        bytes: await buffer(given(found.readableStreamBody)),
+        version: given(found.etag),
+        ageMs: ageMs(found.date, found.lastModified),
+      };
+    });
+  }
+
+  override async open(key: string): Promise<AsyncIterable<Uint8Array> | undefined> {
+    const found = await this.ask((abortSignal) => unlessAbsent(this.blob(key).download(0, undefined, { abortSignal })));
+    return found && this.piecesOf(given(found.readableStreamBody) as Body);
+  }
+
+  override async *list(prefix: string): AsyncGenerator<ListedObject> {
+    const pages = this.pages((abortSignal) => this.container.listBlobsFlat({ prefix: this.prefix + prefix, abortSignal }));
+    for await (const { segment, date } of pages) {
+      for (const { name, properties } of segment.blobItems) {
+        const key = name.slice(this.prefix.length);
+        yield { key, size: given(properties.contentLength), ageMs: ageMs(date, properties.lastModified) };
+      }
+    }
+  }
+
+  override async *listDirectories(prefix: string): AsyncGenerator<string> {
+    const pages = this.pages((abortSignal) =>
+      this.container.listBlobsByHierarchy('/', { prefix: this.prefix + prefix, abortSignal }),
+    );
+    for await (const { segment } of pages) {
+      for (const { name } of segment.blobPrefixes ?? []) yield name.slice(this.prefix.length);
+    }
+  }
+
+  override async remove(keys: readonly string[]): Promise<void> {
+    for (let at = 0; at < keys.length; at += REMOVALS_AT_ONCE) {
+      const some = keys.slice(at, at + REMOVALS_AT_ONCE);
+      await Promise.all(some.map((key) => this.ask((abortSignal) => this.blob(key).deleteIfExists({ abortSignal }))));
+    }
+  }
+
+  override async removeParts(key: string): Promise<void> {
+    const blob = this.blob(key);
+    const blocks = await this.ask((abortSignal) => unlessAbsent(blob.getBlockList('uncommitted', { abortSignal })));
+    if (!blocks?.uncommittedBlocks?.length) return;
+    // To delete what isn't committed could hit what somebody commits just now; an empty commit drops the blocks, or fails.
+    const version = await this.commit(blob, []);
+    if (version === undefined) return;
+    await this.ask((abortSignal) => blob.deleteIfExists({ abortSignal, conditions: { ifMatch: version } }));
+  }
+
+  override close(): void {
+    // The SDK has one pool of connections for the whole process, which holds nothing up.
+  }
+
+  private blob(key: string): BlockBlobClient {
+    return this.container.getBlockBlobClient(this.prefix + key);
+  }
+
+  private put(key: string, bytes: Uint8Array, conditions: BlobRequestConditions): Promise<string | undefined> {
+    const blob = this.blob(key);
+    return this.write(blob, (metadata, abortSignal) => blob.upload(bytes, bytes.length, { abortSignal, metadata, conditions }));
+  }
+
+  private commit(blob: BlockBlobClient, ids: string[]): Promise<string | undefined> {
+    return this.write(blob, (metadata, abortSignal) =>
+      blob.commitBlockList(ids, { abortSignal, metadata, conditions: { ifNoneMatch: '*' } }),
+    );
+  }
+
+  /** Resolves to the version that was written; undefined when what is there forbids it. */
+  private write(
+    blob: BlockBlobClient,
+    request: (metadata: { nonce: string }, abortSignal: AbortSignal) => Promise<{ etag?: string }>,
+  ): Promise<string | undefined> {
+    const nonce = randomUUID();
+    return this.ask(async (abortSignal) => {
+      try {
+        return given((await request({ nonce }, abortSignal)).etag);
+      } catch (error) {
+        if (!hasCode(error, 'BlobAlreadyExists', 'ConditionNotMet', 'InvalidBlockList')) throw error;
+        const there = await unlessAbsent(blob.getProperties({ abortSignal }));
+        // Perhaps it was written, the answer got lost, and the SDK asked again.
+        if (there?.metadata?.nonce === nonce) return given(there.etag);
+        // Another's commit dropped the blocks; or nobody's.
+        if (!there && hasCode(error, 'InvalidBlockList')) throw error;
+        return undefined;
+      }
+    });
+  }
+
+  /**
+   * Stages what comes, unless it is less than a block. `uploadStream` reads on after a block failed, and waits for ever for
+   * a source that falls silent then.
+   *
+   * @returns the staged blocks' ids; when there are none, all bytes.
+   */
+  private async stage(blob: BlockBlobClient, bytes: AsyncIterable<Uint8Array>): Promise<{ ids: string[]; rest: Buffer }> {
+    const nonce = randomUUID();
+    const ids: string[] = [];
+    const underWay = new Set<Promise<unknown>>();
+    const failure = new AbortController();
+    const failed = once(failure.signal, 'abort').then(() => Promise.reject(failure.signal.reason as Error));
+
+    const stageBlock = (block: Buffer): void => {
+      const id = Buffer.from(`${nonce}-${String(ids.length).padStart(5, '0')}`).toString('base64');
+      ids.push(id);
+      const staged = this.ask((abortSignal) => blob.stageBlock(id, block, block.length, { abortSignal }), failure)
+        .catch((error: unknown) => {
+          failure.abort(error);
+        })
+        .finally(() => underWay.delete(staged));
+      underWay.add(staged);
+    };
+    const stageAll = async (): Promise<Buffer> => {
+      let chunks: Uint8Array[] = [];
+      let size = 0;
+      try {
+        for await (const chunk of bytes) {
+          chunks.push(chunk);
+          size += chunk.length;
+          if (size < this.blockBytes) continue;
+          while (underWay.size >= BLOCKS_AT_ONCE) await Promise.race(underWay);
+          failure.signal.throwIfAborted();
+          stageBlock(Buffer.concat(chunks));
+          chunks = [];
+          size = 0;
+        }
+        const rest = Buffer.concat(chunks);
+        if (ids.length > 0 && size > 0) stageBlock(rest);
+        return rest;
+      } finally {
+        await Promise.all(underWay);
+        failure.signal.throwIfAborted();
+      }
+    };
+    // The store's failure is told at once: the source may be silent for long.
+    const rest = await Promise.race([stageAll(), failed]);
+    return { ids, rest };
+  }
+
+  /** No generator: one that ends before its first piece doesn't get to let go of the connection. */
+  private piecesOf(body: Body): AsyncIterableIterator<Uint8Array> {
+    const pieces = body[Symbol.asyncIterator]();
+    return {
+      [Symbol.asyncIterator]() {
+        return this;
+      },
+      next: () =>
+        this.ask(() => pieces.next()).catch((error: unknown) => {
+          body.destroy();
+          throw error;
+        }),
+      return: () => {
+        body.destroy();
+        return Promise.resolve({ done: true, value: undefined });
+      },
+    };
+  }
+
+  private async *pages<Page extends { continuationToken?: string }>(
+    list: (abortSignal: AbortSignal) => { byPage(settings: { continuationToken?: string; maxPageSize?: number }): AsyncIterator<Page> },
+  ): AsyncGenerator<Page> {
+    let continuationToken: string | undefined;
+    do {
+      const page = await this.ask((abortSignal) =>
+        list(abortSignal).byPage({ continuationToken, maxPageSize: this.pageSize }).next(),
+      );
+      if (page.done) return;
+      yield page.value;
+      ({ continuationToken } = page.value);
+    } while (continuationToken);
+  }
+
+  /** Asks the store, and aborts when that takes too long: the SDK itself waits for ever for a store that is silent. */
+  private async ask<T>(request: (abortSignal: AbortSignal) => Promise<T>, controller = new AbortController()): Promise<T> {
+    let timer: NodeJS.Timeout | undefined;
+    const silence = new Promise<never>((_, reject) => {
+      timer = setTimeout(() => {
+        const error = new Error(`The store made no progress for ${this.timeoutMs} ms.`);
+        controller.abort(error);
+        reject(error);
+      }, this.timeoutMs);
+    });
+    try {
+      return await Promise.race([request(controller.signal), silence]);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+}
+
+/** `DefaultAzureCredential`, loaded when it is needed: it is large. */
+class DefaultCredential implements TokenCredential {
+  private credential: Promise<TokenCredential> | undefined;
+
+  async getToken(...asked: Parameters<TokenCredential['getToken']>): ReturnType<TokenCredential['getToken']> {
+    this.credential ??= import('@azure/identity').then(({ DefaultAzureCredential }) => new DefaultAzureCredential());
+    return (await this.credential).getToken(...asked);
+  }
+}
+
+/** Whether an answer of Azure has one of these codes; its status says less: 404 is also a container that isn't there. */
+const hasCode = (error: unknown, ...codes: string[]): boolean =>
+  error instanceof RestError && codes.includes((error.details as { errorCode?: string } | undefined)?.errorCode ?? error.code ?? '');
+
+async function unlessAbsent<T>(answer: Promise<T>): Promise<T | undefined> {
+  try {
+    return await answer;
+  } catch (error) {
+    if (hasCode(error, 'BlobNotFound')) return undefined;
+    throw error;
+  }
+}
+
+/** What every answer of Azure has, although the SDK's types don't say so. */
+function given<T>(value: T | undefined): T {
+  if (value === undefined) throw new Error('The answer of the store is incomplete.');
+  return value;
+}
+
+/** Both are in whole seconds. */
+const ageMs = (answeredAt: Date | undefined, writtenAt: Date | undefined): number =>
+  Math.max(0, given(answeredAt).getTime() - given(writtenAt).getTime());

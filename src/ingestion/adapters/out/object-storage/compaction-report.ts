@@ -1,0 +1,59 @@
+import type { CompactionRun } from './compaction-run.js';
+
+/** A compaction in lines of text, each with its newline; the summary is the last one. */
+export type CompactionReport = (run: CompactionRun) => AsyncGenerator<string>;
+
+/** For a person: a line for each day of which something was done, and for what couldn't be. */
+export async function* textReport(run: CompactionRun): AsyncGenerator<string> {
+  const { totals, dryRun } = run;
+  const become = dryRun ? 'would become' : 'became';
+  const removed = dryRun ? 'would be removed' : 'removed';
+  for await (const outcome of run) {
+    if ('error' in outcome) {
+      yield line(`failed: ${outcome.path}: ${messageOf(outcome.error)}`);
+      continue;
+    }
+    const { kind, date, sources, targets, fences, malformed, isUnderWay } = outcome;
+    const path = `uploads/kind=${kind}/date=${date}`;
+    for (const { key, problem } of malformed) yield line(`left alone: ${key}: ${problem}`);
+    if (sources > 0) yield line(`${path}: ${count(sources, 'segment')} ${become} ${number(targets)}`);
+    if (fences > 0) yield line(`${path}: ${count(fences, 'empty segment')} ${removed}`);
+    if (isUnderWay) yield line(`under way: ${path}: another process compacts it`);
+  }
+  const { sources, targets, bytes, fences, claims, malformed, failed, underWay } = totals;
+  const counts = [
+    count(run.days.length, 'day'),
+    `${count(sources, 'segment')} (${count(bytes, 'byte')}) ${become} ${number(targets)}`,
+    `${count(fences, 'empty segment')} and ${count(claims, 'claim')} ${removed}`,
+    ...(malformed > 0 ? [`${number(malformed)} left alone`] : []),
+    ...(underWay > 0 ? [`${number(underWay)} under way`] : []),
+    ...(failed > 0 ? [`${number(failed)} failed`] : []),
+  ];
+  yield line(counts.join(', '));
+}
+
+/** For a script: an object for each day, malformed segment and failure, and one with the summary behind them. */
+export async function* jsonReport(run: CompactionRun): AsyncGenerator<string> {
+  for await (const outcome of run) {
+    if ('error' in outcome) {
+      yield json({ state: 'failed', path: outcome.path, detail: messageOf(outcome.error) });
+      continue;
+    }
+    const { kind, date, sources, targets, bytes, fences, malformed, isUnderWay } = outcome;
+    for (const { key, problem } of malformed) yield json({ state: 'malformed', path: key, detail: problem });
+    yield json({ state: isUnderWay ? 'under-way' : 'compacted', path: `uploads/kind=${kind}/date=${date}`, sources, targets, bytes, fences });
+  }
+  const { underWay: under_way, ...totals } = run.totals;
+  yield json({ summary: { days: run.days.length, ...totals, under_way, dry_run: run.dryRun } });
+}
+
+const json = (value: object): string => `${JSON.stringify(value)}\n`;
+
+const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error)).replaceAll(/\s+/g, ' ');
+
+/** Names come from the store: nothing in them may steer a terminal. */
+const line = (text: string): string => `${text.replaceAll(/\p{C}/gu, (char) => `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`)}\n`;
+
+const number = (value: number): string => value.toLocaleString('en');
+
+const count = (value: number, what: string): string => `${number(value)} ${what}${value === 1 ? '' : 's'}`;

@@ -1,0 +1,471 @@
+import * as fc from 'fast-check';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { uuidAt } from '../../../../common/uuid.js';
+import { InMemoryBucket } from '../../../../testing/in-memory.bucket.js';
+import type { Bucket } from './bucket.js';
+import { closedDays, compactDay, type CompactionOptions, plannedDays, removeOldClaims } from './compaction.js';
+
+const MIB = 1024 * 1024;
+const HOUR_MS = 3_600_000;
+const DATE = '2026-03-10';
+const MIDNIGHT = Date.parse('2026-03-11T00:00:00Z');
+const DIRECTORY = `uploads/kind=nowcast/date=${DATE}/`;
+const PLAN = `compaction/kind=nowcast/date=${DATE}`;
+
+const compact = (bucket: Bucket, options?: CompactionOptions) => compactDay(bucket, 'nowcast', DATE, options);
+const keyAt = (time: number) => `${DIRECTORY}${uuidAt(new Date(time))}.ndjson`;
+const line = (uploadId: string, more: object = {}) => `${JSON.stringify({ upload_id: uploadId, kind: 'nowcast', ...more })}\n`;
+const ids = (count: number, prefix = 'upload') => Array.from({ length: count }, (_, index) => `${prefix}-${index}`);
+
+/** Another process, whose time is so much later. */
+function later(bucket: InMemoryBucket, aheadMs: number): InMemoryBucket {
+  const another = bucket.another();
+  another.aheadMs = aheadMs;
+  return another;
+}
+
+/** A segment of a time of the day, or of its end, that is some hours old by the store's clock. */
+async function put(bucket: InMemoryBucket, text: string | Buffer, { time = MIDNIGHT - HOUR_MS, ageMs = 2 * HOUR_MS, key = keyAt(time) } = {}) {
+  await later(bucket, -ageMs).create(key, Buffer.from(text));
+  return key;
+}
+
+/** Segments of two lines each, and the ids of those. */
+async function putMany(bucket: InMemoryBucket, segments: number, prefix?: string): Promise<string[]> {
+  const uploads = ids(segments * 2, prefix);
+  for (let at = 0; at < segments; at++) {
+    await put(bucket, uploads.slice(at * 2, at * 2 + 2).map((id) => line(id)).join(''), { time: MIDNIGHT - HOUR_MS + at });
+  }
+  return uploads;
+}
+
+/** What somebody reads who lists the segments and then reads them; undefined when one was gone by then. */
+async function readOnce(bucket: Bucket): Promise<string[] | undefined> {
+  const keys: string[] = [];
+  for await (const { key } of bucket.list(DIRECTORY)) keys.push(key);
+  const texts = await Promise.all(keys.map(async (key) => (await bucket.read(key))?.bytes.toString()));
+  if (texts.includes(undefined)) return undefined;
+  const lines = texts.join('').split('\n').filter((text) => text !== '');
+  return lines.map((text) => (JSON.parse(text) as { upload_id: string }).upload_id).sort();
+}
+
+const distinct = (read: string[] | undefined) => read && [...new Set(read)];
+const segmentsOf = (bucket: InMemoryBucket) => bucket.keys.filter((key) => key.startsWith(DIRECTORY));
+const content = async (bucket: Bucket, key = '') => (await bucket.read(key))?.bytes.toString();
+
+function deferred() {
+  let resolve = (): void => undefined;
+  const promise = new Promise<void>((done) => (resolve = done));
+  return { promise, resolve };
+}
+
+const MOMENTS = ['before', 'after'] as const;
+
+/** The operations that a compaction of these segments takes. */
+async function operationsOf(segments: number): Promise<number> {
+  const bucket = new InMemoryBucket();
+  await putMany(bucket, segments);
+  let count = 0;
+  bucket.before = () => {
+    count += 1;
+  };
+  await compact(bucket);
+  return count;
+}
+
+const SEGMENTS = 4;
+const operations = await operationsOf(SEGMENTS);
+const steps = MOMENTS.flatMap((moment) => Array.from({ length: operations }, (_, at): [string, number] => [moment, at])) as [
+  (typeof MOMENTS)[number],
+  number,
+][];
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ['Date'], now: MIDNIGHT + 2 * HOUR_MS });
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+describe('compactDay', () => {
+  it('makes one segment of 3,000, with their lines in the order of their keys', async () => {
+    const bucket = new InMemoryBucket();
+    const uploads = await putMany(bucket, 3_000);
+    const report = await compact(bucket);
+    const [target, ...others] = segmentsOf(bucket);
+    expect(others).toEqual([]);
+    expect(target).toMatch(/\/[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}\.ndjson$/);
+    const text = uploads.map((id) => line(id)).join('');
+    expect(await content(bucket, target)).toBe(text);
+    expect(report).toEqual({ kind: 'nowcast', date: DATE, sources: 3_000, targets: 1, bytes: text.length, fences: 0, malformed: [], isUnderWay: false });
+  });
+
+  it('makes several where one would be too large, of at most 64 MiB', async () => {
+    const bucket = new InMemoryBucket();
+    for (const id of ids(8)) await put(bucket, line(id, { additional_data: 'x'.repeat(10 * MIB) }));
+    expect(await compact(bucket)).toMatchObject({ sources: 8, targets: 2 });
+    const sizes = await Promise.all(segmentsOf(bucket).map(async (key) => (await bucket.read(key))?.bytes.length ?? 0));
+    expect(sizes.map((size) => Math.floor(size / MIB)).sort()).toEqual([20, 60]);
+    expect(await readOnce(bucket)).toEqual(ids(8));
+  });
+
+  it('puts its segment behind those that it is made of, for listings that come page by page', async () => {
+    const bucket = new InMemoryBucket();
+    await put(bucket, line('first'));
+    const last = await put(bucket, line('last'), { time: MIDNIGHT + 9 * 60_000 });
+    await compact(bucket);
+    const [target = ''] = segmentsOf(bucket);
+    expect(target > last).toBe(true);
+  });
+
+  it('never takes its own segments again, and makes others of what comes later', async () => {
+    const bucket = new InMemoryBucket();
+    await putMany(bucket, 3);
+    await compact(bucket);
+    const [first = ''] = segmentsOf(bucket);
+    const next = later(bucket, HOUR_MS);
+    expect(await compact(next)).toMatchObject({ sources: 0, targets: 0 });
+    await putMany(bucket, 2, 'late');
+    expect(await compact(next)).toMatchObject({ sources: 2, targets: 1 });
+    expect(segmentsOf(bucket)).toHaveLength(2);
+    expect(segmentsOf(bucket)).toContain(first);
+    expect(await readOnce(bucket)).toEqual([...ids(4, 'late'), ...ids(6)].sort());
+  });
+
+  it.each<[string, (bucket: InMemoryBucket) => Promise<string>, string?]>([
+    ['one without a final newline', (bucket) => put(bucket, line('a') + line('b').trimEnd()), 'its last line has no newline'],
+    ['one with a line that is no JSON', (bucket) => put(bucket, `${line('a')}{"upload_id":\n`), `the line at byte ${line('a').length} is no JSON object in UTF-8`],
+    ['one with an empty line', (bucket) => put(bucket, '\n'), 'the line at byte 0 is no JSON object in UTF-8'],
+    ['one with a line that is no object', (bucket) => put(bucket, '[{}]\n'), 'the line at byte 0 is no JSON object in UTF-8'],
+    ['one that is not UTF-8', (bucket) => put(bucket, Buffer.from('7b2261223a22ff227d0a', 'hex')), 'the line at byte 0 is no JSON object in UTF-8'],
+    ['one of 16 MiB', (bucket) => put(bucket, line('a', { additional_data: 'x'.repeat(16 * MIB) }))],
+    ['one of the last ten minutes', (bucket) => put(bucket, line('a'), { ageMs: 10 * 60_000 - 1_000 })],
+    ['one with another name', (bucket) => put(bucket, line('a'), { key: `${DIRECTORY}archived.ndjson` })],
+    ['one below it', (bucket) => put(bucket, line('a'), { key: `${DIRECTORY}old/${uuidAt(new Date(MIDNIGHT - 1))}.ndjson` })],
+    [
+      'one whose upload has a marker',
+      async (bucket) => {
+        const key = await put(bucket, line('a'));
+        await bucket.create(`staging/${key.slice(DIRECTORY.length, -'.ndjson'.length)}`, Buffer.from('{}'));
+        return key;
+      },
+    ],
+  ])('leaves %s alone', async (_, make, problem) => {
+    const bucket = new InMemoryBucket();
+    const key = await make(bucket);
+    const before = await content(bucket, key);
+    await putMany(bucket, 3);
+    const report = await compact(bucket);
+    expect(report).toMatchObject({ sources: 3, targets: 1, malformed: problem === undefined ? [] : [{ key, problem }] });
+    expect(segmentsOf(bucket)).toHaveLength(2);
+    expect(await content(bucket, key)).toBe(before);
+  });
+
+  it.each([
+    ['a single segment', 1, MIDNIGHT + 2 * HOUR_MS],
+    ['a day that is not over', 3, MIDNIGHT - 1],
+    ['a day that was over a moment ago', 3, MIDNIGHT + 60_000],
+  ])('leaves %s alone', async (_, count, now) => {
+    vi.setSystemTime(now);
+    const bucket = new InMemoryBucket();
+    await putMany(bucket, count);
+    const { keys } = bucket;
+    expect(await compact(bucket)).toMatchObject({ sources: 0, targets: 0, isUnderWay: false });
+    expect(bucket.keys).toEqual(keys);
+  });
+
+  it('leaves segments under an Idempotency-Key until the day is over for 25 hours, and reads them once meanwhile', async () => {
+    const bucket = new InMemoryBucket();
+    const text = (id: string) => line(id, { idempotency_key: id });
+    const keys = [await put(bucket, text('a')), await put(bucket, text('b'), { ageMs: 26 * HOUR_MS })];
+    await putMany(bucket, 2);
+    const waiting = new Set<string>();
+    const reads: string[] = [];
+    bucket.before = (operation, key) => {
+      if (operation === 'read') reads.push(key);
+    };
+    const at = async (hours: number) => {
+      vi.setSystemTime(MIDNIGHT + hours * HOUR_MS);
+      reads.length = 0;
+      return compact(bucket, { waiting });
+    };
+    expect(await at(2)).toMatchObject({ sources: 2 });
+    expect(reads).toEqual(expect.arrayContaining(keys));
+    expect(await at(25)).toMatchObject({ sources: 0 });
+    expect(reads).toEqual([PLAN]);
+    expect(segmentsOf(bucket)).toEqual(expect.arrayContaining(keys));
+    expect(await at(26)).toMatchObject({ sources: 2 });
+    expect(await readOnce(bucket)).toEqual(['a', 'b', ...ids(4)]);
+  });
+
+  it('leaves a segment under an Idempotency-Key that the store has for less than 25 hours, whatever this clock says', async () => {
+    const bucket = new InMemoryBucket();
+    for (const id of ['a', 'b']) await put(bucket, line(id, { idempotency_key: id }), { ageMs: 24 * HOUR_MS });
+    const now = MIDNIGHT + 40 * HOUR_MS;
+    vi.setSystemTime(now);
+    bucket.aheadMs = MIDNIGHT + 2 * HOUR_MS - now;
+    expect(await compact(bucket)).toMatchObject({ sources: 0 });
+    bucket.aheadMs += 2 * HOUR_MS;
+    expect(await compact(bucket)).toMatchObject({ sources: 2 });
+  });
+
+  it('removes fences that are older than a day, and no other', async () => {
+    const bucket = new InMemoryBucket();
+    await put(bucket, '', { ageMs: 25 * HOUR_MS });
+    const young = await put(bucket, '', { ageMs: 23 * HOUR_MS });
+    const marked = await put(bucket, '', { ageMs: 25 * HOUR_MS });
+    await bucket.create(`staging/${marked.slice(DIRECTORY.length, -'.ndjson'.length)}`, Buffer.from('{}'));
+    expect(await compact(bucket)).toMatchObject({ fences: 1, sources: 0 });
+    expect(segmentsOf(bucket)).toEqual([young, marked].sort());
+  });
+
+  it('says what it would do, and does nothing, in a dry run', async () => {
+    const bucket = new InMemoryBucket();
+    for (const id of ids(8)) await put(bucket, line(id, { additional_data: 'x'.repeat(10 * MIB) }));
+    await put(bucket, '', { ageMs: 25 * HOUR_MS });
+    await put(bucket, 'torn');
+    const { keys } = bucket;
+    const looked = await compact(bucket, { dryRun: true });
+    expect(bucket.keys).toEqual(keys);
+    expect(looked).toMatchObject({ sources: 8, targets: 2, fences: 1, malformed: [{}] });
+    expect(await compact(bucket)).toEqual(looked);
+  });
+
+  it('ends at the next step when it is told to, and leaves the rest to the next', async () => {
+    const bucket = new InMemoryBucket();
+    const uploads = await putMany(bucket, SEGMENTS);
+    const ending = new AbortController();
+    bucket.after = (operation) => {
+      if (operation === 'create') ending.abort();
+    };
+    await expect(compact(bucket, { signal: ending.signal })).rejects.toThrow('aborted');
+    expect(segmentsOf(bucket)).toHaveLength(SEGMENTS);
+    await compact(later(bucket, HOUR_MS));
+    expect(segmentsOf(bucket)).toHaveLength(1);
+    expect(await readOnce(bucket)).toEqual(uploads.sort());
+  });
+});
+
+describe('a compaction that does not come to its end', () => {
+  it('takes some operations, so that the tables below are not empty', () => {
+    expect(operations).toBeGreaterThan(10);
+  });
+
+  it.each(steps)('loses no line when its process is lost %s operation %i, and another finishes it', async (moment, at) => {
+    const bucket = new InMemoryBucket();
+    const uploads = (await putMany(bucket, SEGMENTS)).sort();
+    const lost = bucket.another();
+    let count = 0;
+    lost[moment] = () => {
+      if (count++ < at) return;
+      lost.before = () => {
+        throw new Error('lost');
+      };
+      throw new Error('lost');
+    };
+    await expect(compact(lost)).rejects.toThrow('lost');
+    expect(distinct(await readOnce(bucket))).toEqual(uploads);
+    await compact(later(bucket, HOUR_MS));
+    expect(segmentsOf(bucket)).toHaveLength(1);
+    expect(await readOnce(bucket)).toEqual(uploads);
+    expect(await content(bucket, PLAN)).toBe('');
+  });
+
+  it.each(steps)('doubles no line when its process stands still %s operation %i, while others go on', async (moment, at) => {
+    const bucket = new InMemoryBucket();
+    const uploads = await putMany(bucket, SEGMENTS);
+    const still = bucket.another();
+    const [reached, gate] = [deferred(), deferred()];
+    let count = 0;
+    still[moment] = async () => {
+      if (count++ !== at) return;
+      reached.resolve();
+      await gate.promise;
+    };
+    const running = compact(still);
+    await reached.promise;
+    await compact(later(bucket, HOUR_MS));
+    uploads.push(...(await putMany(bucket, 2, 'late')));
+    // A third is in the middle of the next when the first goes on.
+    const third = later(bucket, 2 * HOUR_MS);
+    third.before = async (operation) => {
+      if (operation !== 'remove') return;
+      gate.resolve();
+      await running;
+      await compact(later(bucket, HOUR_MS));
+    };
+    await compact(third);
+    gate.resolve();
+    await running;
+    await compact(later(bucket, 3 * HOUR_MS));
+    expect(await readOnce(bucket)).toEqual(uploads.sort());
+    expect(segmentsOf(bucket).length).toBeLessThanOrEqual(2);
+  });
+
+  it('lets a reader find every line at any time', async () => {
+    const bucket = new InMemoryBucket();
+    const uploads = (await putMany(bucket, SEGMENTS)).sort();
+    const worker = bucket.another();
+    const reads: (string[] | undefined)[] = [];
+    for (const moment of MOMENTS) worker[moment] = async () => void reads.push(distinct(await readOnce(bucket)));
+    await compact(worker);
+    expect(reads.length).toBe(operations * 2);
+    for (const read of reads) expect(read).toEqual(uploads);
+  });
+
+  it('comes to the same end with any number of processes, in any order of their operations', async () => {
+    const processes = fc.array(fc.constantFrom(0, HOUR_MS), { minLength: 2, maxLength: 4 });
+    const run = fc.asyncProperty(fc.scheduler(), processes, async (scheduler, aheads) => {
+      const bucket = new InMemoryBucket();
+      const uploads = (await putMany(bucket, 3)).sort();
+      const scheduled = (aheadMs: number) => {
+        const own = later(bucket, aheadMs);
+        own.before = (operation) => scheduler.schedule(Promise.resolve(), operation);
+        return own;
+      };
+      const read = async () => {
+        for (let turn = 0; turn < 3; turn++) {
+          const found = distinct(await readOnce(scheduled(0)));
+          if (found) expect(found).toEqual(uploads);
+        }
+      };
+      await scheduler.waitFor(Promise.all([...aheads.map((ahead) => compact(scheduled(ahead))), read()]));
+      await compact(later(bucket, 2 * HOUR_MS));
+      expect(await readOnce(bucket)).toEqual(uploads);
+      expect(segmentsOf(bucket)).toHaveLength(1);
+    });
+    await fc.assert(run, { seed: 20260310, numRuns: 150 });
+  });
+});
+
+describe('a plan', () => {
+  /** A plan that a process made before it was lost. */
+  async function lostPlan(bucket: InMemoryBucket): Promise<{ target: string; sources: string[] }> {
+    const lost = bucket.another();
+    lost.before = (operation) => {
+      if (operation === 'upload') throw new Error('lost');
+    };
+    await expect(compact(lost)).rejects.toThrow('lost');
+    return JSON.parse((await content(bucket, PLAN)) ?? '') as { target: string; sources: string[] };
+  }
+
+  it('is left to its owner for ten minutes, and told', async () => {
+    const bucket = new InMemoryBucket();
+    await putMany(bucket, 3);
+    const { target, sources } = await lostPlan(bucket);
+    expect(target > (sources.at(-1) ?? '')).toBe(true);
+    const { keys } = bucket;
+    expect(await compact(later(bucket, 9 * 60_000))).toMatchObject({ sources: 0, isUnderWay: true });
+    expect(bucket.keys).toEqual(keys);
+    expect(await compact(later(bucket, 11 * 60_000))).toMatchObject({ sources: 3, targets: 1, isUnderWay: false });
+    expect(segmentsOf(bucket)).toEqual([target]);
+  });
+
+  it('is found while it is not carried out', async () => {
+    const bucket = new InMemoryBucket();
+    await putMany(bucket, 3);
+    const planned = async () => {
+      const days = [];
+      for await (const day of plannedDays(bucket)) days.push(day);
+      return days;
+    };
+    expect(await planned()).toEqual([]);
+    await lostPlan(bucket);
+    expect(await planned()).toEqual([{ kind: 'nowcast', date: DATE }]);
+    await compact(later(bucket, HOUR_MS));
+    expect(await planned()).toEqual([]);
+  });
+
+  it.each<[string, (bucket: InMemoryBucket, key: string) => Promise<unknown>]>([
+    ['removed', (bucket, key) => bucket.remove([key])],
+    ['emptied', (bucket, key) => bucket.replace(key, new Uint8Array())],
+  ])('is made anew when somebody else %s a segment of it', async (_, change) => {
+    const bucket = new InMemoryBucket();
+    await putMany(bucket, 4);
+    const { sources } = await lostPlan(bucket);
+    await change(bucket, sources[1] ?? '');
+    await compact(later(bucket, HOUR_MS));
+    expect(await readOnce(bucket)).toEqual(ids(8).filter((id) => !['upload-2', 'upload-3'].includes(id)));
+    expect(await content(bucket, PLAN)).toBe('');
+  });
+
+  it.each<[string, (bucket: InMemoryBucket, key: string) => Promise<unknown>]>([
+    ['removes', (bucket, key) => bucket.remove([key])],
+    ['empties', (bucket, key) => bucket.replace(key, new Uint8Array())],
+  ])('makes no target when somebody else %s a segment while it is read', async (_, change) => {
+    const bucket = new InMemoryBucket();
+    await putMany(bucket, 4);
+    const worker = bucket.another();
+    let changed = false;
+    worker.before = async (operation, key) => {
+      if (operation !== 'read' || !key.startsWith(DIRECTORY) || changed || !bucket.keys.includes(PLAN)) return;
+      changed = true;
+      await change(bucket, key);
+    };
+    await compact(worker).catch((error: unknown) => {
+      expect(String(error)).toContain('and had');
+    });
+    expect(await readOnce(bucket)).toEqual(ids(8).slice(2));
+    expect(await compact(later(bucket, HOUR_MS))).toMatchObject({ sources: 3, targets: 1, isUnderWay: false });
+    expect(await readOnce(bucket)).toEqual(ids(8).slice(2));
+  });
+
+  it('stands as long as the store keeps what is removed', async () => {
+    const bucket = new InMemoryBucket();
+    await putMany(bucket, 3);
+    const keeping = bucket.another();
+    keeping.remove = () => Promise.resolve();
+    await expect(compact(keeping)).rejects.toThrow('is there after it was removed');
+    expect(await content(bucket, PLAN)).not.toBe('');
+    expect(await compact(bucket)).toMatchObject({ sources: 3, targets: 1 });
+    expect(await readOnce(bucket)).toEqual(ids(6));
+  });
+
+  it('removes nothing when its target is not what it was to be', async () => {
+    const bucket = new InMemoryBucket();
+    await putMany(bucket, 3);
+    const { target } = await lostPlan(bucket);
+    await bucket.create(target, Buffer.from(line('other')));
+    const { keys } = bucket;
+    await expect(compact(bucket)).rejects.toThrow('none of them was removed');
+    expect(bucket.keys).toEqual(keys);
+  });
+
+  it.each([
+    ['no JSON', 'plan'],
+    ['another form', '{"target":"x"}'],
+    ['keys elsewhere', JSON.stringify({ target: keyAt(MIDNIGHT + HOUR_MS), sources: ['files/a', 'files/b'], bytes: 2 })],
+    ['a target among its sources', JSON.stringify({ target: keyAt(MIDNIGHT - 1), sources: [keyAt(MIDNIGHT - 1), keyAt(MIDNIGHT - 2)], bytes: 2 })],
+  ])('that is none of ours (%s) is not carried out', async (_, text) => {
+    const bucket = new InMemoryBucket();
+    await putMany(bucket, 3);
+    await bucket.create(PLAN, Buffer.from(text));
+    const { keys } = bucket;
+    await expect(compact(later(bucket, HOUR_MS))).rejects.toThrow(`${PLAN} is no plan`);
+    expect(bucket.keys).toEqual(keys);
+  });
+});
+
+describe('closedDays', () => {
+  it('are those that are over and have segments', async () => {
+    const bucket = new InMemoryBucket();
+    for (const key of ['nowcast/date=2026-03-11', 'nowcast/date=2026-03-10', 'historical/date=2025-01-02', 'nowcast/other']) {
+      await bucket.create(`uploads/kind=${key}/a.ndjson`, Buffer.from(line('a')));
+    }
+    const days = [];
+    for await (const day of closedDays(bucket)) days.push(day);
+    expect(days).toEqual([{ kind: 'historical', date: '2025-01-02' }, { kind: 'nowcast', date: '2026-03-10' }]);
+  });
+});
+
+describe('removeOldClaims', () => {
+  it('removes the claims that are older than 25 hours, and counts them', async () => {
+    const bucket = new InMemoryBucket();
+    for (let at = 0; at < 2_500; at++) await later(bucket, -26 * HOUR_MS).create(`idempotency/old-${at}`, Buffer.from('{}'));
+    await later(bucket, -24.5 * HOUR_MS).create('idempotency/young', Buffer.from('{}'));
+    expect(await removeOldClaims(bucket, { dryRun: true })).toBe(2_500);
+    expect(bucket.keys).toHaveLength(2_501);
+    expect(await removeOldClaims(bucket)).toBe(2_500);
+    expect(bucket.keys).toEqual(['idempotency/young']);
+  });
+});

@@ -1,0 +1,166 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { uuidAt } from '../../../../common/uuid.js';
+import { InMemoryBucket } from '../../../../testing/in-memory.bucket.js';
+import { compactDay } from './compaction.js';
+import { Compactor } from './compactor.js';
+
+const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
+const NOW = Date.parse('2026-03-11T12:00:00Z');
+const YESTERDAY = 'uploads/kind=historical/date=2026-03-10/';
+const WEEK_AGO = 'uploads/kind=nowcast/date=2026-03-04/';
+const BEFORE = 'uploads/kind=nowcast/date=2026-03-03/';
+
+let bucket: InMemoryBucket;
+let compactors: Compactor[];
+let warnings: string[];
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ['Date', 'setTimeout', 'clearTimeout'], now: NOW });
+  bucket = new InMemoryBucket();
+  compactors = [];
+  warnings = [];
+});
+afterEach(async () => {
+  await Promise.all(compactors.map((compactor) => compactor.close()));
+  vi.useRealTimers();
+});
+
+/** A process of the service, and how often it took its turn. */
+function replica() {
+  const own = bucket.another();
+  const taken = { turns: 0 };
+  own.after = (operation, key) => {
+    if (operation === 'list' && key === 'idempotency/') taken.turns += 1;
+  };
+  const compactor = new Compactor(own, { warn: (message) => warnings.push(message) });
+  compactors.push(compactor);
+  compactor.start();
+  return { own, compactor, taken };
+}
+
+/** Lets the time go by, and what is begun then come to its end: each replica waits for its next turn. */
+async function pass(ms: number): Promise<void> {
+  await vi.advanceTimersByTimeAsync(ms);
+  while (vi.getTimerCount() < compactors.length) await new Promise(setImmediate);
+}
+
+async function fill(...directories: string[]): Promise<void> {
+  const earlier = bucket.another();
+  earlier.aheadMs = -6 * HOUR_MS;
+  for (const directory of directories) {
+    const date = Date.parse(directory.slice(-11, -1));
+    for (let at = 0; at < 3; at++) await earlier.create(`${directory}${uuidAt(new Date(date + at))}.ndjson`, Buffer.from('{"upload_id":"a"}\n'));
+  }
+}
+
+const segments = (directory: string) => bucket.keys.filter((key) => key.startsWith(directory)).length;
+
+describe('Compactor', () => {
+  it('compacts the last seven days that are over, and removes old claims, some minutes after the start', async () => {
+    const today = 'uploads/kind=historical/date=2026-03-11/';
+    await fill(today, YESTERDAY, WEEK_AGO, BEFORE);
+    const earlier = bucket.another();
+    earlier.aheadMs = -26 * HOUR_MS;
+    await earlier.create('idempotency/a', Buffer.from('{}'));
+    replica();
+    await pass(MINUTE_MS - 1);
+    expect(bucket.keys.filter((key) => key.startsWith('uploads/'))).toHaveLength(12);
+    await pass(9 * MINUTE_MS + 1);
+    expect([today, YESTERDAY, WEEK_AGO, BEFORE].map(segments)).toEqual([3, 1, 1, 3]);
+    expect(bucket.keys).not.toContain('idempotency/a');
+    expect(warnings).toEqual([]);
+  });
+
+  it('does so each hour', async () => {
+    const { taken } = replica();
+    await pass(10 * MINUTE_MS);
+    await fill(YESTERDAY);
+    await pass(65 * MINUTE_MS);
+    expect(taken.turns).toBe(2);
+    expect(segments(YESTERDAY)).toBe(1);
+  });
+
+  it('takes turns with other replicas, one an hour', async () => {
+    const replicas = [replica(), replica(), replica()];
+    const turns = () => replicas.reduce((sum, { taken }) => sum + taken.turns, 0);
+    await pass(10 * MINUTE_MS);
+    expect(turns()).toBe(1);
+    await pass(65 * MINUTE_MS);
+    expect(turns()).toBe(2);
+  });
+
+  it('takes the turn of a replica that is lost, an hour later', async () => {
+    await bucket.create('compaction/turn', Buffer.from('{}'));
+    const { taken } = replica();
+    await pass(10 * MINUTE_MS);
+    expect(taken.turns).toBe(0);
+    await pass(65 * MINUTE_MS);
+    expect(taken.turns).toBe(1);
+  });
+
+  it('goes on with a day of any time whose compaction another process left', async () => {
+    await fill(BEFORE);
+    const lost = bucket.another();
+    lost.before = (operation) => {
+      if (operation === 'upload') throw new Error('lost');
+    };
+    await expect(compactDay(lost, 'nowcast', '2026-03-03')).rejects.toThrow('lost');
+    replica();
+    await pass(10 * MINUTE_MS);
+    await pass(65 * MINUTE_MS);
+    expect(segments(BEFORE)).toBe(1);
+  });
+
+  it.each([
+    ['a day', 'read', 'compaction/kind=historical/date=2026-03-10', 'Compacting historical of 2026-03-10', [3, 1]],
+    ['the claims', 'list', 'idempotency/', 'Removing old claims', [1, 1]],
+    ['whose turn it is', 'read', 'compaction/turn', 'Taking the turn of compaction', [3, 3]],
+  ] as const)('tells when %s can not be looked at, does the rest, and tries it again in the next turn', async (_, failing, path, what, left) => {
+    await fill(YESTERDAY, WEEK_AGO);
+    const { own } = replica();
+    own.before = (operation, key) => {
+      if (operation === failing && key === path) throw new Error('The store is down.');
+    };
+    await pass(10 * MINUTE_MS);
+    expect(warnings).toEqual([`${what} failed; the next turn tries it again.`]);
+    expect([YESTERDAY, WEEK_AGO].map(segments)).toEqual(left);
+    own.before = () => undefined;
+    await pass(65 * MINUTE_MS);
+    expect([YESTERDAY, WEEK_AGO].map(segments)).toEqual([1, 1]);
+    expect(warnings).toHaveLength(1);
+  });
+
+  it('tells of segments that are left alone', async () => {
+    await fill(YESTERDAY);
+    const torn = `${YESTERDAY}${uuidAt(new Date('2026-03-10'))}.ndjson`;
+    const earlier = bucket.another();
+    earlier.aheadMs = -HOUR_MS;
+    await earlier.create(torn, Buffer.from('{'));
+    replica();
+    await pass(10 * MINUTE_MS);
+    expect(warnings).toEqual([`${torn} is left alone by compaction: its last line has no newline.`]);
+  });
+
+  it('ends in the middle of a turn when it is closed, and begins no other', async () => {
+    await fill(YESTERDAY, WEEK_AGO);
+    const { own, compactor } = replica();
+    const closed = new Promise<void>((resolve, reject) => {
+      own.before = (operation) => {
+        if (operation === 'upload') compactor.close().then(resolve, reject);
+      };
+    });
+    await vi.advanceTimersByTimeAsync(10 * MINUTE_MS);
+    await closed;
+    expect(vi.getTimerCount()).toBe(0);
+    expect(segments(WEEK_AGO)).toBe(3);
+    expect(warnings).toEqual([]);
+  });
+
+  it('begins no turn when it is closed before', async () => {
+    const { compactor, taken } = replica();
+    await compactor.close();
+    await vi.advanceTimersByTimeAsync(2 * HOUR_MS);
+    expect(taken.turns).toBe(0);
+  });
+});

@@ -1,0 +1,99 @@
+import { Logger } from '@nestjs/common';
+import { uuidAt } from '../../../../common/uuid.js';
+import { UPLOAD_KINDS } from '../../../domain/upload.js';
+import type { Bucket } from './bucket.js';
+import { compactDay, type Day, lastDays, plannedDays, removeOldClaims } from './compaction.js';
+import type { StorageLogger } from './storage-logger.js';
+
+const MINUTE_MS = 60_000;
+/** From the start to the first turn, at most. */
+const FIRST_DELAY_MS = 10 * MINUTE_MS;
+const INTERVAL_MS = 60 * MINUTE_MS;
+const JITTER_MS = 5 * MINUTE_MS;
+/** While the last turn of any replica began no longer ago, there is none. */
+const TURN_MS = 50 * MINUTE_MS;
+const DAYS = 7;
+const TURN_KEY = 'compaction/turn';
+
+/**
+ * Compacts the last seven days that are over, and those whose compaction another process left, and removes old claims:
+ * some minutes after the start, and each hour. Of all replicas one takes the turn, by `compaction/turn`.
+ * What fails is told as a warning, and tried in the next turn. The timer keeps no process alive.
+ */
+export class Compactor {
+  private readonly ending = new AbortController();
+  private timer: NodeJS.Timeout | undefined;
+  private running: Promise<void> | undefined;
+  /** Segments of yesterday that needn't be read each hour. */
+  private waiting = new Set<string>();
+  private waitingSince = '';
+
+  constructor(
+    private readonly bucket: Bucket,
+    private readonly logger: StorageLogger = new Logger(Compactor.name),
+  ) {}
+
+  start(): void {
+    this.schedule(MINUTE_MS + Math.random() * (FIRST_DELAY_MS - MINUTE_MS));
+  }
+
+  /** Ends a turn at its next step; another replica, or the next start, goes on. Before the bucket is closed. */
+  async close(): Promise<void> {
+    this.ending.abort();
+    clearTimeout(this.timer);
+    await this.running;
+  }
+
+  private schedule(delayMs: number): void {
+    this.timer = setTimeout(() => {
+      this.running = this.turn().finally(() => {
+        if (!this.ending.signal.aborted) this.schedule(INTERVAL_MS + (Math.random() * 2 - 1) * JITTER_MS);
+      });
+    }, delayMs).unref();
+  }
+
+  private async turn(): Promise<void> {
+    await this.attempt('Taking the turn of compaction', async () => {
+      if (!(await this.take())) return;
+      for (const day of await this.days()) await this.attempt(`Compacting ${day.kind} of ${day.date}`, () => this.compact(day));
+      await this.attempt('Removing old claims', () => removeOldClaims(this.bucket, { signal: this.ending.signal }));
+    });
+  }
+
+  private async take(): Promise<boolean> {
+    const last = await this.bucket.read(TURN_KEY);
+    if (last && last.ageMs < TURN_MS) return false;
+    // Each another one: in some stores the same bytes have the same version.
+    const bytes = Buffer.from(JSON.stringify({ turn: uuidAt(new Date()) }));
+    const taken = await (last ? this.bucket.replace(TURN_KEY, bytes, last.version) : this.bucket.create(TURN_KEY, bytes));
+    return taken !== undefined;
+  }
+
+  private async days(): Promise<Day[]> {
+    const dates = lastDays(DAYS);
+    const days: Day[] = dates.flatMap((date) => UPLOAD_KINDS.map((kind) => ({ kind, date })));
+    for await (const day of plannedDays(this.bucket)) if (!dates.includes(day.date)) days.push(day);
+    const [yesterday = ''] = dates;
+    if (yesterday !== this.waitingSince) {
+      this.waitingSince = yesterday;
+      this.waiting = new Set();
+    }
+    return days;
+  }
+
+  private async compact({ kind, date }: Day): Promise<void> {
+    const { signal } = this.ending;
+    const { malformed } = await compactDay(this.bucket, kind, date, { signal, waiting: this.waiting });
+    for (const { key, problem } of malformed) this.logger.warn(`${key} is left alone by compaction: ${problem}.`);
+  }
+
+  private async attempt(what: string, action: () => Promise<unknown>): Promise<void> {
+    const { signal } = this.ending;
+    try {
+      signal.throwIfAborted();
+      await action();
+    } catch (error) {
+      if (!signal.aborted) this.logger.warn(`${what} failed; the next turn tries it again.`, error);
+    }
+  }
+}

@@ -1,0 +1,25 @@
+import { S3ServiceException } from '@aws-sdk/client-s3';
+
+/** The store was asked, and neither took nor sent anything for the time-out. */
+export class StoreSilentError extends Error {
+  /** @param timeoutMs milliseconds */
+  constructor(timeoutMs: number) {
+    super(`The store made no progress for ${timeoutMs} ms.`);
+    this.name = new.target.name;
+  }
+}
+
+/** S3's code of an error, or another error's name. */
+export const errorNameOf = (error: unknown): string => (error instanceof Error ? error.name : '');
+
+/** Whether there is no object; a bucket that doesn't exist is an error. */
+export const isNotFound = (error: unknown): boolean => ['NoSuchKey', 'NotFound'].includes(errorNameOf(error));
+
+/** Whether another attempt may fare better: there was no connection, or the store has trouble of its own. */
+export const isPassing = (error: unknown): boolean => {
+  if (error instanceof S3ServiceException) {
+    const { httpStatusCode = 500 } = error.$metadata;
+    return httpStatusCode >= 500 || httpStatusCode === 429;
+  }
+  return errorNameOf(error) === 'TimeoutError' || (error instanceof Error && 'code' in error);
+};

@@ -1,0 +1,86 @@
+import { once } from 'node:events';
+import { createServer, type RequestListener, type Server } from 'node:http';
+import { type AddressInfo } from 'node:net';
+import { afterEach, describe, expect, it } from 'vitest';
+import { S3Bucket } from './s3.bucket.js';
+
+const MIB = 1024 * 1024;
+const DATE = 'Fri, 01 Jan 2010 00:01:30 GMT';
+const LAST_MODIFIED = 'Fri, 01 Jan 2010 00:00:00 GMT';
+const LISTING = `<?xml version="1.0" encoding="UTF-8"?>
+<ListBucketResult><Contents><Key>data/a</Key><LastModified>2010-01-01T00:00:00.000Z</LastModified><Size>5</Size></Contents></ListBucketResult>`;
+
+/** What the servers that the contract runs on (`test/integration`) don't do when they're asked. */
+describe('S3Bucket', () => {
+  let server: Server;
+  let bucket: S3Bucket;
+  afterEach(() => {
+    bucket.close();
+    server.close();
+  });
+
+  const open = async (answer: RequestListener, maxUploadBytes = 1) => {
+    server = createServer(answer).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    bucket = new S3Bucket({
+      bucket: 'load-data',
+      prefix: '/data/',
+      region: 'us-east-1',
+      endpoint: `http://127.0.0.1:${port}`,
+      forcePathStyle: true,
+      timeoutMs: 10_000,
+      maxUploadBytes,
+      credentials: { accessKeyId: 'id', secretAccessKey: 'secret' },
+    });
+  };
+
+  it("tells an object's age by the store's clock", async () => {
+    await open((request, response) => {
+      const isListing = request.url?.includes('list-type=2');
+      response.writeHead(200, { date: DATE, ...(!isListing && { 'last-modified': LAST_MODIFIED, etag: '"1"' }) });
+      response.end(isListing ? LISTING : 'bytes');
+    });
+    expect(await bucket.read('a')).toEqual({ bytes: Buffer.from('bytes'), version: '"1"', ageMs: 90_000 });
+    for await (const listed of bucket.list('')) expect(listed).toEqual({ key: 'a', size: 5, ageMs: 90_000 });
+    expect.assertions(2);
+  });
+
+  it('rejects when the store says of a single object that it was not removed', async () => {
+    await open((_, response) => {
+      response.end('<DeleteResult><Error><Key>data/b</Key><Code>AccessDenied</Code><Message>No.</Message></Error></DeleteResult>');
+    });
+    await expect(bucket.remove(['a', 'b'])).rejects.toThrow('AccessDenied');
+  });
+
+  it.each<[string, () => Promise<unknown>]>([
+    ['read', () => bucket.read('a')],
+    ['open', () => bucket.open('a')],
+    ['replace', () => bucket.replace('a', Buffer.from('bytes'), '"1"')],
+    ['upload', () => bucket.upload('a', one(Buffer.from('bytes')))],
+  ])('rejects in %s when there is no such bucket', async (_, call) => {
+    await open((request, response) => {
+      request.resume();
+      response.writeHead(404).end('<Error><Code>NoSuchBucket</Code><Message>No.</Message></Error>');
+    });
+    await expect(call()).rejects.toThrow(expect.objectContaining({ name: 'NoSuchBucket' }));
+  });
+
+  it('sends longer parts where the longest file would have too many', async () => {
+    const lengths: number[] = [];
+    await open((request, response) => {
+      if (request.url?.includes('partNumber')) lengths.push(Number(request.headers['content-length']));
+      request.resume().once('end', () => {
+        const isBeginning = /[?&]uploads/.test(request.url ?? '');
+        response.setHeader('etag', '"1"');
+        response.end(isBeginning ? '<InitiateMultipartUploadResult><UploadId>1</UploadId></InitiateMultipartUploadResult>' : '<x/>');
+      });
+    }, 60_000 * MIB);
+    await bucket.upload('a', one(Buffer.alloc(13 * MIB)));
+    expect(lengths.sort((a, b) => b - a)).toEqual([6, 6, 1].map((mib) => mib * MIB));
+  });
+});
+
+async function* one(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
+  yield await Promise.resolve(bytes);
+}

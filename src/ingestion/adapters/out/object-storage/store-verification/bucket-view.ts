@@ -1,0 +1,211 @@
+import { createHash } from 'node:crypto';
+import { dirname } from 'node:path';
+import { z } from 'zod';
+import { concurrently } from '../../store-verification/concurrently.js';
+import { CONTENT, SEGMENTS, STAGING } from '../../store-verification/layout-names.js';
+import { parseJson } from '../../store-verification/line-text.js';
+import { LineSplitter, type SegmentLine } from '../../store-verification/segment-lines.js';
+import {
+  ABSENT,
+  type ContentProblem,
+  digestProblem,
+  type Entry,
+  type ExpectedContent,
+  NoStoreError,
+  type OnBytes,
+  otherSize,
+  type SegmentEntry,
+  type StoreView,
+  type UnreadableLines,
+} from '../../store-verification/store-view.js';
+import type { Bucket } from '../bucket.js';
+import { readPlans } from './compaction-plans.js';
+import { type KeyEntry, walkKeys } from './key-walk.js';
+
+/** So many segments are asked for ahead, as each answer takes its time; only those that may be held whole. */
+const SEGMENTS_AT_ONCE = 8;
+const LONGEST_WHOLE = 1024 * 1024;
+/** An age may be told so much too high. */
+const CLOCK_MS = 10_000;
+const MOST_ROUNDS = 5;
+
+const MARKER = z.object({ content_path: z.string() });
+
+/**
+ * A bucket as a verification sees it.
+ *
+ * @throws NoStoreError, and what the bucket throws.
+ */
+export async function openBucketView(bucket: Bucket): Promise<StoreView> {
+  for (const prefix of ['uploads/', 'files/']) {
+    if ((await firstKey(bucket, prefix)) !== undefined) return new BucketView(bucket);
+  }
+  throw new NoStoreError('the bucket', 'there is nothing in uploads/ and files/');
+}
+
+class BucketView implements StoreView {
+  readonly mender = 'a running service';
+  readonly movesLines = true;
+  /** What is known about the segments that share lines with the one that was asked about last. */
+  private neighbours = { of: '', plans: [] as ReadonlySet<string>[], there: new Map<string, boolean>() };
+
+  constructor(private readonly bucket: Bucket) {}
+
+  segments(): AsyncIterable<SegmentEntry> {
+    return walkKeys(this.bucket, SEGMENTS);
+  }
+
+  content(): AsyncIterable<Entry> {
+    return walkKeys(this.bucket, CONTENT);
+  }
+
+  staging(): AsyncIterable<Entry> {
+    return walkKeys(this.bucket, STAGING);
+  }
+
+  async *lines(onBytes: OnBytes): AsyncGenerator<SegmentLine | UnreadableLines> {
+    const began = performance.now();
+    const gone = new Set<string>();
+    yield* this.linesOf(walkKeys(this.bucket, SEGMENTS), gone, onBytes);
+    for (let round = 0; gone.size > 0 && round < MOST_ROUNDS; round++) {
+      const directories = [...gone];
+      gone.clear();
+      // What took the place of a segment is younger than the walk, or was in it.
+      for (const directory of directories) yield* this.linesOf(this.youngerThan(began, directory), gone, onBytes);
+    }
+    for (const path of gone) yield { path, error: new Error('its segments are replaced faster than they can be read') };
+  }
+
+  async check(expected: ExpectedContent, onBytes: OnBytes): Promise<ContentProblem | undefined> {
+    const pieces = await this.bucket.open(expected.path);
+    if (!pieces) return ABSENT;
+    const hash = createHash('sha256');
+    let size = 0;
+    for await (const piece of pieces) {
+      hash.update(piece);
+      size += piece.length;
+      onBytes(piece.length);
+    }
+    return size === expected.size ? digestProblem(hash.digest('hex'), expected) : otherSize(size, expected);
+  }
+
+  /** A line is written after its file. */
+  isRestorable(): Promise<boolean> {
+    return Promise.resolve(false);
+  }
+
+  /** A marker stands from before a file until after its line. */
+  async publications(): Promise<(uploadId: string, contentPath: string) => Promise<boolean>> {
+    const staged = new Set<string>();
+    for await (const { name } of this.staging()) staged.add(name);
+    return async (uploadId, contentPath) => {
+      const marker = staged.has(uploadId) ? await this.bucket.read(`${STAGING.top}/${uploadId}`) : undefined;
+      const { success, data } = MARKER.safeParse(marker && parseJson(marker.bytes));
+      return success && data.content_path === contentPath;
+    };
+  }
+
+  /** Segments are written whole. */
+  isOpen(): Promise<boolean> {
+    return Promise.resolve(false);
+  }
+
+  stays(): Promise<boolean> {
+    return Promise.resolve(true);
+  }
+
+  async relation(first: string, second: string): ReturnType<StoreView['relation']> {
+    if (this.neighbours.of !== second) {
+      // Both were read by now: if one replaces the other, its plan is gone only after the other.
+      this.neighbours = { of: second, plans: await readPlans(this.bucket), there: new Map() };
+    }
+    if (this.neighbours.plans.some((plan) => plan.has(first) && plan.has(second))) return 'replaces';
+    if (!(await this.isThere(first))) return 'second-only';
+    return (await this.isThere(second)) ? 'both' : 'first-only';
+  }
+
+  private async isThere(segment: string): Promise<boolean> {
+    const { there } = this.neighbours;
+    const isThere = there.get(segment) ?? (await firstKey(this.bucket, segment)) === segment;
+    there.set(segment, isThere);
+    return isThere;
+  }
+
+  private async *youngerThan(began: number, directory: string): AsyncGenerator<KeyEntry> {
+    for await (const entry of walkKeys(this.bucket, SEGMENTS, directory)) {
+      if (entry.ageMs <= performance.now() - began + CLOCK_MS) yield entry;
+    }
+  }
+
+  /** @param gone gets the directories of segments that went since they were listed. */
+  private async *linesOf(entries: AsyncIterable<KeyEntry>, gone: Set<string>, onBytes: OnBytes): AsyncGenerator<SegmentLine | UnreadableLines> {
+    for await (const { path, pieces } of concurrently(withBytes(entries), SEGMENTS_AT_ONCE, (entry) => this.begin(entry))) {
+      const splitter = new LineSplitter();
+      try {
+        for await (const piece of pieces) {
+          onBytes(piece.length);
+          for (const { offset, end, value } of splitter.add(piece)) {
+            yield { segment: path, offset, end, value, isTorn: false, isMendable: false };
+          }
+        }
+        const { length: end, restLength } = splitter;
+        if (restLength > 0) yield { segment: path, offset: end - restLength, end, value: undefined, isTorn: true, isMendable: false };
+      } catch (error) {
+        if (error instanceof GoneError) gone.add(dirname(path));
+        else yield { path, error };
+      }
+    }
+  }
+
+  /** Never rejects. */
+  private async begin({ path, size }: KeyEntry): Promise<{ path: string; pieces: AsyncIterable<Buffer> }> {
+    if (size > LONGEST_WHOLE) return { path, pieces: this.pieces(path) };
+    const read = this.bucket.read(path);
+    await Promise.allSettled([read]);
+    return { path, pieces: whole(read) };
+  }
+
+  /** Goes on where a read broke off, as the store may end one that waits for long while files are compared. */
+  private async *pieces(segment: string): AsyncGenerator<Buffer> {
+    let position = 0;
+    for (let brokeAt = -1; ; ) {
+      const pieces = await this.bucket.open(segment);
+      if (!pieces) throw new GoneError();
+      let passedOver = 0;
+      try {
+        for await (const piece of pieces) {
+          const known = Math.min(position - passedOver, piece.length);
+          passedOver += known;
+          if (known === piece.length) continue;
+          const bytes = Buffer.from(piece.buffer, piece.byteOffset + known, piece.length - known);
+          position += bytes.length;
+          passedOver += bytes.length;
+          yield bytes;
+        }
+        return;
+      } catch (error) {
+        if (brokeAt === position) throw error;
+        brokeAt = position;
+      }
+    }
+  }
+}
+
+/** A segment that went since it was listed. */
+class GoneError extends Error {}
+
+/** Empty segments are fences, and have no lines. */
+async function* withBytes(entries: AsyncIterable<KeyEntry>): AsyncGenerator<KeyEntry> {
+  for await (const entry of entries) if (entry.type === 'file' && entry.size > 0) yield entry;
+}
+
+async function* whole(read: ReturnType<Bucket['read']>): AsyncGenerator<Buffer> {
+  const object = await read;
+  if (!object) throw new GoneError();
+  yield object.bytes;
+}
+
+async function firstKey(bucket: Bucket, prefix: string): Promise<string | undefined> {
+  for await (const { key } of bucket.list(prefix)) return key;
+  return undefined;
+}

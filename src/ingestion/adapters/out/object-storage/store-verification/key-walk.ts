@@ -1,0 +1,39 @@
+import type { LayoutRules } from '../../store-verification/layout-names.js';
+import type { SegmentEntry } from '../../store-verification/store-view.js';
+import type { Bucket, ListedObject } from '../bucket.js';
+
+export interface KeyEntry extends SegmentEntry {
+  /** Milliseconds since it was written, by the store's clock. */
+  readonly ageMs: number;
+}
+
+/**
+ * The objects beneath a directory of the layout, and what else is there: of keys beneath an unknown directory the
+ * directory alone, with its `/`. Empty objects in the place of directories are passed over, as consoles and hierarchical
+ * name spaces make them.
+ *
+ * @param directory one of the top, or of the layout beneath it, without a `/` at its end.
+ */
+export async function* walkKeys(bucket: Bucket, layout: LayoutRules, directory = layout.top): AsyncGenerator<KeyEntry> {
+  let unknown: string | undefined;
+  for await (const object of bucket.list(`${directory}/`)) {
+    if (unknown !== undefined && object.key.startsWith(unknown)) continue;
+    const entry = entryOf(object, layout);
+    if (entry) yield entry;
+    unknown = entry?.path.endsWith('/') ? entry.path : undefined;
+  }
+}
+
+function entryOf({ key, size, ageMs }: ListedObject, { directories, isFile }: LayoutRules): KeyEntry | undefined {
+  const [top = '', ...names] = key.split('/');
+  const last = names.length - 1;
+  const name = names[last] ?? '';
+  const wrong = names.findIndex((name, depth) => depth === last || !directories[depth]?.(name));
+  if (wrong < last) {
+    const path = `${[top, ...names.slice(0, wrong + 1)].join('/')}/`;
+    return { type: 'unknown', path, name: names[wrong] ?? '', size, ageMs };
+  }
+  if (last === directories.length && isFile(name) && name !== '') return { type: 'file', path: key, name, size, ageMs };
+  const isDirectory = name === '' || directories[last]?.(name) === true;
+  return size === 0 && isDirectory ? undefined : { type: 'unknown', path: key, name, size, ageMs };
+}

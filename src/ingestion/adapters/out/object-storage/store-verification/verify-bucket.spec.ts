@@ -1,0 +1,411 @@
+import { createHash } from 'node:crypto';
+import { dirname } from 'node:path';
+import { v7 as uuidV7 } from 'uuid';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { InMemoryBucket } from '../../../../../testing/in-memory.bucket.js';
+import { anUploadDraft } from '../../../../../testing/upload-draft.builder.js';
+import { indexLine, segmentDirectory } from '../../../../domain/layout.js';
+import type { Upload } from '../../../../domain/upload.js';
+import { jsonReport } from '../../store-verification/report.js';
+import { NoStoreError } from '../../store-verification/store-view.js';
+import { verifyBucket } from './verify-bucket.js';
+
+const TIME = new Date('2026-03-01T10:00:00Z');
+const DAY = 'uploads/kind=historical/date=2026-03-01';
+const FILES = 'files/kind=historical/customer_id=customer-1/date=2026-03-01';
+const BYTES = 'day,load\n1,2\n';
+const drafts = anUploadDraft().with({ receivedAt: TIME });
+
+type FileUpload = Upload & { content: NonNullable<Upload['content']> };
+
+let bucket: InMemoryBucket;
+/** What services do meanwhile. */
+let others: InMemoryBucket;
+/** An upload with a file, in a segment of its own, and two without that share one. */
+let file: FileUpload;
+let segment: string;
+let shared: string;
+
+beforeEach(async () => {
+  bucket = new InMemoryBucket();
+  others = bucket.another();
+  file = await aFile();
+  segment = `${DAY}/${file.uploadId}.ndjson`;
+  await others.create(file.content.path, Buffer.from(BYTES));
+  await writeSegment(segment, file);
+  shared = await writeSegment(`${DAY}/${uuidV7()}.ndjson`, await aJson(), await aJson());
+});
+
+async function aFile(bytes = BYTES): Promise<FileUpload> {
+  const sha256 = createHash('sha256').update(bytes).digest('hex');
+  return (await drafts.file(bytes).build().conclude({ size: bytes.length, sha256 })) as FileUpload;
+}
+
+const aJson = (): Promise<Upload> => drafts.with({ additionalData: 'x' }).build().conclude(null);
+
+async function writeSegment(key: string, ...uploads: Upload[]): Promise<string> {
+  await others.replace(key, Buffer.from(uploads.map((upload) => `${indexLine(upload)}\n`).join('')));
+  return key;
+}
+
+async function append(key: string, text: string | Buffer): Promise<void> {
+  await others.replace(key, Buffer.concat([(await others.read(key))?.bytes ?? Buffer.alloc(0), Buffer.from(text as string)]));
+}
+
+async function copy(from: string, to: string): Promise<void> {
+  await others.replace(to, (await others.read(from))?.bytes ?? Buffer.alloc(0));
+}
+
+const mark = (contentPath: string, uploadId: string): Promise<unknown> =>
+  others.replace(`staging/${uploadId}`, Buffer.from(JSON.stringify({ content_path: contentPath, segment: `${DAY}/${uploadId}.ndjson` })));
+
+async function found(options: { uploadsPerPass?: number } = {}, verified = bucket) {
+  const verification = verifyBucket(verified, options);
+  const findings = [];
+  for await (const finding of verification) findings.push(finding);
+  return { findings, totals: verification.totals };
+}
+
+/** What is found, as `<state> <kind> <path>`. */
+async function shown(options: { uploadsPerPass?: number } = {}): Promise<string[]> {
+  return (await found(options)).findings.map(({ state, kind, path }) => `${state} ${kind} ${path}`).sort();
+}
+
+describe('a bucket at rest', () => {
+  it('has no defect, and is counted', async () => {
+    expect(await found()).toEqual({ findings: [], totals: { uploads: 3, files: 1, bytes: 13, defects: 0, underWay: 0, unknown: 0 } });
+  });
+
+  it.each<[string, () => Promise<unknown>]>([
+    ['fences', () => others.create(`${DAY}/${uuidV7()}.ndjson`, Buffer.alloc(0))],
+    ['empty objects in the place of directories', () => Promise.all(['uploads/', 'uploads/kind=historical', `${DAY}/`, 'files/kind=historical/', FILES].map((key) => others.create(key, Buffer.alloc(0))))],
+    ['what others keep beside the layout', () => Promise.all(['idempotency/x', 'uploads-2/x', 'readme'].map((key) => others.create(key, Buffer.from('x'))))],
+    ['a file without bytes', async () => {
+      const empty = await aFile('');
+      await others.create(empty.content.path, Buffer.alloc(0));
+      await writeSegment(`${DAY}/${empty.uploadId}.ndjson`, empty);
+    }],
+  ])('may have %s', async (_, add) => {
+    await add();
+    expect(await shown()).toEqual([]);
+  });
+
+  it('is not changed by looking at it', async () => {
+    await mark(file.content.path, file.uploadId);
+    const operations = new Set<string>();
+    bucket.before = (operation) => void operations.add(operation);
+    await found();
+    expect([...operations].sort()).toEqual(['list', 'open', 'read']);
+  });
+
+  it.each([[undefined], ['staging/x'], ['idempotency/x']])('is no store with nothing in uploads/ and files/ (but %s)', async (key) => {
+    const empty = new InMemoryBucket();
+    if (key !== undefined) await empty.create(key, Buffer.from('x'));
+    await expect(found({}, empty)).rejects.toThrow(NoStoreError);
+  });
+});
+
+describe('each defect is found, and nothing else', () => {
+  const id = uuidV7();
+
+  it.each<[string, () => Promise<unknown>, () => string[]]>([
+    ['bytes that are absent', () => others.remove([file.content.path]), () => [`bytes-absent ${file.content.path}`]],
+    ['bytes that are absent while a marker is left', () => mark(file.content.path, file.uploadId).then(() => others.remove([file.content.path])), () => [`bytes-absent ${file.content.path}`]],
+    ['bytes cut short', () => others.replace(file.content.path, Buffer.from(BYTES.slice(1))), () => [`bytes-size ${file.content.path}`]],
+    ['bytes too many', () => append(file.content.path, '\n'), () => [`bytes-size ${file.content.path}`]],
+    ['other bytes', () => others.replace(file.content.path, Buffer.from('day,load\n1,3\n')), () => [`bytes-digest ${file.content.path}`]],
+    ['a file without a line', () => copy(file.content.path, `${FILES}/${id}.csv`), () => [`line-absent ${FILES}/${id}.csv`]],
+    ['a file with the marker of another', () => mark(`${FILES}/${id}.xml`, id).then(() => copy(file.content.path, `${FILES}/${id}.csv`)), () => [`line-absent ${FILES}/${id}.csv`]],
+    ['a file whose upload was fenced', () => others.create(`${DAY}/${id}.ndjson`, Buffer.alloc(0)).then(() => copy(file.content.path, `${FILES}/${id}.csv`)), () => [`line-absent ${FILES}/${id}.csv`]],
+    ['a segment that is lost', () => others.remove([segment]), () => [`line-absent ${file.content.path}`]],
+    ['a torn line', () => append(shared, '{"upload_id":"'), () => [`line-torn ${shared}`]],
+    ['a line without its newline', async () => others.replace(shared, (await others.read(shared))?.bytes.subarray(0, -1) ?? Buffer.alloc(0)), () => [`line-torn ${shared}`]],
+    ['an empty line', () => append(shared, '\n'), () => [`line-malformed ${shared}`]],
+    ['zeros', () => append(shared, '\0\0\n'), () => [`line-malformed ${shared}`]],
+    ["a segment in another day's directory", () => copy(shared, shared.replace('03-01', '03-02')).then(() => others.remove([shared])), () => [1, 2].map(() => `line-malformed ${shared.replace('03-01', '03-02')}`)],
+    ['two lines of one upload', async () => append(segment, (await others.read(segment))?.bytes ?? ''), () => [`line-duplicate ${segment}`]],
+    ['a segment that is there twice', () => copy(segment, `${DAY}/zzz.ndjson`), () => [`line-duplicate ${DAY}/zzz.ndjson`]],
+    ['a segment that is there three times', () => Promise.all(['y', 'z'].map((name) => copy(segment, `${DAY}/${name}.ndjson`))), () => [`line-duplicate ${DAY}/y.ndjson`, `line-duplicate ${DAY}/z.ndjson`]],
+    ['a line of another day', () => copy(segment, `${DAY.replace('01', '02')}/z.ndjson`), () => [`line-duplicate ${DAY.replace('01', '02')}/z.ndjson`, `line-malformed ${DAY.replace('01', '02')}/z.ndjson`]],
+    ['a name in uploads/', () => others.create('uploads/README', Buffer.alloc(0)), () => ['name-unknown uploads/README']],
+    ['an unknown kind, once for all beneath it', () => Promise.all(['a', 'b/c'].map((name) => others.create(`uploads/kind=other/${name}`, Buffer.alloc(0)))), () => ['name-unknown uploads/kind=other/']],
+    ['a day that is none', () => others.create('uploads/kind=historical/date=2026-02-30/x.ndjson', Buffer.alloc(0)), () => ['name-unknown uploads/kind=historical/date=2026-02-30/']],
+    ['bytes in the place of a directory', () => others.create('uploads/kind=nowcast', Buffer.from('x')), () => ['name-unknown uploads/kind=nowcast']],
+    ['a segment of another name', () => others.create(`${DAY}/x.ndjson.gz`, Buffer.alloc(0)), () => [`name-unknown ${DAY}/x.ndjson.gz`]],
+    ['something beneath a file', () => others.create(`${file.content.path}/x`, Buffer.alloc(0)), () => [`name-unknown ${file.content.path}/`]],
+    ['a customer that nobody encoded so', () => others.create('files/kind=nowcast/customer_id=%41/x', Buffer.alloc(0)), () => ['name-unknown files/kind=nowcast/customer_id=%41/']],
+    ['a file that is named by no upload', () => others.create(`${FILES}/notes.txt`, Buffer.alloc(0)), () => [`name-unknown ${FILES}/notes.txt`]],
+    ['a name without letters', () => others.create('files//x', Buffer.alloc(0)), () => ['name-unknown files//']],
+  ])('%s', async (_, breakStore, defects) => {
+    await breakStore();
+    expect((await shown()).filter((finding) => !finding.includes(' staged '))).toEqual(defects().map((defect) => `defect ${defect}`).sort());
+  });
+
+  it('and named as on a disk', async () => {
+    await others.replace(file.content.path, Buffer.from(BYTES.slice(1)));
+    const lines = [];
+    for await (const line of jsonReport(verifyBucket(bucket))) lines.push(JSON.parse(line) as unknown);
+    expect(lines).toEqual([
+      { state: 'defect', kind: 'bytes-size', path: file.content.path, upload_id: file.uploadId, segment, offset: 0, detail: 'the file has 12 bytes, its line says 13' },
+      { summary: { uploads: 3, files: 1, bytes: 12, defects: 1, under_way: 0, unknown: 0 } },
+    ]);
+  });
+});
+
+/** Does one step before each operation from a given one on, or before every second or third one. */
+async function meanwhile(from: number, steps: readonly (() => Promise<unknown>)[], every = 1) {
+  let operations = 0;
+  const left = [...steps];
+  bucket.before = async () => {
+    const since = operations++ - from;
+    if (since >= 0 && since % every === 0) await left.shift()?.();
+  };
+  const result = await found();
+  return { ...result, operations };
+}
+
+describe('an upload that is under way', () => {
+  it('is told as such, with its file', async () => {
+    const id = uuidV7();
+    const path = `${FILES}/${id}.csv`;
+    await mark(path, id);
+    expect(await shown()).toEqual([`under-way staged staging/${id}`]);
+    await copy(file.content.path, path);
+    expect(await shown()).toEqual([`under-way line-absent ${path}`, `under-way staged staging/${id}`]);
+  });
+
+  it.each<[string, (upload: FileUpload) => (() => Promise<unknown>)[]]>([
+    ['is kept', (upload) => [() => writeSegment(`${DAY}/${upload.uploadId}.ndjson`, upload), () => others.remove([`staging/${upload.uploadId}`])]],
+    ['is given up', (upload) => [() => others.create(`${DAY}/${upload.uploadId}.ndjson`, Buffer.alloc(0)), () => others.remove([upload.content.path]), () => others.remove([`staging/${upload.uploadId}`])]],
+  ])('is no defect, whenever it %s', async (_, endOf) => {
+    for (const every of [1, 2, 3]) {
+      for (let from = 0, last = 1; from <= last; from++) {
+        const upload = await aFile();
+        const { uploadId, content } = upload;
+        const begin = [() => mark(content.path, uploadId), () => others.create(content.path, Buffer.from(BYTES))];
+        const { findings, operations } = await meanwhile(from, [...begin, ...endOf(upload)], every);
+        expect({ from, every, findings: findings.filter(({ state }) => state !== 'under-way') }).toEqual({ from, every, findings: [] });
+        await others.remove([`staging/${uploadId}`, content.path, `${DAY}/${uploadId}.ndjson`]);
+        last = operations;
+      }
+    }
+  });
+});
+
+describe('a compaction that is under way', () => {
+  const PLAN = 'compaction/kind=historical/date=2026-03-01';
+  const sources = (): string[] => [segment, shared];
+  let target: string;
+
+  const plan = (...named: string[]): Promise<unknown> => others.create(PLAN, Buffer.from(JSON.stringify({ target, sources: named })));
+  const merge = async (): Promise<void> => {
+    for (const source of sources()) await append(target, (await others.read(source))?.bytes ?? '');
+  };
+
+  beforeEach(() => {
+    target = `${DAY}/${uuidV7()}.ndjson`;
+  });
+
+  it('is told as such, by its target', async () => {
+    await plan(...sources());
+    expect(await shown()).toEqual([]);
+    await merge();
+    const underWay = [`under-way line-duplicate ${target}`];
+    expect(await shown()).toEqual(underWay);
+    expect(await shown({ uploadsPerPass: 1 })).toEqual(underWay);
+    await others.remove([segment]);
+    expect(await shown()).toEqual(underWay);
+    await others.remove([shared]);
+    expect(await shown()).toEqual([]);
+  });
+
+  it.each<[string, (target: string) => string]>([
+    ['behind its sources', (target) => target],
+    ['before its sources', () => `${DAY}/0.ndjson`],
+  ])('is no defect, whenever it happens, and no line is missed (target %s)', async (_, name) => {
+    target = name(target);
+    const originals = await Promise.all(sources().map(async (key) => [key, (await others.read(key))?.bytes ?? Buffer.alloc(0)] as const));
+    const steps = [() => plan(...sources()), merge, () => others.remove([segment]), () => others.remove([shared]), () => others.remove([PLAN])];
+    const all = async (): Promise<void> => {
+      for (const step of steps) await step();
+    };
+    for (const [every, done] of [[1, [all]], [1, steps], [2, steps], [3, steps]] as const) {
+      for (let from = 0, last = 1; from <= last; from++) {
+        const { findings, totals, operations } = await meanwhile(from, done, every);
+        expect({ from, every, findings: findings.filter(({ state }) => state !== 'under-way') }).toEqual({ from, every, findings: [] });
+        expect(totals.uploads).toBeGreaterThanOrEqual(3);
+        expect(totals.bytes).toBeGreaterThanOrEqual(13);
+        await others.remove([target, PLAN]);
+        for (const [key, bytes] of originals) await others.replace(key, bytes);
+        last = operations;
+      }
+    }
+  });
+
+  it.each<[string, string, () => string, number, string?]>([
+    ['before its plan is looked for', 'list', () => 'compaction/', 1],
+    ['before its plan is looked for, and its target comes first', 'list', () => 'compaction/', 1, `${DAY}/0.ndjson`],
+    ['before a source is read that shares lines with it', 'read', () => segment, 3],
+  ])('is no defect when it ends %s', async (_, operation, key, time, first = target) => {
+    target = first;
+    await plan(...sources());
+    await merge();
+    let times = 0;
+    bucket.before = async (done, doneTo) => {
+      if (done === operation && doneTo === key() && ++times === time) await others.remove([...sources(), PLAN]);
+    };
+    expect(await shown()).toEqual([]);
+    expect(times).toBeGreaterThanOrEqual(time);
+  });
+
+  it('does not hide lost bytes, whenever it happens', async () => {
+    await others.remove([file.content.path]);
+    const original = (await others.read(segment))?.bytes ?? Buffer.alloc(0);
+    const move = async (): Promise<void> => {
+      await copy(segment, target);
+      await others.remove([segment]);
+    };
+    for (let from = 0, last = 1; from <= last; from++) {
+      const { findings, operations } = await meanwhile(from, [move]);
+      expect(new Set(findings.map(({ state, kind, path }) => `${state} ${kind} ${path}`))).toEqual(new Set([`defect bytes-absent ${file.content.path}`]));
+      await others.remove([target]);
+      await others.replace(segment, original);
+      last = operations;
+    }
+  });
+
+  it.each<[string, () => Promise<unknown>, () => string[]]>([
+    ['two lines in segments of which its plan names one', () => plan(segment).then(() => copy(segment, `${DAY}/z.ndjson`)), () => [`${DAY}/z.ndjson`]],
+    ['two lines in one segment', async () => plan(segment).then(async () => append(segment, (await others.read(segment))?.bytes ?? '')), () => [segment]],
+    ['two lines while its plan is none', () => others.create(PLAN, Buffer.from('{"sources":1}')).then(() => copy(segment, `${DAY}/z.ndjson`)), () => [`${DAY}/z.ndjson`]],
+  ])('does not excuse %s', async (_, breakStore, paths) => {
+    await breakStore();
+    expect(await shown()).toEqual(paths().map((path) => `defect line-duplicate ${path}`));
+  });
+
+  it('does not hide another line of an upload whose first was just moved', async () => {
+    await plan(...sources());
+    await merge();
+    await copy(segment, `${DAY}/z.ndjson`);
+    bucket.before = async (operation, key) => {
+      if (operation === 'list' && key === 'compaction/') await others.remove([...sources(), PLAN]);
+    };
+    expect(await shown()).toEqual([`defect line-duplicate ${DAY}/z.ndjson`]);
+  });
+});
+
+describe('what can not be read is told, and the rest is checked', () => {
+  const failing = (operation: string, path: () => string, first = 0): void => {
+    let count = 0;
+    bucket.before = (done, key) => {
+      if (done === operation && key === path() && count++ >= first) throw new Error('503');
+    };
+  };
+
+  it.each<[string, string, () => string, number, () => string[]]>([
+    ['a file', 'open', () => file.content.path, 0, () => [`unreadable ${file.content.path}`]],
+    ['a segment', 'read', () => segment, 0, () => [`line-absent ${file.content.path}`, `unreadable ${segment}`]],
+    ['a segment when files are matched', 'read', () => segment, 1, () => [`line-absent ${file.content.path}`, `unreadable ${segment}`]],
+    ['a segment when there was no other need of it', 'read', () => shared, 1, () => [`unreadable ${shared}`]],
+  ])('%s', async (_, operation, path, first, expected) => {
+    await others.create('uploads/README', Buffer.alloc(0));
+    failing(operation, path, first);
+    expect(await shown()).toEqual(['defect name-unknown uploads/README', ...expected().map((finding) => `unknown ${finding}`)]);
+  });
+
+  it('but not where the bucket can not be listed', async () => {
+    failing('list', () => 'files/', 1);
+    await expect(found()).rejects.toThrow('503');
+  });
+});
+
+describe('a segment of many megabytes', () => {
+  /** Ends each read after some pieces, as a store does that is left waiting. */
+  class ImpatientBucket extends InMemoryBucket {
+    pieces = Infinity;
+    patience = 0;
+
+    override async open(key: string): Promise<AsyncIterable<Uint8Array> | undefined> {
+      const pieces = await super.open(key);
+      const most = (this.pieces += this.patience);
+      return (
+        pieces &&
+        (async function* () {
+          let count = 0;
+          for await (const piece of pieces) {
+            if (count++ >= most) throw new Error('terminated');
+            yield piece;
+          }
+        })()
+      );
+    }
+  }
+
+  let impatient: ImpatientBucket;
+  const LINES = 9_000;
+
+  beforeEach(async () => {
+    impatient = new ImpatientBucket();
+    others = impatient.another();
+    await writeSegment(shared, ...(await Promise.all(Array.from({ length: LINES }, aJson))));
+  });
+
+  it('is read on where the store ended the read', async () => {
+    Object.assign(impatient, { pieces: 0, patience: 2 });
+    expect(await found({}, impatient)).toMatchObject({ findings: [], totals: { uploads: LINES } });
+  });
+
+  it('is unreadable where the store ends each read at the same place', async () => {
+    impatient.pieces = 5;
+    const { findings } = await found({}, impatient);
+    expect(findings.map(({ state, kind, path, detail }) => ({ state, kind, path, detail }))).toEqual([
+      { state: 'unknown', kind: 'unreadable', path: shared, detail: 'terminated' },
+    ]);
+  });
+});
+
+describe('thousands of objects', () => {
+  const COUNT = 1_500;
+  const kept: FileUpload[] = [];
+
+  beforeEach(async () => {
+    kept.length = 0;
+    for (let number = 0; number < COUNT; number++) {
+      const upload = await aFile(String(number));
+      kept.push(upload);
+      await others.create(upload.content.path, Buffer.from(String(number)));
+      await writeSegment(`${segmentDirectory(upload.kind, upload.receivedAt)}/${upload.uploadId}.ndjson`, upload);
+    }
+  });
+
+  it('are verified some at once, in one pass and in several', async () => {
+    const running = { read: 0, open: 0 } as Record<string, number>;
+    const most = { read: 0, open: 0 } as Record<string, number>;
+    bucket.before = (operation) => {
+      running[operation] = (running[operation] ?? 0) + 1;
+      most[operation] = Math.max(most[operation] ?? 0, running[operation]);
+    };
+    bucket.after = (operation) => {
+      running[operation] = (running[operation] ?? 0) - 1;
+    };
+    expect(await found()).toMatchObject({ findings: [], totals: { uploads: COUNT + 3, files: COUNT + 1 } });
+    expect(most).toMatchObject({ read: 8, open: 4 });
+    expect(await shown({ uploadsPerPass: 400 })).toEqual([]);
+  });
+
+  it('are told apart from defects among them', async () => {
+    const [absent, changed, lineless, doubled] = kept.filter((_, index) => index % 400 === 17) as [FileUpload, FileUpload, FileUpload, FileUpload];
+    const segmentOf = ({ uploadId }: Upload): string => `${DAY}/${uploadId}.ndjson`;
+    await others.remove([absent.content.path, segmentOf(lineless)]);
+    await others.replace(changed.content.path, Buffer.from('x'.repeat(changed.content.size)));
+    await copy(segmentOf(doubled), `${dirname(segmentOf(doubled))}/z.ndjson`);
+    const expected = [
+      `defect bytes-absent ${absent.content.path}`,
+      `defect bytes-digest ${changed.content.path}`,
+      `defect line-absent ${lineless.content.path}`,
+      `defect line-duplicate ${DAY}/z.ndjson`,
+    ].sort();
+    expect(await shown()).toEqual(expected);
+    expect(await shown({ uploadsPerPass: 400 })).toEqual(expected);
+  });
+});

@@ -1,0 +1,274 @@
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { setTimeout } from 'node:timers/promises';
+import { ContainerClient, type RestError } from '@azure/storage-blob';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import {
+  AzureBlobBucket,
+  type AzureBlobBucketOptions,
+} from '../../src/ingestion/adapters/out/object-storage/azure-blob/azure-blob.bucket.js';
+import { type Bucket, ObjectExistsError } from '../../src/ingestion/adapters/out/object-storage/bucket.js';
+import { bucketContract, PAGE_SIZE } from '../../src/testing/bucket.contract.js';
+import { type Azurite, startAzurite } from '../servers/azurite.mjs';
+import { type FaultProxy, startFaultProxy } from '../servers/fault-proxy.mjs';
+
+const MIB = 1024 * 1024;
+const PATIENT_MS = 20_000;
+const IMPATIENT_MS = 1_000;
+
+let server: Azurite;
+let container: string;
+/** Past the bucket. */
+let client: ContainerClient;
+
+beforeAll(async () => {
+  server = await startAzurite();
+});
+afterAll(() => server.stop());
+
+async function useNewContainer(): Promise<void> {
+  container = randomUUID();
+  await server.createContainer(container);
+  client = new ContainerClient(server.connectionString, container);
+}
+
+const bucketWith = (options: Partial<AzureBlobBucketOptions>): AzureBlobBucket =>
+  new AzureBlobBucket({ container, account: { connectionString: server.connectionString }, timeoutMs: PATIENT_MS, ...options });
+
+bucketContract('Azure Blob Storage', async () => {
+  await useNewContainer();
+  return {
+    bucket: bucketWith({ prefix: 'a/', pageSize: PAGE_SIZE }),
+    neighbour: bucketWith({ prefix: 'ab/', pageSize: PAGE_SIZE }),
+    parts: async (key) => {
+      const names: string[] = [];
+      for await (const { name } of client.listBlobsFlat({ prefix: `a/${key}`, includeUncommitedBlobs: true })) names.push(name);
+      const isUnfinished = names.includes(`a/${key}`) && !(await client.getBlobClient(`a/${key}`).exists());
+      return isUnfinished ? 1 : 0;
+    },
+    leaveParts: async (key) => {
+      const id = Buffer.from(randomUUID()).toString('base64');
+      await client.getBlockBlobClient(`a/${key}`).stageBlock(id, 'left', 4);
+    },
+    tearDown: async () => {
+      await client.delete();
+    },
+  };
+});
+
+const OPERATIONS: readonly [string, (bucket: Bucket, key: string) => Promise<unknown>][] = [
+  ['create', (bucket, key) => bucket.create(key, Buffer.from('new'))],
+  ['replace', (bucket) => bucket.replace('there', Buffer.from('new'))],
+  ['replace of a version', (bucket) => bucket.replace('there', Buffer.from('new'), '"0x0"')],
+  ['upload of no bytes', (bucket, key) => bucket.upload(key, megabytes(0))],
+  ['upload of a few bytes', (bucket, key) => bucket.upload(key, megabytes(1))],
+  ['upload of many bytes', (bucket, key) => bucket.upload(key, megabytes(30))],
+  ['read', (bucket) => bucket.read('there')],
+  ['open', (bucket) => bucket.open('there')],
+  ['list', (bucket) => gather(bucket.list(''))],
+  ['listDirectories', (bucket) => gather(bucket.listDirectories(''))],
+  ['remove', (bucket) => bucket.remove(['there'])],
+  ['removeParts', (bucket, key) => bucket.removeParts(key)],
+];
+
+describe('AzureBlobBucket', () => {
+  let proxy: FaultProxy;
+  /** Through the proxy, as is all that the tests do. */
+  let bucket: AzureBlobBucket;
+  /** Through the proxy, soon at the end of its patience. */
+  let impatient: AzureBlobBucket;
+
+  beforeEach(async () => {
+    await useNewContainer();
+    proxy = await startFaultProxy(server.endpoint);
+    const account = { connectionString: server.connectionString.replace(server.endpoint, proxy.endpoint) };
+    bucket = bucketWith({ account });
+    impatient = bucketWith({ account, timeoutMs: IMPATIENT_MS });
+    await bucket.create('there', Buffer.from('there'));
+  });
+  afterEach(async () => {
+    server.resume();
+    await proxy.close();
+    await client.delete();
+  });
+
+  it('rejects every call while the store is silent, and works again', async () => {
+    await server.pause();
+    expect(await outcomes(impatient, 'during')).toEqual(all(`no progress for ${IMPATIENT_MS} ms`));
+    server.resume();
+    expect(await outcomes(bucket, 'after')).toEqual(all('resolved'));
+  });
+
+  it.each([
+    ['refuses connections', 'ECONNREFUSED', () => proxy.refuse()],
+    [
+      'resets connections',
+      'ECONNRESET',
+      () => {
+        proxy.reset();
+        return Promise.resolve();
+      },
+    ],
+    [
+      'throttles',
+      '503',
+      () => {
+        proxy.throttle();
+        return Promise.resolve();
+      },
+    ],
+  ])('rejects every call while the store %s, and works again', async (_, reason, spoil) => {
+    await spoil();
+    expect(await outcomes(bucket, 'during')).toEqual(all(reason));
+    await proxy.pass();
+    expect(await gather(bucket.list(''))).toMatchObject([{ key: 'there', size: 5 }]);
+    expect(await outcomes(bucket, 'after')).toEqual(all('resolved'));
+  });
+
+  it('rejects every call where there is no container', async () => {
+    expect(await outcomes(bucketWith({ container: 'nowhere' }), 'new')).toEqual(all('ContainerNotFound'));
+  });
+
+  describe('a lost answer', () => {
+    it('is no other object to create', async () => {
+      const cut = proxy.cutAnswer({ to: isPut });
+      const version = await bucket.create('new', Buffer.from('new'));
+      await cut;
+      expect(version).toBeTypeOf('string');
+      expect(await bucket.read('new')).toMatchObject({ bytes: Buffer.from('new'), version });
+    });
+
+    it('is no other version to replace', async () => {
+      const first = await bucket.replace('there', Buffer.from('first'));
+      const cut = proxy.cutAnswer({ to: isPut });
+      const second = await bucket.replace('there', Buffer.from('second'), first);
+      await cut;
+      expect(second).toBeTypeOf('string');
+      expect(await bucket.read('there')).toMatchObject({ bytes: Buffer.from('second'), version: second });
+    });
+
+    it('does not make another object ours', async () => {
+      const cuts = [proxy.cutAnswer({ to: isPut }), proxy.cutAnswer({ to: isPut })];
+      expect(await bucket.create('there', Buffer.from('there'))).toBeUndefined();
+      await Promise.all(cuts);
+      await expect(bucket.upload('there', megabytes(10))).rejects.toThrow(ObjectExistsError);
+    });
+
+    it.each([
+      ['few bytes', 1, isPut],
+      ['a block', 10, isPut],
+      ['the commit', 10, isCommit],
+    ])('is no failure of an upload (%s)', async (_, count, to) => {
+      const cut = proxy.cutAnswer({ to });
+      await bucket.upload('new', megabytes(count));
+      await cut;
+      const expected = Buffer.concat(await gather(megabytes(count)));
+      expect((await bucket.read('new'))?.bytes.equals(expected)).toBe(true);
+    });
+
+    it('is no failure of remove', async () => {
+      const cut = proxy.cutAnswer();
+      await bucket.remove(['there']);
+      await cut;
+      expect(await bucket.read('there')).toBeUndefined();
+    });
+  });
+
+  it.each([
+    ['read', () => bucket.read('long')],
+    ['open', async () => gather(await bucket.open('long'))],
+    ['list', () => gather(bucket.list(''))],
+  ])('%s gives no part for the whole when the connection is cut', async (_, get) => {
+    await bucket.upload('long', megabytes(3));
+    const cut = proxy.cutAnswer({ afterBytes: 100 });
+    await expect(get()).rejects.toThrow();
+    await cut;
+    await expect(get()).resolves.toBeDefined();
+  });
+
+  it('open rejects when the store falls silent between two pieces', async () => {
+    await bucket.upload('long', megabytes(30));
+    const pieces = (await impatient.open('long'))?.[Symbol.asyncIterator]();
+    await pieces?.next();
+    await server.pause();
+    await expect(
+      (async () => {
+        while (!(await pieces?.next())?.done);
+      })(),
+    ).rejects.toThrow('no progress');
+  });
+
+  it.each([
+    ['goes on', () => Promise.resolve()],
+    ['is silent too', (signal: AbortSignal) => once(signal, 'abort')],
+  ])('upload rejects when the store falls silent in the middle of it, whose source %s', async (_, next) => {
+    const end = new AbortController();
+    let given = 0;
+    const bytes = (async function* () {
+      yield* megabytes(10);
+      await server.pause();
+      for await (const chunk of megabytes(400)) {
+        if (given >= 10) await next(end.signal);
+        given++;
+        yield chunk;
+      }
+    })();
+    await expect(impatient.upload('new', bytes)).rejects.toThrow('no progress');
+    expect(given).toBeLessThan(40);
+    end.abort();
+    server.resume();
+    expect(await bucket.read('new')).toBeUndefined();
+    expect(await gather(bucket.list(''))).toMatchObject([{ key: 'there' }]);
+    await bucket.removeParts('new');
+    await bucket.upload('new', megabytes(10));
+    expect((await bucket.read('new'))?.bytes).toHaveLength(10 * MIB);
+  });
+
+  it('upload waits longer for its source than for the store', async () => {
+    const bytes = (async function* () {
+      yield* megabytes(10);
+      await setTimeout(IMPATIENT_MS + 100);
+      yield* megabytes(1);
+    })();
+    await impatient.upload('new', bytes);
+    expect((await bucket.read('new'))?.bytes).toHaveLength(11 * MIB);
+  });
+
+  it('upload takes no more blocks for the most bytes than Azure does', async () => {
+    const most = bucketWith({ maxUploadBytes: 50_000 * 8 * MIB });
+    await most.upload('new', megabytes(20));
+    const { committedBlocks = [] } = await client.getBlockBlobClient('new').getBlockList('committed');
+    expect(committedBlocks.map(({ size }) => size / MIB)).toEqual([8, 8, 4]);
+  });
+});
+
+/** What comes of all operations at once, those that make something each at a key of its own. */
+const outcomes = (bucket: Bucket, prefix: string): Promise<string[]> =>
+  Promise.all(
+    OPERATIONS.map(([name, operate]) =>
+      operate(bucket, `${prefix} ${name}`).then(
+        () => `${name}: resolved`,
+        (error: unknown) => {
+          const { message, code, statusCode } = error as RestError;
+          return `${name}: ${message} ${code} ${statusCode}`;
+        },
+      ),
+    ),
+  );
+const all = (outcome: string): unknown[] =>
+  OPERATIONS.map(([name]): unknown => expect.stringMatching(new RegExp(`^${name}: [^]*${outcome}`)));
+
+const isPut = ({ method }: { method: string }): boolean => method === 'PUT';
+const isCommit = ({ url }: { url: string }): boolean => url.includes('comp=blocklist');
+
+async function* megabytes(count: number): AsyncGenerator<Uint8Array> {
+  for (let index = 0; index < count; index++) {
+    yield await Promise.resolve(Buffer.alloc(MIB, index + 1));
+  }
+}
+
+async function gather<Item>(items: AsyncIterable<Item> | undefined): Promise<Item[]> {
+  const all: Item[] = [];
+  for await (const item of items ?? []) all.push(item);
+  return all;
+}

@@ -1,0 +1,67 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe } from 'vitest';
+import { AzureBlobBucket } from '../../src/ingestion/adapters/out/object-storage/azure-blob/azure-blob.bucket.js';
+import type { Bucket } from '../../src/ingestion/adapters/out/object-storage/bucket.js';
+import { ObjectStorageFileStorage } from '../../src/ingestion/adapters/out/object-storage/object-storage.file-storage.adapter.js';
+import { S3Bucket } from '../../src/ingestion/adapters/out/object-storage/s3/s3.bucket.js';
+import { BucketView } from '../../src/testing/bucket.view.js';
+import { fileStorageContract } from '../../src/testing/file-storage.contract.js';
+import { type Azurite, startAzurite } from '../servers/azurite.mjs';
+import { isVersitygwAvailable, startVersitygw, type Versitygw } from '../servers/versitygw.mjs';
+
+const CONTAINER = 'load-data';
+const LIMITS = { timeoutMs: 20_000, maxUploadBytes: 5 * 1024 ** 3 };
+
+/** The contract, each test with a prefix of its own. */
+function contractOn(name: string, open: (prefix: string) => Bucket): void {
+  fileStorageContract(name, () => {
+    const prefix = `${randomUUID()}/`;
+    const looking = open(prefix);
+    const view = new BucketView(looking);
+    const openStorage = () => new ObjectStorageFileStorage({ bucket: open(prefix), logger: { warn: () => undefined } });
+    let storage = openStorage();
+    return Promise.resolve({
+      storage,
+      reopen: async () => {
+        await storage.close();
+        return (storage = openStorage());
+      },
+      lines: () => view.lines(),
+      bytes: (path) => view.bytes(path),
+      contentPaths: () => view.contentPaths(),
+      tearDown: async () => {
+        await storage.close();
+        looking.close();
+      },
+    });
+  });
+}
+
+describe.runIf(isVersitygwAvailable())('on S3', () => {
+  let server: Versitygw;
+  beforeAll(async () => {
+    server = await startVersitygw();
+    await server.createBucket(CONTAINER);
+  });
+  afterAll(() => server.stop());
+
+  contractOn('S3, versitygw', (prefix) => {
+    const { endpoint, region, accessKeyId, secretAccessKey } = server;
+    const credentials = { accessKeyId, secretAccessKey };
+    return new S3Bucket({ bucket: CONTAINER, prefix, endpoint, region, credentials, forcePathStyle: true, ...LIMITS });
+  });
+});
+
+describe('on Azure Blob Storage', () => {
+  let server: Azurite;
+  beforeAll(async () => {
+    server = await startAzurite();
+    await server.createContainer(CONTAINER);
+  });
+  afterAll(() => server.stop());
+
+  contractOn('Azure, Azurite', (prefix) => {
+    const { connectionString } = server;
+    return new AzureBlobBucket({ container: CONTAINER, prefix, account: { connectionString }, ...LIMITS });
+  });
+});

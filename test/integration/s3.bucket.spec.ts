@@ -1,0 +1,380 @@
+import { randomBytes, randomUUID } from 'node:crypto';
+import { EventEmitter, once } from 'node:events';
+import { setTimeout } from 'node:timers/promises';
+import {
+  CreateMultipartUploadCommand,
+  ListMultipartUploadsCommand,
+  S3Client,
+  UploadPartCommand,
+} from '@aws-sdk/client-s3';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { ObjectExistsError } from '../../src/ingestion/adapters/out/object-storage/bucket.js';
+import { StoreSilentError } from '../../src/ingestion/adapters/out/object-storage/s3/s3-errors.js';
+import { S3Bucket, type S3BucketOptions } from '../../src/ingestion/adapters/out/object-storage/s3/s3.bucket.js';
+import { bucketContract, PAGE_SIZE } from '../../src/testing/bucket.contract.js';
+import { type FaultProxy, type ProxiedRequest, startFaultProxy } from '../servers/fault-proxy.mjs';
+import { isVersitygwAvailable, startVersitygw, type Versitygw } from '../servers/versitygw.mjs';
+
+const MIB = 1024 * 1024;
+const BUCKET = 'load-data';
+const KEY = 'files/kind=historical/customer_id=acme/date=2025-03-30/0195e5a0.csv';
+/** Short, so that a store that is silent fails a call soon. */
+const TIMEOUT_MS = 1000;
+const PATIENCE = { timeout: 20_000, interval: 50 };
+
+describe.runIf(isVersitygwAvailable())('S3Bucket on versitygw', () => {
+  let server: Versitygw;
+  let client: S3Client;
+  beforeAll(async () => {
+    server = await startVersitygw();
+    await server.createBucket(BUCKET);
+    client = new S3Client({ ...access(), endpoint: server.endpoint });
+  });
+  afterAll(async () => {
+    client.destroy();
+    await server.stop();
+  });
+
+  const access = () => {
+    const { region, accessKeyId, secretAccessKey } = server;
+    return { region, forcePathStyle: true, credentials: { accessKeyId, secretAccessKey } };
+  };
+
+  const open = (prefix: string, options: Partial<S3BucketOptions> = {}) =>
+    new S3Bucket({
+      ...access(),
+      bucket: BUCKET,
+      prefix,
+      endpoint: server.endpoint,
+      timeoutMs: 10_000,
+      maxUploadBytes: 5 * 1024 * MIB,
+      pageSize: PAGE_SIZE,
+      ...options,
+    });
+
+  const partsAt = async (key: string) => {
+    const { Uploads = [] } = await client.send(new ListMultipartUploadsCommand({ Bucket: BUCKET, Prefix: key }));
+    return Uploads.filter(({ Key }) => Key === key).length;
+  };
+
+  const leavePartsAt = async (Key: string) => {
+    const { UploadId } = await client.send(new CreateMultipartUploadCommand({ Bucket: BUCKET, Key }));
+    const part = { Bucket: BUCKET, Key, UploadId, PartNumber: 1, Body: Buffer.alloc(1000) };
+    await client.send(new UploadPartCommand(part));
+  };
+
+  bucketContract('S3 (versitygw)', () => {
+    const prefix = `contract-${randomUUID()}`;
+    const bucket = open(prefix);
+    const neighbour = open(`${prefix}-2/`);
+    return Promise.resolve({
+      bucket,
+      neighbour,
+      parts: (key) => partsAt(`${prefix}/${key}`),
+      leaveParts: (key) => leavePartsAt(`${prefix}/${key}`),
+      tearDown: () => {
+        bucket.close();
+        neighbour.close();
+        return Promise.resolve();
+      },
+    });
+  });
+
+  describe('when the store or the network fails', () => {
+    let proxy: FaultProxy;
+    let prefix: string;
+    let bucket: S3Bucket;
+    beforeEach(async () => {
+      proxy = await startFaultProxy(server.endpoint);
+      prefix = `faults-${randomUUID()}`;
+      bucket = open(prefix, { endpoint: proxy.endpoint, timeoutMs: TIMEOUT_MS });
+    });
+    afterEach(async () => {
+      bucket.close();
+      await proxy.close();
+    });
+
+    const parts = () => partsAt(`${prefix}/${KEY}`);
+    const expectNoParts = () => vi.waitFor(async () => { expect(await parts()).toBe(0); }, PATIENCE);
+    const textAt = async (key: string) => (await bucket.read(key))?.bytes.toString();
+
+    /** A client that sends so many bytes, stays silent until it's told, and sends the rest. */
+    const slowClient = (size: number, rest: number) => {
+      const client = new EventEmitter();
+      const isSilent = once(client, 'silent');
+      const bytes = (async function* () {
+        yield randomBytes(size);
+        const goesOn = once(client, 'go on');
+        client.emit('silent');
+        await goesOn;
+        yield randomBytes(rest);
+      })();
+      return { bytes, isSilent, goOn: () => client.emit('go on') };
+    };
+
+    const isUploading = () => vi.waitFor(async () => { expect(await parts()).toBe(1); }, PATIENCE);
+
+    describe.each<[string, () => Promise<void> | void, () => Promise<void> | void, typeof Error]>([
+      ['a stopped store', () => server.pause(), () => { server.resume(); }, StoreSilentError],
+      ['answers that never come', () => { proxy.hold(); }, () => proxy.pass(), StoreSilentError],
+      ['a store that is gone', () => server.kill(), () => server.restart(), Error],
+      ['refused connections', () => proxy.refuse(), () => proxy.pass(), Error],
+      ['connections that are reset', () => { proxy.reset(); }, () => proxy.pass(), Error],
+      ['a store that asks to slow down', () => { proxy.throttle(); }, () => proxy.pass(), Error],
+    ])('with %s', (_, fail, recover, Failure) => {
+      it.each<[string, () => Promise<unknown>]>([
+        ['create', () => bucket.create('a', Buffer.from('new'))],
+        ['upload of little', () => bucket.upload('a', only(Buffer.from('new')))],
+        ['upload of much', () => bucket.upload('a', only(randomBytes(12 * MIB)))],
+        ['read', () => bucket.read('b')],
+        ['open', () => bucket.open('b')],
+        ['list', () => gather(bucket.list(''))],
+        ['remove', () => bucket.remove(['c'])],
+        ['removeParts', () => bucket.removeParts('c')],
+      ])('rejects in %s, and works again afterwards', async (_, call) => {
+        await bucket.create('b', Buffer.from('bytes'));
+        await fail();
+        try {
+          await expect(call()).rejects.toBeInstanceOf(Failure);
+        } finally {
+          await recover();
+        }
+        expect(await textAt('b')).toBe('bytes');
+        expect(await bucket.create('d', Buffer.from('bytes'))).toBeTypeOf('string');
+      });
+
+      it('rejects in the middle of an upload, leaves no object, and gives back the parts', async () => {
+        const { bytes, isSilent, goOn } = slowClient(11 * MIB, 10 * MIB);
+        const uploading = bucket.upload(KEY, bytes).catch((error: unknown) => error);
+        await isSilent;
+        await isUploading();
+        await fail();
+        try {
+          goOn();
+          expect(await uploading).toBeInstanceOf(Failure);
+        } finally {
+          await recover();
+        }
+        expect(await bucket.read(KEY)).toBeUndefined();
+        await expectNoParts();
+      });
+
+      it('rejects with what the bytes threw meanwhile, leaves no object, and gives back the parts', async () => {
+        const broken = new Error('the client went away');
+        const { bytes, isSilent, goOn } = slowClient(11 * MIB, 0);
+        const breaking = (async function* () {
+          yield* bytes;
+          throw broken;
+        })();
+        const uploading = bucket.upload(KEY, breaking).catch((error: unknown) => error);
+        await isSilent;
+        await isUploading();
+        await fail();
+        try {
+          goOn();
+          expect(await uploading).toBe(broken);
+        } finally {
+          await recover();
+        }
+        await expectNoParts();
+      });
+    });
+
+    it('rejects when the store is silent, though the client is silent as well', async () => {
+      const { bytes, isSilent } = slowClient(11 * MIB, 0);
+      proxy.hold();
+      const uploading = bucket.upload(KEY, bytes);
+      await isSilent;
+      await expect(uploading).rejects.toBeInstanceOf(StoreSilentError);
+      await proxy.pass();
+      await expectNoParts();
+    });
+
+    it('outlasts a store that is away for less than the time-out in the middle of an upload', async () => {
+      const patient = open(prefix, { endpoint: proxy.endpoint, timeoutMs: 20_000 });
+      const { bytes, isSilent, goOn } = slowClient(11 * MIB, 10 * MIB);
+      const uploading = patient.upload(KEY, bytes);
+      await isSilent;
+      await isUploading();
+      await server.kill();
+      goOn();
+      await server.restart();
+      await uploading;
+      patient.close();
+      expect(await gather(bucket.list(KEY))).toMatchObject([{ key: KEY, size: 21 * MIB }]);
+      expect(await parts()).toBe(0);
+    });
+
+    it('ends the connections of what was opened and left', async () => {
+      await bucket.upload(KEY, only(randomBytes(12 * MIB)));
+      const patient = open(prefix, { endpoint: proxy.endpoint });
+      const opened = await Promise.all(Array.from({ length: 10 }, () => patient.open(KEY)));
+      bucket.close();
+      expect(await proxy.connections()).toBeGreaterThanOrEqual(10);
+      for (const pieces of opened) await pieces?.[Symbol.asyncIterator]().return?.();
+      await vi.waitFor(async () => { expect(await proxy.connections()).toBe(0); }, PATIENCE);
+      patient.close();
+    });
+
+    describe('when another write is under way at the same key', () => {
+      const conflict = (to: (request: ProxiedRequest) => boolean) => proxy.answer(409, 'ConditionalRequestConflict', { to });
+      const isWrite = ({ method, url }: ProxiedRequest) => method === 'PUT' || (method === 'POST' && url.includes('uploadId='));
+
+      it.each([
+        ['create', () => bucket.create(KEY, Buffer.from('ours'))],
+        ['an upload of little', () => bucket.upload(KEY, only(Buffer.from('ours')))],
+      ])('waits for how it ends (%s)', async (_, write) => {
+        const met = conflict(isWrite);
+        await write();
+        await met;
+        expect(await textAt(KEY)).toBe('ours');
+      });
+
+      it('tells that the key is taken', async () => {
+        await bucket.create(KEY, Buffer.from('first'));
+        const met = conflict(isWrite);
+        expect(await bucket.create(KEY, Buffer.from('second'))).toBeUndefined();
+        await met;
+      });
+
+      it('waits for how it ends at the end of an upload', async () => {
+        const met = conflict(({ method, url }) => method === 'POST' && url.includes('uploadId='));
+        await bucket.upload(KEY, only(randomBytes(6 * MIB)));
+        await met;
+        expect(await gather(bucket.list(KEY))).toMatchObject([{ key: KEY, size: 6 * MIB }]);
+      });
+    });
+
+    it('waits for a client that is slower than the time-out', async () => {
+      const bytes = randomBytes(11 * MIB);
+      await bucket.upload(
+        KEY,
+        (async function* () {
+          yield bytes.subarray(0, 6 * MIB);
+          await setTimeout(2.5 * TIMEOUT_MS);
+          yield bytes.subarray(6 * MIB);
+        })(),
+      );
+      expect(Buffer.concat(await gather((await bucket.open(KEY)) ?? [])).equals(bytes)).toBe(true);
+    });
+
+    it('gives back the parts at once that a client left behind', async () => {
+      const broken = new Error('the client went away');
+      const { bytes, isSilent, goOn } = slowClient(11 * MIB, 0);
+      const breaking = (async function* () {
+        yield* bytes;
+        throw broken;
+      })();
+      const uploading = bucket.upload(KEY, breaking);
+      await isSilent;
+      await isUploading();
+      goOn();
+      await expect(uploading).rejects.toBe(broken);
+      expect(await parts()).toBe(0);
+    });
+
+    describe('when an answer is lost', () => {
+      const isPut = ({ method }: ProxiedRequest) => method === 'PUT';
+
+      it('knows an object that create made', async () => {
+        const cut = proxy.cutAnswer({ to: isPut });
+        const version = await bucket.create('a', Buffer.from('ours'));
+        await cut;
+        expect(version).toBeTypeOf('string');
+        expect(await bucket.read('a')).toMatchObject({ bytes: Buffer.from('ours'), version });
+      });
+
+      it('knows no object that another create made, not even of the same bytes', async () => {
+        await bucket.create('a', Buffer.from('fence'));
+        const cut = proxy.cutAnswer({ to: isPut });
+        expect(await bucket.create('a', Buffer.from('fence'))).toBeUndefined();
+        await cut;
+      });
+
+      it('knows an object that took the place of a version', async () => {
+        const first = await bucket.create('a', Buffer.from('first'));
+        const cut = proxy.cutAnswer({ to: isPut });
+        const second = await bucket.replace('a', Buffer.from('second'), first);
+        await cut;
+        expect(await bucket.read('a')).toMatchObject({ bytes: Buffer.from('second'), version: second });
+        expect(second).toBeTypeOf('string');
+      });
+
+      it('tells that a version was replaced before', async () => {
+        const first = await bucket.create('a', Buffer.from('first'));
+        await bucket.replace('a', Buffer.from('second'), first);
+        const cut = proxy.cutAnswer({ to: isPut });
+        expect(await bucket.replace('a', Buffer.from('third'), first)).toBeUndefined();
+        await cut;
+        expect(await textAt('a')).toBe('second');
+      });
+
+      const UPLOADS: [string, number, (request: ProxiedRequest) => boolean][] = [
+        ['of its one request', 1000, isPut],
+        ['of its beginning', 12 * MIB, ({ url }) => /[?&]uploads/.test(url)],
+        ['of a part', 12 * MIB, ({ url }) => url.includes('partNumber=2')],
+        ['of its end', 12 * MIB, ({ method, url }) => method === 'POST' && url.includes('uploadId=')],
+      ];
+
+      it.each(UPLOADS)('finishes an upload, and leaves no parts (%s)', async (_, size, to) => {
+        const bytes = randomBytes(size);
+        const cut = proxy.cutAnswer({ to });
+        await bucket.upload(KEY, only(bytes));
+        await cut;
+        expect(Buffer.concat(await gather((await bucket.open(KEY)) ?? [])).equals(bytes)).toBe(true);
+        await expectNoParts();
+      });
+
+      it.each(UPLOADS)('tells that the key of an upload is taken, and leaves no parts (%s)', async (_, size, to) => {
+        await bucket.create(KEY, Buffer.from('first'));
+        const cut = proxy.cutAnswer({ to });
+        const outcome = await bucket.upload(KEY, only(randomBytes(size))).catch((error: unknown) => error);
+        expect(outcome).toBeInstanceOf(ObjectExistsError);
+        await cut;
+        expect(await textAt(KEY)).toBe('first');
+        await expectNoParts();
+      });
+
+      it('reads, lists and removes again', async () => {
+        for (const key of ['a', 'b']) await bucket.create(key, randomBytes(100_000));
+        for (const call of [
+          () => bucket.read('a'),
+          () => gather(bucket.list('')),
+          () => gather(bucket.listDirectories('')),
+          () => bucket.remove(['a', 'b']),
+          () => bucket.removeParts('a'),
+        ]) {
+          const cut = proxy.cutAnswer();
+          await call();
+          await cut;
+        }
+        expect(await gather(bucket.list(''))).toEqual([]);
+      });
+
+      it('reads again what broke off in the middle', async () => {
+        const bytes = randomBytes(100_000);
+        await bucket.create('a', bytes);
+        const cut = proxy.cutAnswer({ afterBytes: 50_000 });
+        expect((await bucket.read('a'))?.bytes.equals(bytes)).toBe(true);
+        await cut;
+      });
+
+      it('rejects in the middle of what was opened', async () => {
+        await bucket.create('a', randomBytes(100_000));
+        const cut = proxy.cutAnswer({ afterBytes: 50_000 });
+        await expect(gather((await bucket.open('a')) ?? [])).rejects.toThrow();
+        await cut;
+      });
+    });
+  });
+});
+
+async function* only(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
+  yield await Promise.resolve(bytes);
+}
+
+async function gather<Item>(items: AsyncIterable<Item> | Iterable<Item>): Promise<Item[]> {
+  const all: Item[] = [];
+  for await (const item of items) all.push(item);
+  return all;
+}

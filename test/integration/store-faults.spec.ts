@@ -1,0 +1,175 @@
+import { randomBytes } from 'node:crypto';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { S3Bucket } from '../../src/ingestion/adapters/out/object-storage/s3/s3.bucket.js';
+import { BucketView } from '../../src/testing/bucket.view.js';
+import { type FaultProxy, startFaultProxy } from '../servers/fault-proxy.mjs';
+import { isVersitygwAvailable, startVersitygw, type Versitygw } from '../servers/versitygw.mjs';
+import { type ServiceProcess, Workspace } from '../support/process.js';
+
+const BUCKET = 'load-data';
+const PATIENCE = { timeout: 25_000, interval: 100 };
+const HISTORICAL = '/ingestHistoricalLoadData/upload_historical?customer_id=acme&filename=load.csv&manufacturer=Acme';
+const PART = 5 * 1024 * 1024;
+
+interface Answer {
+  readonly status: number;
+  readonly body: string;
+  readonly uploadId: string | null;
+}
+
+async function post(service: ServiceProcess, init: RequestInit): Promise<Answer> {
+  const response = await fetch(service.url + HISTORICAL, { method: 'POST', ...init });
+  return { status: response.status, body: await response.text(), uploadId: response.headers.get('x-upload-id') };
+}
+
+const json = (): RequestInit => ({ body: '{"additional_data":"x"}', headers: { 'content-type': 'application/json' } });
+const file = (): RequestInit => ({ body: 'a file', headers: { 'content-type': 'text/csv' } });
+let keys = 0;
+const keyed = (): RequestInit => ({ body: 'a file', headers: { 'content-type': 'text/csv', 'idempotency-key': `key-${keys++}` } });
+
+/** More than a part, of which the rest comes when `goOn` resolves. */
+function halting(goOn: Promise<unknown>): RequestInit {
+  const pieces = [randomBytes(PART), randomBytes(PART)];
+  const body = new ReadableStream<Uint8Array>({
+    async pull(controller) {
+      const piece = pieces.shift();
+      if (pieces.length === 0) await goOn;
+      if (piece) controller.enqueue(new Uint8Array(piece));
+      else controller.close();
+    },
+  });
+  return { body, duplex: 'half', headers: { 'content-type': 'application/octet-stream' } };
+}
+
+describe.runIf(isVersitygwAvailable())('the service on a store that', () => {
+  let workspace: Workspace;
+  let server: Versitygw;
+  let proxy: FaultProxy;
+  let service: ServiceProcess;
+  let view: BucketView;
+  let bucket: S3Bucket;
+  const acknowledged: string[] = [];
+
+  const variables = (endpoint: string, changes: Record<string, string> = {}) => ({
+    FILE_STORAGE: 's3',
+    S3_BUCKET: BUCKET,
+    S3_PREFIX: 'of/all',
+    S3_ENDPOINT: endpoint,
+    S3_REGION: server.region,
+    S3_FORCE_PATH_STYLE: 'true',
+    STORAGE_TIMEOUT_MS: '2000',
+    AWS_ACCESS_KEY_ID: server.accessKeyId,
+    AWS_SECRET_ACCESS_KEY: server.secretAccessKey,
+    PORT: '0',
+    ...changes,
+  });
+
+  beforeAll(async () => {
+    workspace = await Workspace.create();
+    server = await startVersitygw();
+    await server.createBucket(BUCKET);
+    proxy = await startFaultProxy(server.endpoint);
+    service = await workspace.start(variables(proxy.endpoint));
+    const { endpoint, region, accessKeyId, secretAccessKey } = server;
+    const credentials = { accessKeyId, secretAccessKey };
+    const limits = { timeoutMs: 10_000, maxUploadBytes: 1024 ** 3 };
+    bucket = new S3Bucket({ bucket: BUCKET, prefix: 'of/all/', endpoint, region, credentials, forcePathStyle: true, ...limits });
+    view = new BucketView(bucket);
+  });
+  afterAll(async () => {
+    bucket.close();
+    await workspace.dispose();
+    await proxy.close();
+    await server.stop();
+  });
+  beforeEach(async () => {
+    await expectWell();
+  });
+
+  async function expectWell(of: ServiceProcess = service): Promise<void> {
+    await expect.poll(async () => (await fetch(`${of.url}/health/ready`)).status, PATIENCE).toBe(200);
+    for (const init of [json(), file(), keyed()]) {
+      let answer: Answer | undefined;
+      await expect.poll(async () => (answer = await post(of, init)).status, PATIENCE).toBe(200);
+      acknowledged.push(answer?.uploadId ?? '');
+    }
+  }
+
+  async function expectFailure(of: ServiceProcess = service): Promise<void> {
+    const answers = await Promise.all([json(), file(), keyed()].map((init) => post(of, init)));
+    for (const answer of answers) expect(answer).toEqual({ status: 500, body: '{"error":"Internal server error."}', uploadId: null });
+    await expect.poll(async () => (await fetch(`${of.url}/health/ready`)).status, PATIENCE).toBe(503);
+    expect((await fetch(`${of.url}/health/live`)).status).toBe(200);
+  }
+
+  /** All that was acknowledged and nothing else, once what failed is taken back. */
+  async function expectNothingElse(): Promise<void> {
+    await expect.poll(async () => (await view.lines()).map(({ upload_id }) => upload_id).sort(), PATIENCE).toEqual([...acknowledged].sort());
+    const paths = (await view.lines()).flatMap(({ content_path }) => content_path ?? []).sort();
+    await expect.poll(async () => (await view.contentPaths()).sort(), PATIENCE).toEqual(paths);
+  }
+
+  const FAULTS: Readonly<Record<string, { begin: () => Promise<void> | void; end: () => Promise<void> | void }>> = {
+    'refuses connections': { begin: () => proxy.refuse(), end: () => proxy.pass() },
+    'resets connections': { begin: () => { proxy.reset(); }, end: () => proxy.pass() },
+    'is throttling': { begin: () => { proxy.throttle(); }, end: () => proxy.pass() },
+    'does all and answers nothing': { begin: () => { proxy.hold(); }, end: () => proxy.pass() },
+    'is stopped': { begin: () => server.pause(), end: () => { server.resume(); } },
+    'is killed': { begin: () => server.kill(), end: () => server.restart() },
+  };
+
+  it.each(Object.entries(FAULTS))('%s: 500 in form, nothing half visible, and well again by itself', async (_, fault) => {
+    let goOn: (value?: unknown) => void = () => undefined;
+    const inTheMiddle = post(service, halting(new Promise((resolve) => (goOn = resolve))));
+    await fault.begin();
+    try {
+      await expectFailure();
+      goOn();
+      expect((await inTheMiddle).status).toBe(500);
+    } finally {
+      await fault.end();
+    }
+    await expectWell();
+    await expectNothingElse();
+    expect(service.program.child.exitCode).toBeNull();
+  });
+
+  it('lacks the bucket, at boot: live, not ready, and well once it is there', async () => {
+    const program = workspace.launch(variables(proxy.endpoint, { S3_BUCKET: 'later', DATA_DIR: `${workspace.directory}/later`, PORT: '39871' }));
+    const late = { program, url: 'http://127.0.0.1:39871' } as ServiceProcess;
+    await expect.poll(() => fetch(`${late.url}/health/live`).then(({ status }) => status, () => 0), PATIENCE).toBe(200);
+    await expectFailure(late);
+    await server.createBucket('later');
+    const count = acknowledged.length;
+    await expectWell(late);
+    acknowledged.splice(count);
+    expect((await program.line(/^Ready: /)).length).toBeGreaterThan(0);
+  });
+
+  it('no longer takes the credentials: 500 until there are new ones', async () => {
+    let secret = server.secretAccessKey;
+    const role = createServer((_, response) => {
+      const Expiration = new Date(Date.now() + 1_000).toISOString();
+      response.end(JSON.stringify({ AccessKeyId: server.accessKeyId, SecretAccessKey: secret, Token: '', Expiration }));
+    });
+    await new Promise<void>((resolve) => role.listen(0, '127.0.0.1', resolve));
+    const { port } = role.address() as AddressInfo;
+    const ofRole = { AWS_CONTAINER_CREDENTIALS_FULL_URI: `http://127.0.0.1:${port}/`, DATA_DIR: `${workspace.directory}/role` };
+    // Empty is unset.
+    const other = await workspace.start(variables(proxy.endpoint, { ...ofRole, AWS_ACCESS_KEY_ID: '', AWS_SECRET_ACCESS_KEY: '' }));
+    await expectWell(other);
+    secret = 'expired';
+    await expect.poll(async () => {
+      const { status, uploadId } = await post(other, json());
+      if (uploadId !== null) acknowledged.push(uploadId);
+      return status;
+    }, PATIENCE).toBe(500);
+    await expectFailure(other);
+    secret = server.secretAccessKey;
+    await expectWell(other);
+    await expectNothingElse();
+    role.close();
+  });
+});

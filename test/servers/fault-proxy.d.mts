@@ -1,0 +1,51 @@
+export interface ProxiedRequest {
+  readonly method: string;
+  /** Path and query. */
+  readonly url: string;
+}
+
+export interface AnswerOptions {
+  /** Which request it is about; any without. */
+  to?: (request: ProxiedRequest) => boolean;
+}
+
+export interface CutOptions extends AnswerOptions {
+  /** How much of the answer's body comes through before the cut. Without it, or 0, nothing of the answer does. */
+  afterBytes?: number;
+}
+
+/** Stands between a client and an HTTP server, without TLS, and is in one mode at a time; `pass` at first. Also a Host that is signed goes through unchanged. */
+export interface FaultProxy {
+  /** `http://host:port`, the same for as long as it lives. */
+  readonly endpoint: string;
+  /** Passes on what comes, and lets go of the answers that are held. */
+  pass(): Promise<void>;
+  /** Each answer comes later by so many milliseconds. */
+  delay(ms: number): void;
+  /** Ends connections, and refuses new ones. */
+  refuse(): Promise<void>;
+  /** Ends connections, and each new one at its first request, before the server sees it. */
+  reset(): void;
+  /** Passes requests on, and holds the answers until the next mode. */
+  hold(): void;
+  /** Answers each request with 503 `SlowDown`, as S3 does. */
+  throttle(): void;
+  /**
+   * Passes the next request on, and ends its connection when the server has answered: once, within a mode. Called twice,
+   * it cuts two.
+   *
+   * @returns resolves when that has happened
+   */
+  cutAnswer(options?: CutOptions): Promise<void>;
+  /**
+   * Answers the next request itself, with a status and an error of such a code in XML: once, within a mode.
+   *
+   * @returns resolves when that has happened
+   */
+  answer(status: number, code: string, options?: AnswerOptions): Promise<void>;
+  /** How many connections clients have to it. */
+  connections(): Promise<number>;
+  close(): Promise<void>;
+}
+
+export function startFaultProxy(target: string): Promise<FaultProxy>;

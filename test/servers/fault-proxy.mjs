@@ -1,0 +1,168 @@
+// A proxy in front of an HTTP server, which makes the network and the server fail as it is told.
+import { once } from 'node:events';
+import { Agent, createServer, request } from 'node:http';
+import { pipeline } from 'node:stream/promises';
+import { setTimeout } from 'node:timers/promises';
+import { promisify } from 'node:util';
+
+const errorBody = (code) => `<?xml version="1.0" encoding="UTF-8"?><Error><Code>${code}</Code><Message>As told.</Message></Error>`;
+
+class FaultProxy {
+  #agent = new Agent({ keepAlive: true });
+  #server = createServer((incoming, outgoing) => {
+    // Whichever side goes away, the other side's connection ends too.
+    this.#serve(incoming, outgoing).catch(() => incoming.socket.destroy());
+  });
+  #target;
+  #port;
+  #delayMs = 0;
+  #resets = false;
+  #throttles = false;
+  /** Resolves when answers are held no longer. */
+  #held = Promise.resolve();
+  #release = () => undefined;
+  #faults = [];
+
+  constructor(target) {
+    this.#target = new URL(target);
+    this.#server.requestTimeout = 0;
+    this.#server.keepAliveTimeout = 60_000;
+  }
+
+  get endpoint() {
+    return `http://127.0.0.1:${this.#port}`;
+  }
+
+  async listen() {
+    this.#server.listen(this.#port ?? 0, '127.0.0.1');
+    await once(this.#server, 'listening');
+    this.#port = this.#server.address().port;
+  }
+
+  async pass() {
+    this.#clear();
+    if (!this.#server.listening) await this.listen();
+  }
+
+  delay(ms) {
+    this.#clear();
+    this.#delayMs = ms;
+  }
+
+  async refuse() {
+    this.#clear();
+    await this.#stopListening();
+  }
+
+  reset() {
+    this.#clear();
+    this.#resets = true;
+    this.#server.closeAllConnections();
+  }
+
+  hold() {
+    this.#clear();
+    this.#held = new Promise((resolve) => (this.#release = resolve));
+  }
+
+  throttle() {
+    this.#clear();
+    this.#throttles = true;
+  }
+
+  cutAnswer({ to = () => true, afterBytes = 0 } = {}) {
+    return new Promise((resolve) => this.#faults.push({ to, afterBytes, resolve }));
+  }
+
+  answer(status, code, { to = () => true } = {}) {
+    return new Promise((resolve) => this.#faults.push({ to, status, code, resolve }));
+  }
+
+  connections() {
+    return promisify(this.#server.getConnections.bind(this.#server))();
+  }
+
+  async close() {
+    this.#clear();
+    await this.#stopListening();
+    this.#agent.destroy();
+  }
+
+  #clear() {
+    this.#delayMs = 0;
+    this.#resets = false;
+    this.#throttles = false;
+    this.#faults = [];
+    this.#release();
+    this.#held = Promise.resolve();
+  }
+
+  async #stopListening() {
+    if (!this.#server.listening) return;
+    const closed = once(this.#server, 'close');
+    this.#server.close();
+    this.#server.closeAllConnections();
+    await closed;
+  }
+
+  async #serve(incoming, outgoing) {
+    if (this.#resets) {
+      incoming.socket.resetAndDestroy();
+      return;
+    }
+    if (this.#throttles) {
+      await refuseWith(503, 'SlowDown', incoming, outgoing);
+      return;
+    }
+    const { method, url } = incoming;
+    const at = this.#faults.findIndex(({ to }) => to({ method, url }));
+    const [fault] = at < 0 ? [] : this.#faults.splice(at, 1);
+
+    if (fault?.status) {
+      await refuseWith(fault.status, fault.code, incoming, outgoing);
+      fault.resolve();
+      return;
+    }
+    const { hostname, port } = this.#target;
+    const forwarded = request({ hostname, port, method, path: url, headers: incoming.rawHeaders, agent: this.#agent });
+    const answered = once(forwarded, 'response');
+    forwarded.on('error', () => incoming.socket.destroy());
+    incoming.pipe(forwarded);
+    incoming.once('close', () => incoming.complete || forwarded.destroy());
+    outgoing.once('close', () => outgoing.writableFinished || forwarded.destroy());
+    const [answer] = await answered;
+
+    if (this.#delayMs > 0) await setTimeout(this.#delayMs);
+    await this.#held;
+    if (!fault) {
+      outgoing.writeHead(answer.statusCode, answer.statusMessage, answer.rawHeaders);
+      await pipeline(answer, outgoing);
+      return;
+    }
+    // What the server does is done when its answer has been read.
+    const body = Buffer.concat(await answer.toArray());
+    if (fault.afterBytes > 0) {
+      outgoing.writeHead(answer.statusCode, answer.statusMessage, answer.rawHeaders);
+      await new Promise((written) => outgoing.write(body.subarray(0, fault.afterBytes), written));
+    }
+    incoming.socket.destroy();
+    fault.resolve();
+  }
+}
+
+async function refuseWith(status, code, incoming, outgoing) {
+  await incoming.resume().toArray();
+  outgoing.writeHead(status, { 'content-type': 'application/xml' }).end(errorBody(code));
+}
+
+/**
+ * Starts one on a free port of the loopback; it passes on what comes.
+ *
+ * @param {string} target `http://host:port`
+ * @returns {Promise<import('./fault-proxy.mjs').FaultProxy>}
+ */
+export async function startFaultProxy(target) {
+  const proxy = new FaultProxy(target);
+  await proxy.listen();
+  return proxy;
+}
