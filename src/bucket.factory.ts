@@ -1,16 +1,20 @@
-import type { Environment } from './environment.js';
+import type { BucketEnvironment } from './environment.js';
 import type { Bucket } from './ingestion/adapters/out/object-storage/bucket.js';
 
-/** By FILE_STORAGE; the local disk is none. */
-const BUCKETS: Partial<Record<string, (environment: Environment) => Promise<Bucket>>> = {};
-
 /**
- * The bucket that the environment chose; whoever opens it closes it.
+ * The bucket that the environment chose, whose store may be unwell. Its SDK is loaded now, and not without it.
  *
- * @throws Error when FILE_STORAGE names no bucket.
+ * @param maxUploadBytes of one object.
  */
-export async function openBucket(environment: Environment): Promise<Bucket> {
-  const open = BUCKETS[environment.fileStorage];
-  if (!open) throw new Error(`FILE_STORAGE: "${environment.fileStorage}" is no bucket`);
-  return open(environment);
+export async function openBucket(environment: BucketEnvironment, maxUploadBytes: number): Promise<Bucket> {
+  switch (environment.adapter) {
+    case 's3': {
+      const { S3Bucket } = await import('./ingestion/adapters/out/object-storage/s3/s3.bucket.js');
+      return new S3Bucket({ ...environment, maxUploadBytes });
+    }
+    case 'azure': {
+      const { AzureBlobBucket } = await import('./ingestion/adapters/out/object-storage/azure-blob/azure-blob.bucket.js');
+      return new AzureBlobBucket({ ...environment, maxUploadBytes });
+    }
+  }
 }

@@ -62,13 +62,12 @@ async function main(): Promise<number> {
     process.stdout.write(HELP);
     return 0;
   }
-  const environment = loadEnvironment();
-  const storage: string = environment.fileStorage;
-  if (storage === 'local') {
+  const { fileStorage, maxUploadBytes } = loadEnvironment();
+  if (fileStorage.adapter === 'local') {
     process.stdout.write('FILE_STORAGE is local: the segments on a local disk are large already.\n');
     return 0;
   }
-  const bucket = await openBucket(environment);
+  const bucket = await openBucket(fileStorage, maxUploadBytes);
   try {
     const days: Day[] = date === undefined ? [] : kinds.map((kind) => ({ kind, date }));
     if (date === undefined) for await (const day of closedDays(bucket, kinds)) days.push(day);

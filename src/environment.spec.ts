@@ -37,7 +37,7 @@ const VARIABLES: Readonly<Record<string, Variable>> = {
   },
   TRUST_PROXY: { read: ({ trustProxy }) => trustProxy, unset: 0, good: [['2', 2]], wrong: [...NOT_WHOLE, 'true'] },
   DATA_DIR: { read: ({ dataDirectory }) => dataDirectory, unset: './data', good: [['/a b', '/a b']], wrong: [] },
-  FILE_STORAGE: { read: ({ fileStorage }) => fileStorage, unset: 'local', good: [['local', 'local']], wrong: ['disk', 'LOCAL'] },
+  FILE_STORAGE: { read: ({ fileStorage }) => fileStorage.adapter, unset: 'local', good: [['local', 'local']], wrong: ['disk', 'LOCAL'] },
   IDENTITY_PROVIDER: {
     read: ({ identityProvider }) => identityProvider,
     unset: 'embedded',
@@ -142,14 +142,56 @@ describe('parseEnvironment', () => {
   });
 
   it.each([
-    ['FILE_STORAGE', 's3', 'local'],
-    ['FILE_STORAGE', 'azure', 'local'],
     ['IDENTITY_PROVIDER', 'keycloak', 'embedded'],
     ['IDENTITY_PROVIDER', 'auth0', 'embedded'],
   ])('%s=%s is refused as not yet available, with what is', (name, later, here) => {
     expect(problemsOf(() => parseEnvironment({ [name]: later }))).toEqual([
       `${name}: "${later}" is not available in this version; use "${here}"`,
     ]);
+  });
+
+  const S3 = { FILE_STORAGE: 's3', S3_BUCKET: 'load-data' };
+  const AZURE = { FILE_STORAGE: 'azure', AZURE_STORAGE_CONTAINER: 'load-data', AZURE_STORAGE_ACCOUNT_URL: 'https://a.example' };
+  const S3_STORAGE = { adapter: 's3', bucket: 'load-data', prefix: '', region: undefined, endpoint: undefined, forcePathStyle: false, timeoutMs: 30_000 };
+  const AZURE_STORAGE = { adapter: 'azure', container: 'load-data', account: { url: 'https://a.example' }, timeoutMs: 30_000 };
+  const CONNECTION = 'DefaultEndpointsProtocol=https;AccountName=a;AccountKey=a2V5';
+
+  it.each<[string, Record<string, string>, object]>([
+    ['s3 with its bucket alone', S3, S3_STORAGE],
+    ['S3_PREFIX', { ...S3, S3_PREFIX: 'a/b=c' }, { ...S3_STORAGE, prefix: 'a/b=c/' }],
+    ['S3_PREFIX with a slash at its end', { ...S3, S3_PREFIX: 'a/' }, { ...S3_STORAGE, prefix: 'a/' }],
+    ['S3_REGION', { ...S3, S3_REGION: 'eu-central-1' }, { ...S3_STORAGE, region: 'eu-central-1' }],
+    ['S3_ENDPOINT', { ...S3, S3_ENDPOINT: 'http://127.0.0.1:7070' }, { ...S3_STORAGE, endpoint: 'http://127.0.0.1:7070' }],
+    ['S3_FORCE_PATH_STYLE', { ...S3, S3_FORCE_PATH_STYLE: 'true' }, { ...S3_STORAGE, forcePathStyle: true }],
+    ['STORAGE_TIMEOUT_MS', { ...S3, STORAGE_TIMEOUT_MS: '2000' }, { ...S3_STORAGE, timeoutMs: 2000 }],
+    ['azure with an account', AZURE, AZURE_STORAGE],
+    [
+      'azure with a connection string',
+      { ...AZURE, AZURE_STORAGE_ACCOUNT_URL: '', AZURE_STORAGE_CONNECTION_STRING: CONNECTION },
+      { ...AZURE_STORAGE, account: { connectionString: CONNECTION } },
+    ],
+    ['local beside wrong variables of others', { S3_PREFIX: '/', STORAGE_TIMEOUT_MS: 'x', AZURE_STORAGE_ACCOUNT_URL: 'x' }, { adapter: 'local' }],
+  ])('takes %s', (_, variables, expected) => {
+    expect(parseEnvironment(variables).fileStorage).toEqual(expected);
+  });
+
+  it.each<[string, Record<string, string>]>([
+    ['S3_BUCKET', { FILE_STORAGE: 's3' }],
+    ['S3_PREFIX', { ...S3, S3_PREFIX: '/a' }],
+    ['S3_PREFIX', { ...S3, S3_PREFIX: 'a//b' }],
+    ['S3_PREFIX', { ...S3, S3_PREFIX: 'a b' }],
+    ['S3_REGION', { ...S3, S3_REGION: 'eu central' }],
+    ['S3_ENDPOINT', { ...S3, S3_ENDPOINT: '127.0.0.1:7070' }],
+    ['S3_FORCE_PATH_STYLE', { ...S3, S3_FORCE_PATH_STYLE: 'yes' }],
+    ['STORAGE_TIMEOUT_MS', { ...S3, STORAGE_TIMEOUT_MS: '0' }],
+    ['STORAGE_TIMEOUT_MS', { ...AZURE, STORAGE_TIMEOUT_MS: '2147483648' }],
+    ['AZURE_STORAGE_CONTAINER', { ...AZURE, AZURE_STORAGE_CONTAINER: '' }],
+    ['AZURE_STORAGE_CONNECTION_STRING', { ...AZURE, AZURE_STORAGE_ACCOUNT_URL: '' }],
+    ['AZURE_STORAGE_CONNECTION_STRING', { ...AZURE, AZURE_STORAGE_CONNECTION_STRING: CONNECTION }],
+    ['AZURE_STORAGE_ACCOUNT_URL', { ...AZURE, AZURE_STORAGE_ACCOUNT_URL: 'a.example' }],
+  ])('refuses a wrong %s of the adapter that is chosen, beside the others', (name, variables) => {
+    const problems = problemsOf(() => parseEnvironment({ ...variables, PORT: 'x' }));
+    expect(problems).toEqual([expect.stringMatching(/^PORT: must /), expect.stringMatching(new RegExp(`^${name}: must [^\\n]+$`))]);
   });
 
   it('tells all problems at once, also as the message', () => {
@@ -169,7 +211,7 @@ describe('parseEnvironment', () => {
   });
 
   it('passes over variables that it does not know', () => {
-    expect(parseEnvironment({ PATH: '/bin', S3_BUCKET: 'x' })).toEqual(parseEnvironment({}));
+    expect(parseEnvironment({ PATH: '/bin', LOAD_DATA: 'x' })).toEqual(parseEnvironment({}));
   });
 });
 

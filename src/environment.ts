@@ -13,7 +13,7 @@ export interface Environment {
   readonly publicUrl: string | undefined;
   readonly trustProxy: number;
   readonly dataDirectory: string;
-  readonly fileStorage: 'local';
+  readonly fileStorage: { readonly adapter: 'local' } | BucketEnvironment;
   readonly identityProvider: 'embedded';
   readonly oidc: { readonly issuer: string | undefined; readonly audience: string };
   readonly embeddedAdminSecret: string | undefined;
@@ -27,6 +27,28 @@ export interface Environment {
   readonly shutdownTimeoutMs: number;
   readonly logLevel: LogLevel;
 }
+
+interface Bucketed {
+  /** The longest that a call to the store may stay without progress, in milliseconds. */
+  readonly timeoutMs: number;
+}
+
+/** Where a bucket is, and who may use it. */
+export type BucketEnvironment =
+  | (Bucketed & {
+      readonly adapter: 's3';
+      readonly bucket: string;
+      /** Empty, or with a trailing and no leading slash. */
+      readonly prefix: string;
+      readonly region: string | undefined;
+      readonly endpoint: string | undefined;
+      readonly forcePathStyle: boolean;
+    })
+  | (Bucketed & {
+      readonly adapter: 'azure';
+      readonly container: string;
+      readonly account: { readonly connectionString: string } | { readonly url: string };
+    });
 
 const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
@@ -55,12 +77,6 @@ function oneOf<const Names extends readonly string[]>(...names: Names) {
   return z.enum(names, `must be ${names.map((name) => `"${name}"`).join(' or ')}`);
 }
 
-/** The message for an adapter that isn't there: some come with a later version. */
-const adapterMessage =
-  (here: string, ...later: string[]) =>
-  ({ input }: { input?: unknown }): string =>
-    later.includes(String(input)) ? `"${String(input)}" is not available in this version; use "${here}"` : `must be "${here}"`;
-
 const isOrigin = (text: string): boolean => text === '*' || (URL.canParse(text) && new URL(text).origin === text);
 
 const httpUrl = z.string().refine((text) => {
@@ -68,6 +84,60 @@ const httpUrl = z.string().refine((text) => {
   const url = new URL(text);
   return url.username === '' && url.password === '';
 }, 'must be an http or https URL without user, query or fragment');
+
+const text = (pattern: RegExp, message: string) => z.string().regex(pattern, message);
+const required = z.string({ error: ({ input }) => (input === undefined ? 'must be set' : undefined) });
+
+const TIMEOUT = { STORAGE_TIMEOUT_MS: whole(30_000, 1, HIGHEST_TIMEOUT_MS) };
+
+const S3_VARIABLES = z
+  .object({
+    ...TIMEOUT,
+    S3_BUCKET: required,
+    S3_PREFIX: text(/^(?!\/)(?!.*\/\/)[A-Za-z0-9._=/-]+$/, 'must be letters, digits and . _ = - with single slashes between').optional(),
+    S3_REGION: text(/^[A-Za-z0-9-]+$/, 'must be the name of a region').optional(),
+    S3_ENDPOINT: httpUrl.optional(),
+    S3_FORCE_PATH_STYLE: oneOf('true', 'false').default('false'),
+  })
+  .transform((found): BucketEnvironment => ({
+    adapter: 's3',
+    bucket: found.S3_BUCKET,
+    prefix: found.S3_PREFIX === undefined ? '' : `${found.S3_PREFIX.replace(/\/$/, '')}/`,
+    region: found.S3_REGION,
+    endpoint: found.S3_ENDPOINT,
+    forcePathStyle: found.S3_FORCE_PATH_STYLE === 'true',
+    timeoutMs: found.STORAGE_TIMEOUT_MS,
+  }));
+
+const ONE_ACCOUNT = 'must be set, or AZURE_STORAGE_ACCOUNT_URL, and not both';
+
+const AZURE_VARIABLES = z
+  .object({
+    ...TIMEOUT,
+    AZURE_STORAGE_CONTAINER: required,
+    AZURE_STORAGE_CONNECTION_STRING: z.string().optional(),
+    AZURE_STORAGE_ACCOUNT_URL: httpUrl.optional(),
+  })
+  .transform((found, context): BucketEnvironment => {
+    const { AZURE_STORAGE_CONNECTION_STRING: connectionString, AZURE_STORAGE_ACCOUNT_URL: url } = found;
+    if ((connectionString === undefined) === (url === undefined)) {
+      context.addIssue({ code: 'custom', path: ['AZURE_STORAGE_CONNECTION_STRING'], message: ONE_ACCOUNT });
+    }
+    return {
+      adapter: 'azure',
+      container: found.AZURE_STORAGE_CONTAINER,
+      account: connectionString === undefined ? { url: url ?? '' } : { connectionString },
+      timeoutMs: found.STORAGE_TIMEOUT_MS,
+    };
+  });
+
+const FILE_STORAGES = { local: z.object({}).transform(() => ({ adapter: 'local' as const })), s3: S3_VARIABLES, azure: AZURE_VARIABLES };
+
+/** The message for an adapter that isn't there: some come with a later version. */
+const adapterMessage =
+  (here: string, ...later: string[]) =>
+  ({ input }: { input?: unknown }): string =>
+    later.includes(String(input)) ? `"${String(input)}" is not available in this version; use "${here}"` : `must be "${here}"`;
 
 const VARIABLES = z.object({
   NODE_ENV: z.string().optional(),
@@ -80,7 +150,7 @@ const VARIABLES = z.object({
   PUBLIC_URL: httpUrl.transform((url) => url.replace(/\/+$/, '')).optional(),
   TRUST_PROXY: whole(0, 0, 100),
   DATA_DIR: z.string().default('./data'),
-  FILE_STORAGE: z.enum(['local'], { error: adapterMessage('local', 's3', 'azure') }).default('local'),
+  FILE_STORAGE: oneOf('local', 's3', 'azure').default('local'),
   IDENTITY_PROVIDER: z.enum(['embedded'], { error: adapterMessage('embedded', 'keycloak', 'auth0') }).default('embedded'),
   OIDC_ISSUER: httpUrl.optional(),
   OIDC_AUDIENCE: z.string().default('load-data-api'),
@@ -108,8 +178,10 @@ const VARIABLES = z.object({
 export function parseEnvironment(variables: Readonly<Record<string, string | undefined>>): Environment {
   const set = Object.fromEntries(Object.entries(variables).filter(([, value]) => value !== undefined && value !== ''));
   const parsed = VARIABLES.safeParse(set);
-  if (!parsed.success) {
-    throw new EnvironmentError(parsed.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`));
+  const fileStorage = FILE_STORAGES[VARIABLES.shape.FILE_STORAGE.catch('local').parse(set.FILE_STORAGE)].safeParse(set);
+  if (!parsed.success || !fileStorage.success) {
+    const issues = [...(parsed.error?.issues ?? []), ...(fileStorage.error?.issues ?? [])];
+    throw new EnvironmentError(issues.map(({ path, message }) => `${path.join('.')}: ${message}`));
   }
   const found = parsed.data;
   if (found.PUBLIC_URL !== undefined && !new URL(found.PUBLIC_URL).pathname.endsWith(found.BASE_PATH || '')) {
@@ -123,7 +195,7 @@ export function parseEnvironment(variables: Readonly<Record<string, string | und
     publicUrl: found.PUBLIC_URL,
     trustProxy: found.TRUST_PROXY,
     dataDirectory: found.DATA_DIR,
-    fileStorage: found.FILE_STORAGE,
+    fileStorage: fileStorage.data,
     identityProvider: found.IDENTITY_PROVIDER,
     oidc: { issuer: found.OIDC_ISSUER, audience: found.OIDC_AUDIENCE },
     embeddedAdminSecret: found.EMBEDDED_ADMIN_SECRET,

@@ -43,10 +43,9 @@ async function main(): Promise<number> {
   }
   const [directory] = positionals;
   if (directory !== undefined) return report(verifyStore(directory), values);
-  const environment = loadEnvironment();
-  const storage: string = environment.fileStorage;
-  if (storage === 'local') return report(verifyStore(environment.dataDirectory), values);
-  const bucket = await openBucket(environment);
+  const { fileStorage, dataDirectory, maxUploadBytes } = loadEnvironment();
+  if (fileStorage.adapter === 'local') return report(verifyStore(dataDirectory), values);
+  const bucket = await openBucket(fileStorage, maxUploadBytes);
   try {
     return await report(verifyBucket(bucket), values);
   } finally {

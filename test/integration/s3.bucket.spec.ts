@@ -8,8 +8,7 @@ import {
   UploadPartCommand,
 } from '@aws-sdk/client-s3';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
-import { ObjectExistsError } from '../../src/ingestion/adapters/out/object-storage/bucket.js';
-import { StoreSilentError } from '../../src/ingestion/adapters/out/object-storage/s3/s3-errors.js';
+import { ObjectExistsError, StoreSilentError } from '../../src/ingestion/adapters/out/object-storage/bucket.js';
 import { S3Bucket, type S3BucketOptions } from '../../src/ingestion/adapters/out/object-storage/s3/s3.bucket.js';
 import { bucketContract, PAGE_SIZE } from '../../src/testing/bucket.contract.js';
 import { type FaultProxy, type ProxiedRequest, startFaultProxy } from '../servers/fault-proxy.mjs';
@@ -114,7 +113,7 @@ describe.runIf(isVersitygwAvailable())('S3Bucket on versitygw', () => {
 
     const isUploading = () => vi.waitFor(async () => { expect(await parts()).toBe(1); }, PATIENCE);
 
-    describe.each<[string, () => Promise<void> | void, () => Promise<void> | void, typeof Error]>([
+    describe.each<[string, () => Promise<void> | void, () => Promise<void> | void, new (...parameters: never[]) => Error]>([
       ['a stopped store', () => server.pause(), () => { server.resume(); }, StoreSilentError],
       ['answers that never come', () => { proxy.hold(); }, () => proxy.pass(), StoreSilentError],
       ['a store that is gone', () => server.kill(), () => server.restart(), Error],

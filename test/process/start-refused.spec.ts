@@ -63,7 +63,8 @@ describe('a start that cannot be', () => {
   it.each<[string, Variables, RegExp[]]>([
     ['one wrong variable', { PORT: 'x' }, [/^PORT: /]],
     ['several', { PORT: '70000', LOG_LEVEL: 'loud', INGESTION_AUTH: '1' }, [/^PORT: /, /^INGESTION_AUTH: /, /^LOG_LEVEL: /]],
-    ['an adapter of a later version', { FILE_STORAGE: 's3' }, [/^FILE_STORAGE: "s3" is not available/]],
+    ['an adapter of a later version', { IDENTITY_PROVIDER: 'auth0' }, [/^IDENTITY_PROVIDER: "auth0" is not available/]],
+    ['what the adapter needs', { FILE_STORAGE: 's3', STORAGE_TIMEOUT_MS: '0' }, [/^STORAGE_TIMEOUT_MS: /, /^S3_BUCKET: must be set$/]],
   ])('names what is wrong in the environment, one line a problem: %s', async (_, variables, lines) => {
     await expectRefused(workspace.launch({ PORT: String(service.port), ...variables }), ...lines);
   });

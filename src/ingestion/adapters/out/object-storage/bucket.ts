@@ -71,3 +71,12 @@ export class ObjectExistsError extends Error {
     this.name = new.target.name;
   }
 }
+
+/** The store was asked, and neither took nor sent anything for the time-out. */
+export class StoreSilentError extends Error {
+  /** @param timeoutMs milliseconds */
+  constructor(timeoutMs: number) {
+    super(`The store made no progress for ${timeoutMs} ms.`);
+    this.name = new.target.name;
+  }
+}

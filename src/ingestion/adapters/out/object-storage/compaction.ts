@@ -1,9 +1,9 @@
-import { isUtf8 } from 'node:buffer';
 import { setImmediate } from 'node:timers/promises';
 import { z } from 'zod';
 import { uuidAt } from '../../../../common/uuid.js';
 import { segmentDirectory, utcDate } from '../../../domain/layout.js';
 import { UPLOAD_KINDS, type UploadKind } from '../../../domain/upload.js';
+import { parseJson } from '../store-verification/line-text.js';
 import { type Bucket, type ListedObject, ObjectExistsError, type ReadObject } from './bucket.js';
 import { CLAIMS, MARKERS } from './keys.js';
 
@@ -438,16 +438,6 @@ async function inspect(bytes: Buffer): Promise<{ problem?: string; isKeyed: bool
     }
   }
   return { isKeyed };
-}
-
-/** The JSON value; undefined for what isn't JSON in UTF-8. */
-function parseJson(bytes: Buffer): unknown {
-  if (!isUtf8(bytes)) return undefined;
-  try {
-    return JSON.parse(bytes.toString()) as unknown;
-  } catch {
-    return undefined;
-  }
 }
 
 /** Behind the last `/`, without extension. */

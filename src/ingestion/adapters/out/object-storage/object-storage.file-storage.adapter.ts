@@ -7,6 +7,7 @@ import { storageFailure } from '../../../application/storage-failure.js';
 import { indexLine, segmentDirectory } from '../../../domain/layout.js';
 import type { Upload } from '../../../domain/upload.js';
 import type { Bucket } from './bucket.js';
+import { Compactor } from './compactor.js';
 import { type Claim, IdempotencyClaims } from './idempotency-claims.js';
 import { HEALTH, markerKey, ownSegment } from './keys.js';
 import { Lease } from './lease.js';
@@ -17,6 +18,8 @@ import { type Marker, Sweeper } from './sweeper.js';
 
 /** No upload is begun while so many things are to be taken back or cleared away. */
 const MOST_LEFT = 1_000;
+/** For so many milliseconds an upload that was answered with 500 is taken back; `compaction.ts` waits for twice as long. */
+const LONGEST_TAKING_BACK_MS = 5 * 60_000;
 const EMPTY = Buffer.alloc(0);
 
 export interface ObjectStorageOptions {
@@ -38,11 +41,12 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
   private readonly log: SegmentLog;
   private readonly claims: IdempotencyClaims;
   private readonly sweeper: Sweeper;
+  private readonly compactor: Compactor;
   private readonly health: SharedProbe;
   private readonly storing = new Set<Promise<unknown>>();
   private closing: Promise<void> | undefined;
 
-  /** The store may be unwell. What lost processes left is put in order meanwhile. */
+  /** The store may be unwell. What lost processes left is put in order meanwhile, and what is over is compacted. */
   constructor({ bucket, onFlush = () => undefined, logger = new Logger(ObjectStorageFileStorage.name) }: ObjectStorageOptions) {
     super();
     this.bucket = bucket;
@@ -50,10 +54,12 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
     this.log = new SegmentLog(bucket, new Retries(logger), onFlush);
     this.claims = new IdempotencyClaims(bucket, this.retries);
     this.sweeper = new Sweeper(bucket, logger);
+    this.compactor = new Compactor(bucket, logger);
     this.health = new SharedProbe(async () => {
       await bucket.replace(HEALTH, Buffer.from('well\n'));
     });
     this.sweeper.start();
+    this.compactor.start();
   }
 
   override async store(draft: UploadDraft): Promise<UploadReceipt> {
@@ -119,7 +125,6 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
     const content = new ContentSource(bytes, async (stored) => {
       const upload = await draft.conclude(stored);
       const segment = await announce(upload, claim ? [await marking, claim] : [await marking]);
-      written.path = path;
       return { upload, segment };
     });
     try {
@@ -129,9 +134,13 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
       this.unmark(marking);
       return upload;
     } catch (error) {
-      // What may be written after all, the sweeper removes: later, and once more.
-      if (written.path === undefined) this.unmark(marking);
-      else await marking.then((marker) => marker.end());
+      if (content.hasFailed) {
+        this.unmark(marking);
+      } else {
+        // What the store may write after all, or keeps of it, the sweeper removes: later, and once more.
+        written.path = path;
+        void marking.then((marker) => marker.end(), () => undefined);
+      }
       await this.takeBack(draft, written, claim);
       throw error;
     }
@@ -167,7 +176,10 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
   private async takeBack(draft: UploadDraft, { segment, path }: Written, claim?: Lease<Claim>): Promise<void> {
     const own: Claim = { upload_id: draft.uploadId, segment: null };
     if (segment === undefined && path === undefined) return claim && this.claims.release(claim, own);
+    const began = performance.now();
     this.retries.begin(`Taking back ${draft.uploadId}`, async () => {
+      // Compaction may have moved the line elsewhere then: its file must stay.
+      if (performance.now() - began > LONGEST_TAKING_BACK_MS) return;
       if (segment !== undefined) await this.bucket.replace(segment, EMPTY);
       if (path !== undefined) await this.bucket.remove([path]);
       if (claim) await this.claims.release(claim, own);
@@ -182,7 +194,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
     await Promise.allSettled(this.storing);
     await this.log.close();
     await this.retries.close();
-    await this.sweeper.close();
+    await Promise.all([this.sweeper.close(), this.compactor.close()]);
     this.bucket.close();
   }
 }

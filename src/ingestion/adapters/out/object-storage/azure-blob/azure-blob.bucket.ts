@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { buffer } from 'node:stream/consumers';
 import type { TokenCredential } from '@azure/identity';
 import { type BlobRequestConditions, type BlockBlobClient, ContainerClient, RestError } from '@azure/storage-blob';
-import { Bucket, type ListedObject, ObjectExistsError, type ReadObject } from '../bucket.js';
+import { Bucket, type ListedObject, ObjectExistsError, type ReadObject, StoreSilentError } from '../bucket.js';
 
 export interface AzureBlobBucketOptions {
   readonly container: string;
@@ -65,8 +65,9 @@ export class AzureBlobBucket extends Bucket {
       const version = ids.length === 0 ? await this.create(key, rest) : await this.commit(blob, ids);
       if (version === undefined) throw new ObjectExistsError(key);
     } catch (error) {
-      // What stays, Azure drops after a week.
-      await Promise.allSettled([this.removeParts(key)]);
+      // What stays, Azure drops after a week. Nobody waits once more for a store that is silent.
+      const clearing = Promise.allSettled([this.removeParts(key)]);
+      if (!(error instanceof StoreSilentError)) await clearing;
       throw error;
     }
   }
@@ -252,7 +253,7 @@ export class AzureBlobBucket extends Bucket {
     let timer: NodeJS.Timeout | undefined;
     const silence = new Promise<never>((_, reject) => {
       timer = setTimeout(() => {
-        const error = new Error(`The store made no progress for ${this.timeoutMs} ms.`);
+        const error = new StoreSilentError(this.timeoutMs);
         controller.abort(error);
         reject(error);
       }, this.timeoutMs);

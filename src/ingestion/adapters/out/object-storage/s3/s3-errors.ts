@@ -1,14 +1,5 @@
 import { S3ServiceException } from '@aws-sdk/client-s3';
 
-/** The store was asked, and neither took nor sent anything for the time-out. */
-export class StoreSilentError extends Error {
-  /** @param timeoutMs milliseconds */
-  constructor(timeoutMs: number) {
-    super(`The store made no progress for ${timeoutMs} ms.`);
-    this.name = new.target.name;
-  }
-}
-
 /** S3's code of an error, or another error's name. */
 export const errorNameOf = (error: unknown): string => (error instanceof Error ? error.name : '');
 

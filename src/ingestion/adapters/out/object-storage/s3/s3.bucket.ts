@@ -22,9 +22,9 @@ import {
   type UploadPartCommand,
 } from '@aws-sdk/client-s3';
 import { Upload } from '@aws-sdk/lib-storage';
-import { Bucket, type ListedObject, ObjectExistsError, type ReadObject } from '../bucket.js';
+import { Bucket, type ListedObject, ObjectExistsError, type ReadObject, StoreSilentError } from '../bucket.js';
 import { Leftovers } from './leftovers.js';
-import { errorNameOf, isNotFound, isPassing, StoreSilentError } from './s3-errors.js';
+import { errorNameOf, isNotFound, isPassing } from './s3-errors.js';
 import { StoreWatch } from './store-watch.js';
 
 export interface S3BucketOptions {

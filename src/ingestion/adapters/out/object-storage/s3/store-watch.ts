@@ -1,6 +1,7 @@
 import { performance } from 'node:perf_hooks';
 import type { S3Client } from '@aws-sdk/client-s3';
-import { errorNameOf, StoreSilentError } from './s3-errors.js';
+import { StoreSilentError } from '../bucket.js';
+import { errorNameOf } from './s3-errors.js';
 
 /** Timers may be early by so much. */
 const EARLY_MS = 100;
