@@ -13,6 +13,16 @@ const OPERATIONS = {
   nowcast: '/ingestNowcastLoadData/upload_nowcast',
 };
 
+/**
+ * Node takes its own listener off a connection when the answer came before the request was written, and a moment later
+ * an error would end the process: a killed service's, as it hadn't read the rest. The request's end tells of it as well.
+ */
+class ListeningAgent extends Agent {
+  createConnection(...parameters) {
+    return super.createConnection(...parameters).on('error', () => undefined);
+  }
+}
+
 /** Clients that upload JSON, files and forms to a service without a break, until they are stopped or it is gone. */
 export class Load {
   #service;
@@ -34,7 +44,7 @@ export class Load {
     this.#ledger = ledger;
     this.#random = random;
     this.#sizes = { largest, inParts };
-    this.agent = new Agent({ keepAlive: true, maxSockets: CONNECTIONS });
+    this.agent = new ListeningAgent({ keepAlive: true, maxSockets: CONNECTIONS });
     service.exited.then(() => (this.#going = false));
     this.ended = Promise.all(Array.from({ length: CONNECTIONS }, () => this.#work()));
   }
