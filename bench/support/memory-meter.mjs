@@ -12,7 +12,12 @@ export class MemoryMeter {
   /** Begins: what the process has now is the base, and its peak is forgotten. */
   async begin() {
     await writeFile(`/proc/${this.#pid}/clear_refs`, '5');
-    this.#before = await this.#bytes('VmRSS');
+    this.#before = await this.now();
+  }
+
+  /** What the process has now, in bytes. */
+  now() {
+    return this.#bytes('VmRSS');
   }
 
   /** The base, the peak since then, and what lies between, in bytes. */

@@ -98,6 +98,12 @@ class Service {
     this.ready.catch(() => undefined);
   }
 
+  /** Rejects when it ends by itself. @param {string} title */
+  async death(title) {
+    await this.exited;
+    throw new Error(`${title} ended by itself: ${this.output}`);
+  }
+
   /** An access token of the administrator. */
   async token() {
     const { stdout } = await promisify(execFile)(process.execPath, ['dist/token.js'], { env: this.env });

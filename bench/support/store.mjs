@@ -4,18 +4,19 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 
-/** All files beneath a folder of a data directory, as paths relative to that directory. */
+/** All files beneath a folder of a data directory, as paths relative to that directory; none where there is no such folder. */
 export async function filesIn(data, folder) {
-  const entries = await readdir(join(data, folder), { recursive: true, withFileTypes: true });
+  const entries = await entriesOf(join(data, folder), { recursive: true, withFileTypes: true });
   return entries.filter((entry) => entry.isFile()).map((entry) => relative(data, join(entry.parentPath, entry.name)));
 }
 
 /**
- * What a data directory shows while nothing is under way, read without the service: the index lines by upload id, and everything about it that is
- * not whole, in words.
+ * What a data directory, or a bucket's, shows while nothing is under way, read without the service: the index lines by
+ * upload id; the uploads that have more than one line, and everything that is not whole, in words.
  */
 export async function inspect(data) {
   const lines = new Map();
+  const doubled = [];
   const halves = [];
   for (const segment of await filesIn(data, 'uploads')) {
     const texts = (await readFile(join(data, segment), 'utf8')).split('\n');
@@ -23,7 +24,7 @@ export async function inspect(data) {
     for (const text of texts) {
       const line = parse(text);
       if (!line) halves.push(`${segment} has a line that is no JSON`);
-      else if (lines.has(line.upload_id)) halves.push(`${line.upload_id} has two lines`);
+      else if (lines.has(line.upload_id)) doubled.push(`${line.upload_id} has two lines`);
       else lines.set(line.upload_id, line);
     }
   }
@@ -35,9 +36,19 @@ export async function inspect(data) {
   }
   for (const file of files) halves.push(`${file} has no line`);
   for (const folder of ['staging', 'pending']) {
-    for (const name of await readdir(join(data, folder))) halves.push(`${folder}/${name} is left over`);
+    for (const name of await entriesOf(join(data, folder))) halves.push(`${folder}/${name} is left over`);
   }
-  return { lines, halves };
+  return { lines, doubled, halves };
+}
+
+/** A bucket has no folders but those of its objects. */
+async function entriesOf(directory, options) {
+  try {
+    return await readdir(directory, options);
+  } catch (error) {
+    if (error.code !== 'ENOENT') throw error;
+    return [];
+  }
 }
 
 function parse(text) {

@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process';
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
+import { interruptible } from '../support/interruption.mjs';
 
 const IMAGE_GIB = 6;
 
@@ -15,10 +16,9 @@ const run = async (command, ...parameters) => (await promisify(execFile)(command
  * @param {(disk: { path: string, title: string }, signal: AbortSignal) => Promise<boolean>} work
  * @returns {Promise<boolean>}
  */
-export async function withDisk(parent, work) {
-  const interruption = new AbortController();
-  const interrupt = () => interruption.abort();
-  process.on('SIGINT', interrupt).on('SIGTERM', interrupt);
+export const withDisk = (parent, work) => interruptible((signal) => workOnDisk(parent, work, signal));
+
+async function workOnDisk(parent, work, signal) {
   const home = await mkdtemp(join(resolve(parent), 'load-data-bench-'));
   const [image, mountPoint] = [join(home, 'image'), join(home, 'disk')];
   let mounted = false;
@@ -29,16 +29,11 @@ export async function withDisk(parent, work) {
     if (!mounted) await rm(image, { force: true });
     const kind = await run('findmnt', '--noheadings', '--output', 'FSTYPE', '--target', mountPoint);
     const title = mounted ? `${kind} on a fresh image of ${IMAGE_GIB} GiB in ${parent}` : `${kind}, a directory in ${parent}: ${obstacle}`;
-    return await work({ path: mountPoint, title }, interruption.signal);
-  } catch (error) {
-    if (!interruption.signal.aborted) throw error;
-    return false;
+    return await work({ path: mountPoint, title }, signal);
   } finally {
     // Lazily where somebody still looks at it; the image goes with the last who does.
     if (mounted) await run('umount', mountPoint).catch(() => run('umount', '--lazy', mountPoint));
     await rm(home, { recursive: true, force: true });
-    process.off('SIGINT', interrupt).off('SIGTERM', interrupt);
-    if (interruption.signal.aborted) process.exit(130);
   }
 }
 

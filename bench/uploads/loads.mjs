@@ -1,7 +1,5 @@
-import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
+import { runClient } from '../support/client.mjs';
 import { MemoryMeter } from '../support/memory-meter.mjs';
 
 const MIB = 1024 * 1024;
@@ -9,7 +7,8 @@ const TARGET = '/ingestHistoricalLoadData/upload_historical?customer_id=acme-ene
 const FORM = 'multipart/form-data; boundary=boundary';
 const FORM_HEAD = '--boundary\r\nContent-Disposition: form-data; name="file"; filename="load.csv"\r\nContent-Type: text/csv\r\n\r\n';
 const FORM_TAIL = '\r\n--boundary--\r\n';
-const SMALL = JSON.stringify({ additional_data: 'meter replaced on 2003-12-04, readings before are estimates; see note 7' });
+export const SMALL_TEXT = 'meter replaced on 2003-12-04, readings before are estimates; see note 7';
+const SMALL = JSON.stringify({ additional_data: SMALL_TEXT });
 const MOST_WARM_UP_SECONDS = 4;
 const LARGE_BYTES = 1024 * MIB;
 const LARGE_WARM_UP_BYTES = 64 * MIB;
@@ -17,18 +16,19 @@ const LARGE_WARM_UP_BYTES = 64 * MIB;
 /**
  * What a client does to one who is ready: it warms up, then measures.
  *
- * @typedef {{ figures: Record<string, number>, others: Record<string, number> }} Outcome others: how many answers
- *   weren't 200, by status.
- * @typedef {(service: object, seconds: number, signal: AbortSignal) => Promise<Outcome>} Load
+ * @typedef {(service: object, seconds: number, signal: AbortSignal) => Promise<import('../support/contests.mjs').Outcome>} Load
  */
 
 /** @returns {Load} rate (requests/s), median and p99 (ms). */
-const small = (type, body, connections) => (service, seconds, signal) => {
+const small = (type, body, connections, pauseMs) => (service, seconds, signal) => {
   const warmUpSeconds = Math.min(seconds, MOST_WARM_UP_SECONDS);
-  return run('small', { url: service.url + TARGET, type, body, connections, warmUpSeconds, seconds }, signal);
+  const job = { url: service.url + TARGET, type, body, connections, warmUpSeconds, seconds, pauseMs };
+  return run(pauseMs === undefined ? 'small' : 'pausing', job, signal);
 };
 
 export const json = (connections) => small('application/json', SMALL, connections);
+/** With a pause after each answer. */
+export const jsonWithPauses = (connections, pauseMs) => small('application/json', SMALL, connections, pauseMs);
 /** The same text as a form's file, for who takes nothing but files. */
 export const form = (connections) => small(FORM, FORM_HEAD + SMALL + FORM_TAIL, connections);
 export const files4KiB = (connections) => small('text/csv', randomBytes(2048).toString('hex'), connections);
@@ -47,9 +47,4 @@ const large = (request) => async (service, seconds, signal) => {
 export const raw1GiB = large({ type: 'application/octet-stream' });
 export const form1GiB = large({ type: FORM, head: FORM_HEAD, tail: FORM_TAIL });
 
-/** In a process of its own, so that its work and the bench's don't mix. */
-async function run(client, job, signal) {
-  const program = fileURLToPath(new URL(`clients/${client}.mjs`, import.meta.url));
-  const { stdout } = await promisify(execFile)(process.execPath, [program, JSON.stringify(job)], { signal });
-  return JSON.parse(stdout);
-}
+const run = (client, job, signal) => runClient(new URL(`clients/${client}.mjs`, import.meta.url), job, signal);

@@ -1,3 +1,5 @@
+import { atLeast, atMost, below, noLater, row } from '../support/goals.mjs';
+
 /**
  * What the bench is to show: a figure of one entrant of a contest, held against one of another (or of the same), and
  * the goal for the two medians over the rounds.
@@ -19,26 +21,3 @@ export const ROWS = [
   row('held-rate', '1,000,000 uploads held, 32 connections', 'held', ['full', 'rate'], ['empty', 'rate'], atLeast(0.9)),
   row('held-boot', '1,000,000 uploads held, boot', 'held', ['full', 'boot'], ['empty', 'boot'], noLater(0.1, 100)),
 ];
-
-function row(name, work, contest, of, to, goal) {
-  return { name, work, contest, of, to, goal };
-}
-
-function atLeast(ratio) {
-  return { title: `>= ${ratio.toFixed(2)}`, isMet: (value, reference) => value / reference >= ratio };
-}
-
-function atMost(ratio) {
-  return { title: `<= ${ratio.toFixed(2)}`, isMet: (value, reference) => value / reference <= ratio };
-}
-
-function below(most, unit) {
-  return { title: `< ${most} ${unit}`, isMet: (value) => value < most };
-}
-
-function noLater(share, milliseconds) {
-  return {
-    title: `<= ${(1 + share).toFixed(2)} or + ${milliseconds} ms`,
-    isMet: (value, reference) => value <= Math.max(reference * (1 + share), reference + milliseconds),
-  };
-}

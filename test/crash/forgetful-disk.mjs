@@ -7,7 +7,7 @@ const REHEARSALS_PER_CUT = 20;
  * system, and quick.
  */
 export default async function forgetfulDisk({ cuts, random, progress, ignored }) {
-  const ledger = { acknowledged: 0, refused: 0, lost: new Set(), halfShown: new Set(), wrong: new Set() };
+  const ledger = { acknowledged: 0, refused: 0, lost: new Set(), doubled: new Set(), halfShown: new Set(), wrong: new Set() };
   let cutsDone = 0;
   for (let rehearsal = 1; rehearsal <= cuts * REHEARSALS_PER_CUT; rehearsal++) {
     const seed = random.below(2 ** 31);

@@ -16,12 +16,16 @@ const REFUSAL = '{"error":"Internal server error."}';
 export class Ledger {
   /** What was acknowledged and wasn't there as it was sent; a sentence each. */
   lost = new Set();
+  /** What was there more than once; a sentence each. */
+  doubled = new Set();
   /** What was there and shouldn't have been, or only in part; a sentence each. */
   halfShown = new Set();
   /** Answers that no client should get; a sentence each. */
   wrong = new Set();
   #acknowledged = new Map();
-  #refused = new Set();
+  /** By filename, the process that refused it. */
+  #refused = new Map();
+  #killed = new Set();
   #keyed = [];
   #names = 0;
   #isCut = false;
@@ -87,23 +91,34 @@ export class Ledger {
     this.#lastAlive = Infinity;
   }
 
-  /** @param {Sent} sent */
-  refuse({ filename }, status, text) {
-    this.#refused.add(filename);
+  /** @param {Sent} sent @param {object} service that said so */
+  refuse({ filename }, status, text, service) {
+    this.#refused.set(filename, service);
     if (!this.#mayRefuse || status !== 500 || text !== REFUSAL) this.wrong.add(`an upload was answered with ${status} ${text}`);
+  }
+
+  /** A process is killed that may not have taken back yet what it refused, as the store was gone: that may remain. */
+  mayLeaveRefused(service) {
+    this.#killed.add(service);
   }
 
   /** Compares with what a data directory shows after a boot. */
   async compare(data) {
-    const { lines, halves } = await inspect(data);
+    const { lines, doubled, halves } = await inspect(data);
+    for (const finding of doubled) this.doubled.add(finding);
     for (const finding of halves) this.halfShown.add(finding);
+    const names = new Set();
+    for (const { upload_id: id, filename } of lines.values()) {
+      if (names.has(filename)) this.doubled.add(`${id} is another upload of ${filename}`);
+      names.add(filename);
+    }
     for (const [id, sent] of this.#acknowledged) {
       const line = lines.get(id);
       if (!line) this.lost.add(`${id} is lost`);
       else if (!isAsSent(line, sent)) this.lost.add(`${id} is not as it was sent`);
     }
     for (const { upload_id: id, filename } of this.#refusedMayRemain ? [] : lines.values()) {
-      if (this.#refused.has(filename)) this.halfShown.add(`${id} was refused and is shown`);
+      if (this.#refused.has(filename) && !this.#killed.has(this.#refused.get(filename))) this.halfShown.add(`${id} was refused and is shown`);
     }
   }
 }

@@ -6,18 +6,29 @@ import { setTimeout as delay } from 'node:timers/promises';
 export const CONNECTIONS = 16;
 const SILENCE_MS = 60_000;
 const PAUSE_MS = 5;
+const AGAIN_MS = 100;
 const KEYED_SHARE = 0.3;
 const OPERATIONS = {
   historical: '/ingestHistoricalLoadData/upload_historical',
   nowcast: '/ingestNowcastLoadData/upload_nowcast',
 };
 
+/**
+ * Node takes its own listener off a connection when the answer came before the request was written, and a moment later
+ * an error would end the process: a killed service's, as it hadn't read the rest. The request's end tells of it as well.
+ */
+class ListeningAgent extends Agent {
+  createConnection(...parameters) {
+    return super.createConnection(...parameters).on('error', () => undefined);
+  }
+}
+
 /** Clients that upload JSON, files and forms to a service without a break, until they are stopped or it is gone. */
 export class Load {
   #service;
   #ledger;
   #random;
-  #largest;
+  #sizes;
   #going = true;
   #onAnswer = () => undefined;
 
@@ -25,14 +36,15 @@ export class Load {
    * @param service that listens
    * @param {import('./ledger.mjs').Ledger} ledger takes down what is answered
    * @param {import('../../dist/testing/random.js').Random} random
-   * @param {{ largest?: number }} options the longest file, in bytes
+   * @param {{ largest?: number, inParts?: { share: number, bytes: number } }} sizes of files, in bytes: the longest, but
+   *   for a share of them that are longer
    */
-  constructor(service, ledger, random, { largest = 200_000 } = {}) {
+  constructor(service, ledger, random, { largest = 200_000, inParts } = {}) {
     this.#service = service;
     this.#ledger = ledger;
     this.#random = random;
-    this.#largest = largest;
-    this.agent = new Agent({ keepAlive: true, maxSockets: CONNECTIONS });
+    this.#sizes = { largest, inParts };
+    this.agent = new ListeningAgent({ keepAlive: true, maxSockets: CONNECTIONS });
     service.exited.then(() => (this.#going = false));
     this.ended = Promise.all(Array.from({ length: CONNECTIONS }, () => this.#work()));
   }
@@ -67,7 +79,7 @@ export class Load {
 
   async #work() {
     while (this.#going) {
-      const upload = someUpload(this.#random, this.#ledger.nextName(), this.#largest);
+      const upload = someUpload(this.#random, this.#ledger.nextName(), this.#sizes);
       try {
         await this.#send(upload);
         this.#onAnswer();
@@ -88,7 +100,7 @@ export class Load {
         // The head alone says that the upload is kept.
         if (answer.statusCode === 200) this.#ledger.acknowledge(answer.headers['x-upload-id'], sent, again);
         text(answer).then((said) => {
-          if (answer.statusCode !== 200) this.#ledger.refuse(sent, answer.statusCode, said);
+          if (answer.statusCode !== 200) this.#ledger.refuse(sent, answer.statusCode, said, this.#service);
           resolve();
         }, resolve);
       });
@@ -102,9 +114,9 @@ export class Load {
  *
  * @returns {{ path: string, headers: Record<string, string | number>, body: Buffer, sent: import('./ledger.mjs').Sent }}
  */
-function someUpload(random, filename, largest) {
+function someUpload(random, filename, sizes) {
   const kind = random.pick(['historical', 'nowcast']);
-  const { type, body, additionalData, bytes } = random.pick([json, raw, form])(random, largest);
+  const { type, body, additionalData, bytes } = random.pick([json, raw, form])(random, sizes);
   const path = `${OPERATIONS[kind]}?customer_id=c${random.below(8)}&filename=${filename}&manufacturer=m`;
   const key = random.chance(KEYED_SHARE) ? { 'Idempotency-Key': filename } : {};
   const headers = { 'Content-Type': type, 'Content-Length': body.length, ...key };
@@ -113,7 +125,10 @@ function someUpload(random, filename, largest) {
 }
 
 /** Mostly small, at times large: a crash should meet uploads at every stage. */
-const someBytes = (random, largest) => randomBytes(random.below(random.chance(0.1) ? largest : 20_000));
+function someBytes(random, { largest, inParts }) {
+  if (inParts && random.chance(inParts.share)) return randomBytes(inParts.bytes);
+  return randomBytes(random.below(random.chance(0.1) ? largest : 20_000));
+}
 
 function json(random) {
   const additionalData = random.pick([null, randomBytes(random.below(500)).toString('hex')]);
@@ -121,13 +136,13 @@ function json(random) {
   return { type: 'application/json', body, additionalData, bytes: null };
 }
 
-function raw(random, largest) {
-  const bytes = someBytes(random, largest);
+function raw(random, sizes) {
+  const bytes = someBytes(random, sizes);
   return { type: 'text/csv', body: bytes, additionalData: null, bytes };
 }
 
-function form(random, largest) {
-  const bytes = someBytes(random, largest);
+function form(random, sizes) {
+  const bytes = someBytes(random, sizes);
   const head =
     '--boundary\r\nContent-Disposition: form-data; name="additional_data"\r\n\r\nx\r\n' +
     '--boundary\r\nContent-Disposition: form-data; name="file"; filename="load.csv"\r\n\r\n';
@@ -135,10 +150,21 @@ function form(random, largest) {
   return { type: 'multipart/form-data; boundary=boundary', body, additionalData: 'x', bytes };
 }
 
-/** Sends uploads that were acknowledged once more under their keys, all at once: each must be known. */
-export async function sendAgain(service, ledger) {
+/**
+ * Sends uploads that were acknowledged once more under their keys, all at once: each must be known.
+ *
+ * @param {number} [recoveryMs] how long they may be refused first, as the store has only just come back
+ */
+export async function sendAgain(service, ledger, recoveryMs = 0) {
+  const began = performance.now();
   const answers = ledger.takeKeyed().map(async ({ id, path, headers, body }) => {
-    const answer = await fetch(new URL(path, service.url), { method: 'POST', headers, body });
+    const send = () => fetch(new URL(path, service.url), { method: 'POST', headers, body });
+    let answer = await send();
+    while (answer.status === 500 && performance.now() - began < recoveryMs) {
+      await answer.arrayBuffer();
+      await delay(AGAIN_MS);
+      answer = await send();
+    }
     const replayed = answer.status === 200 && answer.headers.get('Idempotent-Replayed') === 'true';
     if (!replayed || answer.headers.get('X-Upload-Id') !== id) ledger.wrong.add(`${id} was sent again and answered with ${answer.status}, as if new`);
     await answer.arrayBuffer();

@@ -5,15 +5,20 @@ import { Progress } from '../../bench/support/progress.mjs';
 import { withServices } from '../../bench/support/service.mjs';
 import { Random } from '../../dist/testing/random.js';
 import bootKills from './boot-kills.mjs';
+import { missingBucket } from './bucket.mjs';
 import diskFull from './disk-full.mjs';
 import forgetfulDisk from './forgetful-disk.mjs';
 import ioErrors from './io-errors.mjs';
 import kills from './kills.mjs';
 import { LoopFileSystem } from './loop-file-system.mjs';
+import objectStorage from './object-storage.mjs';
 import powerCuts from './power-cuts.mjs';
 import selfTest from './self-test.mjs';
 
-/** The parts, and their shares of the uploads; a full disk and the model of a disk take as many as they need. */
+/**
+ * The parts, and their shares of the uploads; a full disk and the model of a disk take as many as they need, and a bucket
+ * has its own beside those of the disk.
+ */
 const PARTS = {
   kills: { run: kills, share: 0.4 },
   'power-cuts': { run: powerCuts, share: 0.35, needsFileSystem: true },
@@ -21,37 +26,41 @@ const PARTS = {
   'disk-full': { run: diskFull, share: 0 },
   'io-errors': { run: ioErrors, share: 0.15 },
   'boot-kills': { run: bootKills, share: 0.1 },
+  'object-storage': { run: objectStorage, share: 0.5, needsBucket: true },
 };
 const SELF_TEST = 'self-test';
 const MOST_SHOWN = 20;
-const COUNTS = ['acknowledged', 'refused', 'lost', 'half shown', 'wrong answers'];
+const COUNTS = ['acknowledged', 'refused', 'lost', 'doubled', 'half shown', 'wrong answers'];
 
 const row = (title, runs, counts) =>
   console.log([title.padEnd(36), runs.padEnd(11), ...COUNTS.map((name, at) => String(counts[at]).padStart(name.length))].join('  '));
 
-const countsOf = ({ acknowledged, refused, lost, halfShown, wrong }) => [acknowledged, refused, lost.size, halfShown.size, wrong.size];
+const findingsOf = ({ lost, doubled, halfShown, wrong }) => [lost, doubled, halfShown, wrong];
+const countsOf = (ledger) => [ledger.acknowledged, ledger.refused, ...findingsOf(ledger).map(({ size }) => size)];
 
-/** @returns {Promise<boolean>} whether nothing was lost, half shown, or answered wrong, and the tests could tell. */
+/** @returns {Promise<boolean>} whether nothing was lost, doubled, half shown, or answered wrong, and the tests could tell. */
 async function crash({ uploads, kills, cuts, seed, only }) {
   console.log(`seed ${seed}`);
   const random = new Random(seed);
   const progress = new Progress();
   const noFileSystem = await withServices((services) => LoopFileSystem.missing(services));
   if (noFileSystem) console.log(`No file system to crash (${noFileSystem}): no power cuts of one, and a full disk by injected ENOSPC.`);
+  const noBucket = missingBucket();
+  if (noBucket) console.log(`No object storage: ${noBucket}.`);
   const totals = COUNTS.map(() => 0);
   const findings = [];
   row('', '', COUNTS);
-  for (const [name, { run, share, needsFileSystem }] of Object.entries(PARTS)) {
-    if ((only && name !== only) || (needsFileSystem && noFileSystem)) continue;
+  for (const [name, { run, share, needsFileSystem, needsBucket }] of Object.entries(PARTS)) {
+    if ((only && name !== only) || (needsFileSystem && noFileSystem) || (needsBucket && noBucket)) continue;
     const { title, runs, ledger } = await run({ uploads: uploads * share, kills, cuts, random, progress, noFileSystem });
     progress.clear();
     row(title, runs, countsOf(ledger));
     for (const [at, count] of countsOf(ledger).entries()) totals[at] += count;
-    findings.push(...ledger.lost, ...ledger.halfShown, ...ledger.wrong);
+    findings.push(...findingsOf(ledger).flatMap((found) => [...found]));
   }
   row('total', '', totals);
   for (const finding of findings.slice(0, MOST_SHOWN)) console.log(`  ${finding}`);
-  const canFail = (only && only !== SELF_TEST) || (await selfTest({ random, progress, noFileSystem }));
+  const canFail = (only && only !== SELF_TEST) || (await selfTest({ random, progress, noFileSystem, noBucket }));
   return findings.length === 0 && canFail;
 }
 

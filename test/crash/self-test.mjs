@@ -1,7 +1,9 @@
-import { readFile, rm, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { randomUUID } from 'node:crypto';
+import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { filesIn, inspect } from '../../bench/support/store.mjs';
 import { withServices } from '../../bench/support/service.mjs';
+import { withBucket } from './bucket.mjs';
 import { withDiskFaults } from './disk-faults.mjs';
 import forgetfulDisk from './forgetful-disk.mjs';
 import { Ledger } from './ledger.mjs';
@@ -17,10 +19,10 @@ const UPLOADS = 200;
  */
 export default async function selfTest(options) {
   const results = [];
-  const tell = (title, { lost, halfShown }, ok) => {
+  const tell = (title, { lost, doubled, halfShown }, ok) => {
     results.push(ok);
     options.progress.clear();
-    console.log(`self-test: ${title}: lost ${lost.size}, half shown ${halfShown.size}: ${ok ? 'found' : 'NOT FOUND'}`);
+    console.log(`self-test: ${title}: lost ${lost.size}, doubled ${doubled.size}, half shown ${halfShown.size}: ${ok ? 'found' : 'NOT FOUND'}`);
   };
   const onModel = await forgetfulDisk({ ...options, cuts: 1, ignored: ['sync', 'syncDirectory'] });
   tell('power cuts, model of a disk, nothing flushed', onModel.ledger, onModel.ledger.lost.size > 0);
@@ -30,38 +32,51 @@ export default async function selfTest(options) {
     const { ledger } = await powerCuts({ ...options, cuts: 2, uploads: UPLOADS, variables: unflushed });
     tell('power cuts, ext4 on a loop device, nothing flushed', ledger, ledger.lost.size > 0);
   }
-  await withServices((services) => takeAway(services, options, tell));
+  await withServices((services) => spoil(services, { where: 'on disk', directory: services.data }, options, tell));
+  if (options.noBucket) console.log(`self-test: object storage: not run: ${options.noBucket}`);
+  else await withBucket((bucket) => withServices((services) => spoil(services, { where: 'in a bucket', ...bucket }, options, tell)));
   return results.every(Boolean);
 }
 
-/** Takes bytes and a line away from a sound store, and leaves something in it. */
-async function takeAway(services, { random }, tell) {
+/** Takes bytes and a line away from a sound store, doubles another, and leaves something in it. */
+async function spoil(services, { where, directory, variables }, { random }, tell) {
   const ledger = new Ledger({ mayRefuse: true });
-  const service = await services.start();
+  const service = await services.start(variables);
   const load = new Load(service, ledger, random);
   await load.until(() => ledger.acknowledged >= UPLOADS);
   await load.stop();
   await service.end('SIGTERM');
-  const lines = [...(await inspect(services.data)).lines.values()].filter((line) => line.content_size > 0);
-  const expectFindings = async (title, lost, halfShown) => {
-    ledger.lost.clear();
-    ledger.halfShown.clear();
-    await ledger.compare(services.data);
-    tell(title, ledger, ledger.lost.size === lost && ledger.halfShown.size === halfShown);
+  const lines = [...(await inspect(directory)).lines.values()].filter((line) => line.content_size > 0);
+  const expectFindings = async (title, lost, doubled, halfShown) => {
+    const kinds = [ledger.lost, ledger.doubled, ledger.halfShown];
+    for (const found of kinds) found.clear();
+    await ledger.compare(directory);
+    tell(`${where}, ${title}`, ledger, kinds.every(({ size }, at) => size === [lost, doubled, halfShown][at]));
   };
-  await rm(join(services.data, lines[0].content_path));
-  await expectFindings('bytes taken away', 0, 1);
-  await writeFile(join(services.data, lines[1].content_path), '');
-  await expectFindings('other bytes', 0, 2);
-  await removeLine(services.data, lines[2].upload_id);
-  await expectFindings('a line taken away', 1, 3);
-  await writeFile(join(services.data, 'staging', 'left-over'), '');
-  await expectFindings('something left in staging/', 1, 4);
+  await expectFindings('nothing changed', 0, 0, 0);
+  await rm(join(directory, lines[0].content_path));
+  await expectFindings('bytes taken away', 0, 0, 1);
+  await writeFile(join(directory, lines[1].content_path), '');
+  await expectFindings('other bytes', 0, 0, 2);
+  await removeLine(directory, lines[2].upload_id);
+  await expectFindings('a line taken away', 1, 0, 3);
+  await addLine(directory, lines[3]);
+  await expectFindings('a line doubled', 1, 1, 3);
+  await addLine(directory, { ...lines[4], upload_id: 'another', content_path: null });
+  await expectFindings('an upload kept twice', 1, 2, 3);
+  await mkdir(join(directory, 'staging'), { recursive: true });
+  await writeFile(join(directory, 'staging', 'left-over'), '');
+  await expectFindings('something left in staging/', 1, 2, 4);
 }
 
-async function removeLine(data, uploadId) {
-  for (const segment of await filesIn(data, 'uploads')) {
-    const lines = (await readFile(join(data, segment), 'utf8')).split('\n');
-    await writeFile(join(data, segment), lines.filter((line) => !line.includes(uploadId)).join('\n'));
+async function addLine(directory, line) {
+  const [segment] = await filesIn(directory, 'uploads');
+  await writeFile(join(directory, dirname(segment), `${randomUUID()}.ndjson`), `${JSON.stringify(line)}\n`);
+}
+
+async function removeLine(directory, uploadId) {
+  for (const segment of await filesIn(directory, 'uploads')) {
+    const lines = (await readFile(join(directory, segment), 'utf8')).split('\n');
+    await writeFile(join(directory, segment), lines.filter((line) => !line.includes(uploadId)).join('\n'));
   }
 }

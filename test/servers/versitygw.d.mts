@@ -5,6 +5,8 @@ export interface Versitygw extends Server {
   readonly accessKeyId: string;
   readonly secretAccessKey: string;
   readonly region: string;
+  /** What the service's environment says to keep uploads in a bucket of it. */
+  environment(bucket: string): Record<string, string>;
   /** Rejects when there is one of that name. */
   createBucket(name: string): Promise<void>;
 }

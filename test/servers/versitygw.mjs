@@ -20,6 +20,17 @@ class Versitygw extends Server {
   secretAccessKey = 'load-data-secret';
   region = 'us-east-1';
 
+  environment(bucket) {
+    return {
+      S3_BUCKET: bucket,
+      S3_ENDPOINT: this.endpoint,
+      S3_REGION: this.region,
+      S3_FORCE_PATH_STYLE: 'true',
+      AWS_ACCESS_KEY_ID: this.accessKeyId,
+      AWS_SECRET_ACCESS_KEY: this.secretAccessKey,
+    };
+  }
+
   async createBucket(name) {
     const { endpoint, region, accessKeyId, secretAccessKey } = this;
     const client = new S3Client({ endpoint, region, forcePathStyle: true, credentials: { accessKeyId, secretAccessKey } });
@@ -80,14 +91,6 @@ if (process.argv[1] === import.meta.filename) {
     const server = await startVersitygw();
     const bucket = 'load-data';
     await server.createBucket(bucket);
-    const variables = {
-      S3_BUCKET: bucket,
-      S3_ENDPOINT: server.endpoint,
-      S3_REGION: server.region,
-      S3_FORCE_PATH_STYLE: 'true',
-      AWS_ACCESS_KEY_ID: server.accessKeyId,
-      AWS_SECRET_ACCESS_KEY: server.secretAccessKey,
-    };
-    return { server, variables };
+    return { server, variables: server.environment(bucket) };
   });
 }

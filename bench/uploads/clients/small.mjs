@@ -1,5 +1,6 @@
 // Sends the same small request again and again over so many connections, and prints what came back as JSON.
 import autocannon from 'autocannon';
+import { figuresOf } from '../../support/latencies.mjs';
 
 const { url, type, body, connections, warmUpSeconds, seconds } = JSON.parse(process.argv[2]);
 
@@ -21,7 +22,4 @@ const { duration, errors } = await send(seconds, (client, status, bytes, millise
 });
 if (errors > 0) others['no answer'] = errors;
 
-const sorted = Float64Array.from(latencies).sort();
-const percentile = (share) => sorted[Math.ceil(sorted.length * share) - 1] ?? 0;
-const figures = { rate: sorted.length / duration, median: percentile(0.5), p99: percentile(0.99) };
-console.log(JSON.stringify({ figures, others }));
+console.log(JSON.stringify({ figures: figuresOf(latencies, duration), others }));

@@ -1,11 +1,11 @@
-const UNITS = { rate: '/s', throughput: ' MiB/s', growth: ' MiB', median: ' ms', p99: ' ms', boot: ' ms' };
+const UNITS = { rate: '/s', throughput: ' MiB/s', growth: ' MiB', settled: ' MiB', last: ' MiB', median: ' ms', p99: ' ms', boot: ' ms' };
 const HEADS = ['row', 'work', 'service', 'against', 'ratio', 'in the rounds', 'goal', ''];
 
 /**
  * Judges a row by the medians over the rounds.
  *
- * @param {object} row see rows.mjs
- * @param {Record<string, import('./loads.mjs').Outcome[]>} outcomes of its contest
+ * @param {object} row see goals.mjs
+ * @param {Record<string, import('./contests.mjs').Outcome[]>} outcomes of its contest
  * @param {Record<string, object>} entrants of its contest
  * @returns {{ ok: boolean, cells: string[] }}
  */
@@ -64,7 +64,8 @@ function faultsOf(outcomes) {
   return [...counts].map(([status, count]) => `${count} x ${status}`).join(', ');
 }
 
-function median(values) {
+/** @param {number[]} values @returns NaN for none. */
+export function median(values) {
   const sorted = [...values].sort((a, b) => a - b);
   const middle = Math.floor(sorted.length / 2);
   return sorted.length % 2 === 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;

@@ -1,0 +1,14 @@
+import { S3Client } from '@aws-sdk/client-s3';
+
+const { S3_BUCKET, S3_ENDPOINT, S3_REGION } = process.env;
+
+export const Bucket = S3_BUCKET;
+
+/** A client of the store that the environment names, with as many connections as it wants. */
+export const client = new S3Client({
+  endpoint: S3_ENDPOINT,
+  region: S3_REGION,
+  forcePathStyle: true,
+  expectContinueHeader: false,
+  requestHandler: { httpAgent: { maxSockets: Infinity } },
+});

@@ -1,0 +1,18 @@
+// Node's own HTTP server, which streams each body into the SDK's Upload, with its parts of 5 MiB. It has no digest.
+import { randomUUID } from 'node:crypto';
+import { createServer } from 'node:http';
+import { Upload } from '@aws-sdk/lib-storage';
+import { listen } from '../../uploads/competitors/listen.mjs';
+import { Bucket, client } from './bucket.mjs';
+
+const server = createServer((request, response) => {
+  const params = { Bucket, Key: `files/${randomUUID()}`, Body: request };
+  new Upload({ client, params }).done().then(
+    () => response.end('{"status":"success","message":"Data uploaded successfully."}'),
+    (error) => {
+      console.error(error);
+      response.writeHead(500).end();
+    },
+  );
+});
+listen(server);

@@ -1,0 +1,48 @@
+import { mkdtemp } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { startVersitygw } from '../../test/servers/versitygw.mjs';
+import { Services } from '../support/service.mjs';
+
+/** What a request takes longer than with the store at hand. */
+export const LATENCY_MS = 10;
+const PROXY = fileURLToPath(new URL('latency-proxy.mjs', import.meta.url));
+const BUCKET = 'load-data';
+
+/** A store with an empty bucket, behind a proxy that has what is sent to it come in later. */
+export class DistantStore {
+  #server;
+  #proxies;
+
+  constructor(server, proxies, proxy) {
+    this.#server = server;
+    this.#proxies = proxies;
+    /** Where it keeps objects. */
+    this.directory = server.directory;
+    /** The environment of who uses it. */
+    this.variables = {
+      ...server.environment(BUCKET),
+      S3_ENDPOINT: proxy.url,
+      AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED: 'true',
+    };
+  }
+
+  static async start() {
+    const server = await startVersitygw();
+    const proxies = new Services(await mkdtemp(join(tmpdir(), 'load-data-bench-')), PROXY);
+    try {
+      await server.createBucket(BUCKET);
+      const proxy = await proxies.start({ TARGET: server.endpoint, LATENCY_MS: String(LATENCY_MS) });
+      return new DistantStore(server, proxies, proxy);
+    } catch (error) {
+      await Promise.all([server.stop(), proxies.end()]);
+      throw error;
+    }
+  }
+
+  /** Ends it and removes its data. */
+  async stop() {
+    await Promise.all([this.#server.stop(), this.#proxies.end()]);
+  }
+}

@@ -1,0 +1,15 @@
+import { atLeast, atMost, row } from '../support/goals.mjs';
+
+/**
+ * What the bench is to show: a figure of one entrant of a contest, held against one of another (or of the same), and
+ * the goal for the two medians over the rounds.
+ *
+ * Figures: rate (requests/s), throughput (MiB/s), median (ms), settled and last (MiB).
+ */
+export const ROWS = [
+  row('json-128', 'small JSON, 128 connections', 'json-128', ['service', 'rate'], ['putEach', 'rate'], atLeast(5)),
+  row('pauses', 'small JSON, 128 connections that pause 5 ms', 'json-128-pauses', ['service', 'rate'], ['putEach', 'rate'], atLeast(3)),
+  row('latency', 'small JSON, 1 connection, median', 'json-1', ['service', 'median'], ['direct', 'median'], atMost(1.15)),
+  row('raw', '1 GiB raw', '1-gib', ['raw', 'throughput'], ['streamed', 'throughput'], atLeast(0.9)),
+  row('memory', 'memory after 50 s at 128 connections', 'memory', ['service', 'last'], ['service', 'settled'], atMost(1.05)),
+];

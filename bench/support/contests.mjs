@@ -1,0 +1,84 @@
+import { availableParallelism, cpus, loadavg, release, type } from 'node:os';
+import { parseArgs } from 'node:util';
+import { Progress } from './progress.mjs';
+import { judge, summary, table } from './table.mjs';
+
+/**
+ * @typedef {{ figures: Record<string, number>, others: Record<string, number> }} Outcome others: how many answers
+ *   weren't 200, by status.
+ */
+
+/**
+ * The options that every bench of rows has, beside its own.
+ *
+ * @returns {{ rounds: number, seconds: number, rows: object[], values: object } | undefined} undefined when one is wrong,
+ *   which is told then.
+ */
+export function parseOptions(parameters, rows, others = {}) {
+  const text = (value) => ({ type: 'string', default: value });
+  const options = { rounds: text('5'), seconds: text('4'), only: { type: 'string' }, ...others };
+  const { values } = parseArgs({ args: parameters, options });
+  const [rounds, seconds] = [Number(values.rounds), Number(values.seconds)];
+  const known = rows.map(({ name }) => name);
+  const names = values.only?.split(',') ?? known;
+  const problem = problemWith(names, known, rounds, seconds);
+  if (problem) {
+    console.error(problem);
+    return undefined;
+  }
+  return { rounds, seconds, rows: rows.filter(({ name }) => names.includes(name)), values };
+}
+
+function problemWith(names, known, rounds, seconds) {
+  const unknown = names.filter((name) => !known.includes(name));
+  if (unknown.length > 0) return `--only: there is no row ${unknown.join(', ')}; there are ${known.join(', ')}`;
+  return Number.isInteger(rounds) && rounds > 0 && seconds >= 1 ? undefined : '--rounds, --seconds: must be numbers from 1 on';
+}
+
+/** Says where and how often is measured, before anything is. */
+export function tellConditions({ rounds, seconds }, ...lines) {
+  const load = loadavg()[0].toFixed(1);
+  console.log(`machine: ${availableParallelism()} cores of ${cpus()[0]?.model.trim()}, load ${load} before the start`);
+  console.log(`         ${type()} ${release()}, Node.js ${process.versions.node}`);
+  for (const line of lines) console.log(line);
+  console.log(`rounds:  ${rounds}, of ${seconds} s each for small requests\n`);
+}
+
+/**
+ * Runs each contest once, with those entrants that a row asks for, and prints a table of the rows.
+ *
+ * @param {object[]} rows
+ * @param {Record<string, Record<string, object>>} contests entrants by name, by contest
+ * @param {{ rounds: number, takeTurn: (entrant: object, show: (text: string) => void) => Promise<Outcome> }} context
+ * @returns {Promise<boolean>} whether every goal is reached.
+ */
+export async function runContests(rows, contests, { rounds, takeTurn }) {
+  const progress = new Progress();
+  const judged = new Map();
+  const names = [...new Set(rows.map((row) => row.contest))];
+  for (const [index, contest] of names.entries()) {
+    const own = rows.filter((row) => row.contest === contest);
+    const needed = new Set(own.flatMap(({ of, to }) => [of[0], ...(to ? [to[0]] : [])]));
+    const entrants = Object.fromEntries(Object.entries(contests[contest]).filter(([name]) => needed.has(name)));
+    const show = (text) => progress.show(`${contest} (${index + 1} of ${names.length}): ${text}`);
+    const outcomes = await runRounds(entrants, { rounds, takeTurn, show });
+    progress.clear();
+    for (const [name, each] of Object.entries(outcomes)) console.log(`${contest}, ${name}: ${summary(each)}`);
+    for (const row of own) judged.set(row, judge(row, outcomes, entrants));
+  }
+  const results = rows.map((row) => judged.get(row));
+  console.log(`\n${table(results.map(({ cells }) => cells))}`);
+  return results.every(({ ok }) => ok);
+}
+
+/** In turns, so that what changes on the machine meets all alike. */
+async function runRounds(entrants, { rounds, takeTurn, show }) {
+  const outcomes = Object.fromEntries(Object.keys(entrants).map((name) => [name, []]));
+  for (let round = 1; round <= rounds; round++) {
+    for (const [name, entrant] of Object.entries(entrants)) {
+      show(`round ${round} of ${rounds}, ${name}`);
+      outcomes[name].push(await takeTurn(entrant, show));
+    }
+  }
+  return outcomes;
+}

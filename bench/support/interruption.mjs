@@ -1,0 +1,20 @@
+/**
+ * Gives work a signal that SIGINT and SIGTERM abort. When interrupted, ends the process once the work has cleaned up.
+ *
+ * @param {(signal: AbortSignal) => Promise<boolean>} work
+ * @returns {Promise<boolean>}
+ */
+export async function interruptible(work) {
+  const interruption = new AbortController();
+  const interrupt = () => interruption.abort();
+  process.on('SIGINT', interrupt).on('SIGTERM', interrupt);
+  try {
+    return await work(interruption.signal);
+  } catch (error) {
+    if (!interruption.signal.aborted) throw error;
+    return false;
+  } finally {
+    process.off('SIGINT', interrupt).off('SIGTERM', interrupt);
+    if (interruption.signal.aborted) process.exit(130);
+  }
+}

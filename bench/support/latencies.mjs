@@ -1,0 +1,11 @@
+/**
+ * Rate (requests/s), median and p99 (ms).
+ *
+ * @param {number[]} latencies in milliseconds
+ * @param {number} seconds that they took together
+ */
+export function figuresOf(latencies, seconds) {
+  const sorted = Float64Array.from(latencies).sort();
+  const percentile = (share) => sorted[Math.ceil(sorted.length * share) - 1] ?? 0;
+  return { rate: sorted.length / seconds, median: percentile(0.5), p99: percentile(0.99) };
+}
