@@ -16,16 +16,28 @@ const MOST_TURNS = 5;
 /** What stands under an idempotency key's digest. */
 export interface Claim {
   readonly upload_id: string;
-  /** Where the line of the upload is, or will be, alone; null when the upload has failed. */
-  readonly segment: string | null;
+  /** Where the line of the upload is, or will be, alone. */
+  readonly segment: string;
+  /** Where its file is, or will be; null without one. */
+  readonly content_path: string | null;
+  /** Set when the upload has failed for good, though its line may be there. */
+  readonly failed?: boolean;
+  /** Set when somebody was answered with the upload, though its own process may not know that its line is there. */
+  readonly kept?: boolean;
+  /** Set when nothing of the upload is there or can come: the scope may be taken. */
+  readonly free?: boolean;
 }
+
+const EMPTY = Buffer.alloc(0);
+const bytesOf = (claim: Claim): Buffer => Buffer.from(JSON.stringify(claim));
 
 /**
  * Lets one upload of each scope through, whichever process it comes to, and answers repeated ones with the first.
  *
  * Who makes the claim's object has the scope. The upload is kept when its segment is there: the key stands in the line,
  * so that both are one commit. A claim without a segment belongs to an upload under way, or to a lost process, which
- * doesn't renew it: then an empty segment is made first, so that the lost one can't come back and write it.
+ * doesn't renew it: then an empty segment is made first, so that the lost one can't come back and write it. Where the
+ * upload's own process doesn't know whether the line is there, the claim's next writer decides: `kept` or `failed`.
  */
 export class IdempotencyClaims {
   constructor(
@@ -48,7 +60,7 @@ export class IdempotencyClaims {
     const key = claimKey(scope);
     const found = await this.take(key, own).catch((error: unknown) => {
       if (error instanceof ServiceError) throw error;
-      this.retries.begin(`Freeing ${key}`, () => this.free(key, own.upload_id));
+      this.retries.begin(`Freeing ${key}`, () => this.free(key, own));
       return storageFailure('An idempotency key could not be claimed.')(error);
     });
     if (typeof found !== 'string') return answer(found, await read());
@@ -60,33 +72,41 @@ export class IdempotencyClaims {
     }
   }
 
-  /** Gives the scope free, of an upload that failed and can't come back. Never rejects: it is tried again meanwhile. */
+  /** Gives the scope free, of an upload that failed and of which nothing is there; the next boot of anybody does it otherwise. */
   async release(claim: Lease<Claim>, own: Claim): Promise<void> {
-    const version = await claim.end();
-    const free: Claim = { ...own, segment: null };
-    await this.bucket.replace(claim.key, Buffer.from(JSON.stringify(free)), version).catch(() => {
-      this.retries.begin(`Freeing ${claim.key}`, () => this.free(claim.key, own.upload_id));
-    });
+    await claim.end();
+    await claim.endWith({ ...own, free: true } satisfies Claim);
   }
 
-  /** The same when our version isn't known; also resolves when somebody else has it. */
-  private async free(key: string, uploadId: string): Promise<void> {
+  /**
+   * Decides that an upload has failed whose line may be there; false when somebody was answered with it before. Throws
+   * what the bucket throws, and may be called again.
+   */
+  async fail(claim: Lease<Claim>, uploadId: string): Promise<boolean> {
+    if (await claim.fail()) return true;
+    const found = await this.bucket.read(claim.key);
+    const decided = found && parseClaim(found);
+    // Somebody else's claim stands behind a fence in our segment.
+    return decided?.upload_id !== uploadId || !decided.kept;
+  }
+
+  /** As `release` when our version isn't known; also resolves when somebody else has it. */
+  private async free(key: string, own: Claim): Promise<void> {
     const found = await this.bucket.read(key);
-    if (!found || parseClaim(found)?.upload_id !== uploadId) return;
-    const free: Claim = { upload_id: uploadId, segment: null };
-    await this.bucket.replace(key, Buffer.from(JSON.stringify(free)), found.version);
+    if (found && parseClaim(found)?.upload_id === own.upload_id) await this.bucket.replace(key, bytesOf({ ...own, free: true }), found.version);
   }
 
   /** The version of our claim, or the upload that is kept. */
   private async take(key: string, own: Claim): Promise<string | Upload> {
-    const bytes = Buffer.from(JSON.stringify(own));
+    const bytes = bytesOf(own);
     for (let turn = 0; turn < MOST_TURNS; turn++) {
       const made = await this.bucket.create(key, bytes);
       if (made !== undefined) return made;
       const found = await this.bucket.read(key);
       if (!found) continue;
-      const state = await this.stateOf(found);
+      const state = await this.stateOf(key, found);
       if (state === 'running') break;
+      if (state === 'changed') continue;
       if (state !== 'free') return state;
       const taken = await this.bucket.replace(key, bytes, found.version);
       if (taken !== undefined) return taken;
@@ -94,18 +114,25 @@ export class IdempotencyClaims {
     throw new ServiceError('request-in-progress', key, { retryAfterSeconds: RETRY_AFTER_SECONDS });
   }
 
-  private async stateOf(found: ReadObject): Promise<'running' | 'free' | Upload> {
-    const segment = parseClaim(found)?.segment;
-    if (segment === undefined) throw new Error('A claim of an idempotency key is not as it was written.');
-    if (segment === null) return 'free';
-    let written = await this.bucket.read(segment);
+  private async stateOf(key: string, found: ReadObject): Promise<'running' | 'free' | 'changed' | Upload> {
+    const claim = parseClaim(found);
+    if (!claim) throw new Error('A claim of an idempotency key is not as it was written.');
+    if (claim.free) return 'free';
+    if (claim.failed) {
+      await this.bucket.replace(claim.segment, EMPTY);
+      if (claim.content_path !== null) await this.bucket.remove([claim.content_path]);
+      return 'free';
+    }
+    let written = await this.bucket.read(claim.segment);
     if (!written) {
       if (found.ageMs < LOST_AFTER_MS) return 'running';
-      if ((await this.bucket.create(segment, Buffer.alloc(0))) !== undefined) return 'free';
-      written = await this.bucket.read(segment);
+      if ((await this.bucket.create(claim.segment, EMPTY)) !== undefined) return 'free';
+      written = await this.bucket.read(claim.segment);
     }
     const upload = written && written.bytes.length > 0 ? parseIndexLine(written.bytes.toString()) : undefined;
-    return upload && isKeptUnderKey(upload.receivedAt) ? upload : 'free';
+    if (!upload || !isKeptUnderKey(upload.receivedAt)) return 'free';
+    if (claim.kept || (await this.bucket.replace(key, bytesOf({ ...claim, kept: true }), found.version)) !== undefined) return upload;
+    return 'changed';
   }
 }
 

@@ -12,11 +12,20 @@ export class LeaseLostError extends Error {
   }
 }
 
+interface LeaseContent {
+  /** Where the line will be, alone. */
+  readonly segment: string;
+  /** Set when the upload failed, for good, though its line may be there. */
+  readonly failed?: boolean | undefined;
+}
+
 /** What tells others about an upload under way: an object that is written again and again until the upload has ended. */
-export class Lease<Content extends { readonly segment: string | null }> {
+export class Lease<Content extends LeaseContent> {
   private readonly timer: NodeJS.Timeout;
   private writing: Promise<void> = Promise.resolve();
-  private held = true;
+  private isHeld = true;
+  /** What may have been written, though no answer came. */
+  private doubtful: Buffer | undefined;
 
   constructor(
     private readonly bucket: Bucket,
@@ -31,6 +40,11 @@ export class Lease<Content extends { readonly segment: string | null }> {
     }, RENEW_EVERY_MS).unref();
   }
 
+  /** What it says, or was to say at last. */
+  get current(): Content {
+    return this.content;
+  }
+
   /** Resolves when the object says where the line will be. @throws LeaseLostError; what the bucket throws. */
   async tellSegment(segment: string): Promise<void> {
     if (segment === this.content.segment) return;
@@ -38,24 +52,50 @@ export class Lease<Content extends { readonly segment: string | null }> {
     await this.write();
   }
 
-  /** Writes it no more; resolves to the version that the object has, if nobody else wrote it. */
-  async end(): Promise<string> {
-    this.held = false;
+  /** Writes it no more; resolves when no writing is under way. */
+  async end(): Promise<void> {
+    this.isHeld = false;
     clearInterval(this.timer);
     await this.writing.catch(() => undefined);
-    return this.version;
+  }
+
+  /**
+   * Ends it with the upload's failure, which others take for final.
+   *
+   * @returns false when somebody else decided before; throws what the bucket throws, and may be called again.
+   */
+  async fail(): Promise<boolean> {
+    await this.end();
+    return this.endWith({ ...this.content, failed: true });
+  }
+
+  /** Writes the last content, when it is ended; false when somebody else wrote it. */
+  async endWith(content: object): Promise<boolean> {
+    return this.replace(Buffer.from(JSON.stringify(content)));
   }
 
   private write(): Promise<void> {
-    const writing = this.writing.catch(() => undefined).then(() => this.writeNow());
+    const writing = this.writing
+      .catch(() => undefined)
+      .then(async () => {
+        if (!this.isHeld || (await this.replace(Buffer.from(JSON.stringify(this.content))))) return;
+        throw new LeaseLostError(this.key);
+      });
     this.writing = writing;
     return writing;
   }
 
-  private async writeNow(): Promise<void> {
-    if (!this.held) return;
-    const version = await this.bucket.replace(this.key, Buffer.from(JSON.stringify(this.content)), this.version);
-    if (version === undefined) throw new LeaseLostError(this.key);
+  private async replace(bytes: Buffer): Promise<boolean> {
+    const before = this.doubtful;
+    this.doubtful = bytes;
+    let version = await this.bucket.replace(this.key, bytes, this.version);
+    if (version === undefined && before) {
+      const found = await this.bucket.read(this.key);
+      if (found && (found.bytes.equals(before) || found.bytes.equals(bytes))) version = await this.bucket.replace(this.key, bytes, found.version);
+    }
+    this.doubtful = undefined;
+    if (version === undefined) return false;
     this.version = version;
+    return true;
   }
 }

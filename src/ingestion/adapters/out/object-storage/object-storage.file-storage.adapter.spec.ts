@@ -3,7 +3,7 @@ import { BucketView } from '../../../../testing/bucket.view.js';
 import { fileStorageContract } from '../../../../testing/file-storage.contract.js';
 import { InMemoryBucket } from '../../../../testing/in-memory.bucket.js';
 import { anUploadDraft, type UploadDraftBuilder } from '../../../../testing/upload-draft.builder.js';
-import type { Bucket } from './bucket.js';
+import { type Bucket, StoreSilentError } from './bucket.js';
 import { ObjectStorageFileStorage } from './object-storage.file-storage.adapter.js';
 import { Sweeper } from './sweeper.js';
 
@@ -57,6 +57,18 @@ function pauseAt(bucket: InMemoryBucket, count: number, moment: 'before' | 'afte
   const reached = deferred();
   bucket[moment] = (operation) => {
     if (operation === 'list' || ++done <= count) return;
+    reached.resolve();
+    return gate.promise;
+  };
+  return { reached: reached.promise, goOn: gate.resolve };
+}
+
+/** The same at the first operation of a kind. */
+function pauseAtFirst(bucket: InMemoryBucket, kind: keyof Bucket) {
+  const gate = deferred();
+  const reached = deferred();
+  bucket.before = (operation) => {
+    if (operation !== kind) return;
     reached.resolve();
     return gate.promise;
   };
@@ -147,6 +159,25 @@ describe('uploads without a file', () => {
     expect(await new BucketView(bucket).lines()).toEqual([]);
   });
 
+  it('are refused together when the store is silent: those that wait have waited as long', async () => {
+    const bucket = new InMemoryBucket();
+    const storage = open(bucket);
+    const silent = deferred();
+    let asked = 0;
+    bucket.before = async (operation) => {
+      if (operation !== 'create') return;
+      asked += 1;
+      await silent.promise;
+      throw new StoreSilentError(1);
+    };
+    const storing = Promise.allSettled(Array.from({ length: 128 }, () => storage.store(anUploadDraft().build())));
+    await expect.poll(() => asked).toBe(4);
+    silent.resolve();
+    for (const outcome of await storing) expect(outcome).toMatchObject({ status: 'rejected', reason: { kind: 'storage-failure' } });
+    expect(asked).toBe(4);
+    await storage.close();
+  });
+
   it('are refused while too much is doubtful, and taken when the store is well again', async () => {
     const bucket = new InMemoryBucket();
     const storage = open(bucket);
@@ -165,6 +196,94 @@ describe('uploads without a file', () => {
 });
 
 describe('two processes on one bucket', () => {
+  it.each([
+    ['without a file', () => anUploadDraft().with(KEYED)],
+    ['with a file', () => anUploadDraft().with(KEYED).file('the bytes')],
+  ])('take nothing back that a repeat was answered with (%s)', async (_, builder) => {
+    const bucket = new InMemoryBucket();
+    const mine = bucket.another();
+    const storage = open(mine);
+    let isAway = false;
+    mine.after = (operation, key) => {
+      isAway ||= operation === 'create' && key.startsWith('uploads/');
+      if (isAway) throw new Error('lost');
+    };
+    mine.before = () => {
+      if (isAway) throw new Error('down');
+    };
+    await expect(storage.store(builder().build())).rejects.toMatchObject({ kind: 'storage-failure' });
+    const other = open(bucket.another());
+    expect(await other.store(builder().build())).toMatchObject({ replayed: true });
+
+    mine.after = () => undefined;
+    mine.before = () => undefined;
+    await Promise.all([storage.close(), other.close()]);
+    await new Sweeper(later(bucket), logger).sweep();
+    await expectWhole(new BucketView(bucket), 1);
+  });
+
+  it('store anew what the first was about to take back, and keep one', async () => {
+    const bucket = new InMemoryBucket();
+    const mine = bucket.another();
+    const storage = open(mine);
+    const goOn = deferred();
+    let isLost = false;
+    mine.after = (operation, key) => {
+      if (operation !== 'create' || !key.startsWith('uploads/')) return;
+      isLost = true;
+      throw new Error('lost');
+    };
+    // The claim says that it failed; then it stands still.
+    mine.before = (operation, key) => (isLost && (operation !== 'replace' || !key.startsWith('idempotency/')) ? goOn.promise : undefined);
+    const draft = () => anUploadDraft().with(KEYED).file('the bytes').build();
+    await expect(storage.store(draft())).rejects.toMatchObject({ kind: 'storage-failure' });
+    const other = open(bucket.another());
+    await expect.poll(() => other.store(draft()).catch((error: unknown) => error)).toMatchObject({ replayed: false });
+
+    goOn.resolve();
+    await Promise.all([storage.close(), other.close()]);
+    await new Sweeper(later(bucket), logger).sweep();
+    await expectWhole(new BucketView(bucket), 1);
+  });
+
+  it('keep the file of an upload that wakes up while it is swept, and is complete on another day', async () => {
+    const bucket = new InMemoryBucket();
+    const begun = deferred();
+    const goOn = deferred();
+    async function* bytes() {
+      yield Buffer.from('the ');
+      begun.resolve();
+      await goOn.promise;
+      yield Buffer.from('bytes');
+    }
+    const storage = open(bucket);
+    const receivedAt = new Date(Date.now() + 86_400_000);
+    const storing = Promise.allSettled([storage.store(anUploadDraft().with({ bytes: bytes(), receivedAt }).build())]);
+    await begun.promise;
+    await expect.poll(() => new BucketView(bucket).keys('staging/')).toHaveLength(1);
+    const other = later(bucket);
+    const { reached, goOn: sweepOn } = pauseAtFirst(other, 'remove');
+    const sweeping = new Sweeper(other, logger).sweep();
+    await reached;
+    goOn.resolve();
+    const [outcome] = await storing;
+    sweepOn();
+    await sweeping;
+    await storage.close();
+    await expectWhole(new BucketView(bucket), outcome.status === 'fulfilled' ? 1 : 0);
+  });
+
+  it('go on when nothing can be removed', async () => {
+    const bucket = new InMemoryBucket();
+    bucket.before = (operation) => {
+      if (operation === 'remove') throw new Error('denied');
+    };
+    const storage = open(bucket);
+    for (let count = 0; count < 1_100; count++) await storage.store(anUploadDraft().file('the bytes').build());
+    await storage.checkHealth();
+    await storage.close();
+  });
+
   it('store one of fifty at once under a key', async () => {
     const bucket = new InMemoryBucket();
     const storages = [open(bucket), open(bucket.another())] as const;

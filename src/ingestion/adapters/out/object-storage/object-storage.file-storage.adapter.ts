@@ -6,20 +6,21 @@ import { FileStorage, receiptOf, type StoredContent, type UploadDraft, type Uplo
 import { storageFailure } from '../../../application/storage-failure.js';
 import { indexLine, segmentDirectory } from '../../../domain/layout.js';
 import type { Upload } from '../../../domain/upload.js';
-import type { Bucket } from './bucket.js';
+import { type Bucket, StoreSilentError } from './bucket.js';
 import { Compactor } from './compactor.js';
 import { type Claim, IdempotencyClaims } from './idempotency-claims.js';
 import { HEALTH, markerKey, ownSegment } from './keys.js';
 import { Lease } from './lease.js';
+import type { Marker } from './marker.js';
 import { Retries } from './retries.js';
 import { type Flush, SegmentLog } from './segment-log.js';
 import type { StorageLogger } from './storage-logger.js';
-import { type Marker, Sweeper } from './sweeper.js';
+import { Sweeper } from './sweeper.js';
 
 /** No upload is begun while so many things are to be taken back or cleared away. */
 const MOST_LEFT = 1_000;
-/** For so many milliseconds an upload that was answered with 500 is taken back; `compaction.ts` waits for twice as long. */
-const LONGEST_TAKING_BACK_MS = 5 * 60_000;
+/** Milliseconds that a check of health waits for the store. */
+const LONGEST_PROBE_MS = 3_500;
 const EMPTY = Buffer.alloc(0);
 
 export interface ObjectStorageOptions {
@@ -44,6 +45,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
   private readonly compactor: Compactor;
   private readonly health: SharedProbe;
   private readonly storing = new Set<Promise<unknown>>();
+  private readonly unmarking = new Set<Promise<unknown>>();
   private closing: Promise<void> | undefined;
 
   /** The store may be unwell. What lost processes left is put in order meanwhile, and what is over is compacted. */
@@ -55,16 +57,14 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
     this.claims = new IdempotencyClaims(bucket, this.retries);
     this.sweeper = new Sweeper(bucket, logger);
     this.compactor = new Compactor(bucket, logger);
-    this.health = new SharedProbe(async () => {
-      await bucket.replace(HEALTH, Buffer.from('well\n'));
-    });
+    this.health = new SharedProbe(() => this.probe());
     this.sweeper.start();
     this.compactor.start();
   }
 
   override async store(draft: UploadDraft): Promise<UploadReceipt> {
     this.assertNotClosed();
-    if (this.retries.size >= MOST_LEFT) throw new ServiceError('storage-failure', 'Too much is to be taken back in the store.');
+    if (this.isRefusing) throw new ServiceError('storage-failure', 'Too much is to be taken back in the store.');
     const storing = this.storeNow(draft);
     this.storing.add(storing);
     try {
@@ -89,12 +89,29 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
     return this.close();
   }
 
+  private get isRefusing(): boolean {
+    return this.retries.size >= MOST_LEFT || this.log.isRefusing;
+  }
+
+  /** A call that hangs is not waited for: the store may be well again. */
+  private async probe(): Promise<void> {
+    if (this.isRefusing) throw new Error('Too much is to be taken back in the store.');
+    let timer: NodeJS.Timeout | undefined;
+    const silence = new Promise<never>((_, reject) => {
+      timer = setTimeout(() => {
+        reject(new StoreSilentError(LONGEST_PROBE_MS));
+      }, LONGEST_PROBE_MS);
+    });
+    await Promise.race([this.bucket.replace(HEALTH, Buffer.from('well\n')), silence]).finally(() => {
+      clearTimeout(timer);
+    });
+  }
+
   private async storeNow(draft: UploadDraft): Promise<UploadReceipt> {
     const { idempotencyScope: scope, content } = draft;
     if (scope === null) return receiptOf(content ? await this.keepFile(draft, content) : await this.keepLine(draft));
-    const own: Claim = { upload_id: draft.uploadId, segment: expectedSegment(draft) };
     const keep = (claim: Lease<Claim>) => (content ? this.keepFile(draft, content, claim) : this.keepKeyed(draft, claim));
-    return this.claims.once(scope, own, keep, async () => draft.conclude(content && (await readContent(content.bytes))));
+    return this.claims.once(scope, ownClaim(draft), keep, async () => draft.conclude(content && (await readContent(content.bytes))));
   }
 
   private async keepLine(draft: UploadDraft): Promise<Upload> {
@@ -112,21 +129,21 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
       await this.writeLine(upload, await announce(upload, [claim]), written);
       return upload;
     } catch (error) {
-      await this.takeBack(draft, written, claim);
+      if (written.segment === undefined) await this.release(claim, draft, error);
+      else this.takeBack(draft, written.segment, undefined, claim);
       throw error;
     }
   }
 
   private async keepFile(draft: UploadDraft, { path, bytes }: NonNullable<UploadDraft['content']>, claim?: Lease<Claim>): Promise<Upload> {
     const marking = this.mark(draft, path);
-    // Its failure counts when the bytes have come in.
-    marking.catch(() => undefined);
     const written = new Written();
     const content = new ContentSource(bytes, async (stored) => {
       const upload = await draft.conclude(stored);
-      const segment = await announce(upload, claim ? [await marking, claim] : [await marking]);
-      return { upload, segment };
+      return { upload, segment: await announce(upload, claim ? [await marking, claim] : [await marking]) };
     });
+    // Nobody needs to send the rest.
+    marking.catch((error: unknown) => { content.fail(error); });
     try {
       await this.bucket.upload(path, content).catch(storageFailureUnless(() => content.hasFailed, 'A file could not be written.'));
       const { upload, segment } = content.concluded;
@@ -134,14 +151,13 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
       this.unmark(marking);
       return upload;
     } catch (error) {
-      if (content.hasFailed) {
-        this.unmark(marking);
+      if (!content.hasFailed) {
+        content.fail(error);
+        this.takeBack(draft, written.segment, marking, claim);
       } else {
-        // What the store may write after all, or keeps of it, the sweeper removes: later, and once more.
-        written.path = path;
-        void marking.then((marker) => marker.end(), () => undefined);
+        this.unmark(marking);
+        if (claim) await this.release(claim, draft, error);
       }
-      await this.takeBack(draft, written, claim);
       throw error;
     }
   }
@@ -156,12 +172,16 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
     return new Lease(this.bucket, key, marker, version);
   }
 
-  /** Nobody waits for it: the sweeper does it otherwise. */
+  /** Nobody waits for it, and it is tried once: the sweeper does it otherwise. */
   private unmark(marking: Promise<Lease<Marker>>): void {
-    void marking.then(async (marker) => {
-      await marker.end();
-      this.retries.begin(`Removing ${marker.key}`, () => this.bucket.remove([marker.key]));
-    }, () => undefined);
+    const removing = marking
+      .then(async (marker) => {
+        await marker.end();
+        await this.bucket.remove([marker.key]);
+      })
+      .catch(() => undefined)
+      .finally(() => this.unmarking.delete(removing));
+    this.unmarking.add(removing);
   }
 
   private async writeLine(upload: Upload, segment: string, written: Written): Promise<void> {
@@ -172,17 +192,31 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
     if (made === undefined) throw new ServiceError('storage-failure', `${segment} exists: the upload was taken for lost.`);
   }
 
-  /** Resolves at once when the store did nothing that anybody sees; otherwise it is taken back while others go on. */
-  private async takeBack(draft: UploadDraft, { segment, path }: Written, claim?: Lease<Claim>): Promise<void> {
-    const own: Claim = { upload_id: draft.uploadId, segment: null };
-    if (segment === undefined && path === undefined) return claim && this.claims.release(claim, own);
-    const began = performance.now();
+  /** Of an upload of which nothing is visible. Waits for a store that is well, so that the key is free with the answer. */
+  private async release(claim: Lease<Claim>, draft: UploadDraft, error: unknown): Promise<void> {
+    const releasing = this.claims.release(claim, ownClaim(draft));
+    if (error instanceof ServiceError && error.kind === 'storage-failure') releasing.catch(() => undefined);
+    else await releasing.catch(() => undefined);
+  }
+
+  /**
+   * Of an upload of which the store may have done anything, or do it later, while others go on. The claim decides first,
+   * between this and a repeat that has found the line; then the marker, between this and a sweeper that has.
+   */
+  private takeBack(draft: UploadDraft, segment: string | undefined, marking?: Promise<Lease<Marker>>, claim?: Lease<Claim>): void {
+    let hasFailed: boolean | undefined;
     this.retries.begin(`Taking back ${draft.uploadId}`, async () => {
-      // Compaction may have moved the line elsewhere then: its file must stay.
-      if (performance.now() - began > LONGEST_TAKING_BACK_MS) return;
-      if (segment !== undefined) await this.bucket.replace(segment, EMPTY);
-      if (path !== undefined) await this.bucket.remove([path]);
-      if (claim) await this.claims.release(claim, own);
+      if (claim && segment !== undefined) hasFailed ??= await this.claims.fail(claim, draft.uploadId);
+      if (hasFailed === false) return;
+      // Without a marker that is known, the sweeper finds what there is.
+      const marker = await marking?.catch(() => undefined);
+      if (marker) {
+        if (await marker.fail()) await this.sweeper.settle(marker.key);
+        else await this.sweeper.removeFenced(marker.current);
+      } else if (segment !== undefined) {
+        await this.bucket.replace(segment, EMPTY);
+      }
+      if (claim) await this.claims.release(claim, ownClaim(draft));
     });
   }
 
@@ -194,15 +228,15 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
     await Promise.allSettled(this.storing);
     await this.log.close();
     await this.retries.close();
+    await Promise.all([...this.unmarking]);
     await Promise.all([this.sweeper.close(), this.compactor.close()]);
     this.bucket.close();
   }
 }
 
-/** What others may see of an upload, or may get to see though it failed. */
+/** What others may see of an upload, though it failed. */
 class Written {
   segment: string | undefined;
-  path: string | undefined;
 }
 
 interface Concluded {
@@ -212,7 +246,9 @@ interface Concluded {
 
 /** A file's bytes, which end when the upload was concluded. */
 class ContentSource implements AsyncIterable<Uint8Array> {
+  /** Whether the bytes or their end failed, and not the store that takes them. */
   hasFailed = false;
+  private failure: { readonly error: unknown } | undefined;
   private result: Concluded | undefined;
 
   constructor(
@@ -226,18 +262,29 @@ class ContentSource implements AsyncIterable<Uint8Array> {
     return this.result;
   }
 
+  /** Lets the bytes fail at the next one, or at their end. */
+  fail(error: unknown): void {
+    this.failure ??= { error };
+  }
+
   async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array> {
     const digest = new Digest();
     try {
       for await (const chunk of this.bytes) {
+        this.assertGoesOn();
         digest.add(chunk);
         yield chunk;
       }
+      this.assertGoesOn();
       this.result = await this.conclude(digest.content);
     } catch (error) {
       this.hasFailed = true;
       throw error;
     }
+  }
+
+  private assertGoesOn(): void {
+    if (this.failure) throw this.failure.error;
   }
 }
 
@@ -261,6 +308,12 @@ async function readContent(bytes: AsyncIterable<Uint8Array>): Promise<StoredCont
   for await (const chunk of bytes) digest.add(chunk);
   return digest.content;
 }
+
+const ownClaim = (draft: UploadDraft): Claim => ({
+  upload_id: draft.uploadId,
+  segment: expectedSegment(draft),
+  content_path: draft.content?.path ?? null,
+});
 
 /** The segment of an upload that will be complete today. */
 const expectedSegment = ({ kind, uploadId }: UploadDraft): string => ownSegment(segmentDirectory(kind, new Date()), uploadId);

@@ -3,7 +3,7 @@ import type { StorageLogger } from './storage-logger.js';
 const FIRST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 5_000;
 
-/** Does what must be done in the end, again and again until it comes off: taking back what a store may have done. */
+/** Does what must be done in the end, again and again until it comes off: taking back what a store may have done. Only the first failure of each is told. */
 export class Retries {
   private readonly running = new Set<Promise<void>>();
   private readonly waking = new Set<() => void>();
@@ -35,9 +35,11 @@ export class Retries {
         await action();
         return;
       } catch (error) {
-        const last = this.isClosing;
-        this.logger.warn(`${what} failed; ${last ? 'another process does it, if any can' : 'it is tried again'}.`, error);
-        if (last) return;
+        if (this.isClosing) {
+          this.logger.warn(`${what} failed; another process does it, if any can.`, error);
+          return;
+        }
+        if (pause === FIRST_PAUSE_MS) this.logger.warn(`${what} failed; it is tried again until it comes off.`, error);
       }
       await this.wait(pause);
     }

@@ -1,11 +1,11 @@
-import { v7 as uuidV7 } from 'uuid';
-import type { Bucket } from './bucket.js';
+import { uuidAt } from '../../../../common/uuid.js';
+import { type Bucket, StoreSilentError } from './bucket.js';
 import type { Retries } from './retries.js';
 
 /** Segments that are being written at once; a line that comes while all are waits for the first to end. */
 const MOST_IN_FLIGHT = 4;
-/** A segment takes no further line when it has so many bytes. */
-const FULL_BYTES = 8 * 1024 * 1024;
+/** A segment takes no further line when it has so many UTF-16 units. */
+const FULL_LENGTH = 8 * 1024 * 1024;
 /** No line is taken while so many segments aren't taken back yet that may have been written. */
 const MOST_DOUBTFUL = 64;
 
@@ -37,10 +37,15 @@ export class SegmentLog {
     private readonly onFlush: (flush: Flush) => void,
   ) {}
 
-  /** Resolves when the line is in a segment; when it rejects, it will not be in any. Throws what the bucket throws. */
+  /** Whether no line is taken. */
+  get isRefusing(): boolean {
+    return this.doubtful.size >= MOST_DOUBTFUL;
+  }
+
+  /** Resolves when the line is in a segment. When it rejects, with what the bucket throws, it is in none, or is taken back. */
   append(directory: string, line: string): Promise<void> {
     return new Promise((resolve, reject) => {
-      if (this.doubtful.size >= MOST_DOUBTFUL) throw new Error('Too much is to be taken back in the store.');
+      if (this.isRefusing) throw new Error('Too much is to be taken back in the store.');
       const lines = this.waiting.get(directory);
       if (lines) lines.push({ line, resolve, reject });
       else this.waiting.set(directory, [{ line, resolve, reject }]);
@@ -71,12 +76,18 @@ export class SegmentLog {
     }
   }
 
+  private rejectWaiting(error: StoreSilentError): void {
+    const waiting = [...this.waiting.values()].flat();
+    this.waiting.clear();
+    for (const { reject } of waiting) reject(error);
+  }
+
   private async write(directory: string, batch: readonly WaitingLine[]): Promise<void> {
-    const key = `${directory}/${uuidV7()}.ndjson`;
+    const key = `${directory}/${uuidAt(new Date())}.ndjson`;
     const began = performance.now();
-    const bytes = Buffer.from(batch.map(({ line }) => `${line}\n`).join(''));
     let ok = true;
     try {
+      const bytes = Buffer.from(batch.map(({ line }) => `${line}\n`).join(''));
       if ((await this.bucket.create(key, bytes)) === undefined) throw new Error(`${key} exists.`);
       for (const { resolve } of batch) resolve();
     } catch (error) {
@@ -84,13 +95,15 @@ export class SegmentLog {
       // It may be written all the same, also later: not when something else stands there.
       this.doubtful.begin(`Taking back ${key}`, () => this.bucket.replace(key, EMPTY));
       for (const { reject } of batch) reject(error);
+      // Those that wait have waited as long as these.
+      if (error instanceof StoreSilentError) this.rejectWaiting(error);
     }
     this.onFlush({ lines: batch.length, seconds: (performance.now() - began) / 1000, ok });
   }
 }
 
 function batchLength(lines: readonly WaitingLine[]): number {
-  let bytes = 0;
-  const end = lines.findIndex(({ line }) => (bytes += line.length) >= FULL_BYTES);
+  let length = 0;
+  const end = lines.findIndex(({ line }) => (length += line.length) >= FULL_LENGTH);
   return end < 0 ? lines.length : end + 1;
 }

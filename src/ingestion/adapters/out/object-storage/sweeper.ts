@@ -1,21 +1,17 @@
 import type { Bucket } from './bucket.js';
 import { MARKERS } from './keys.js';
 import { LOST_AFTER_MS } from './lease.js';
+import { type Marker, parseMarker } from './marker.js';
 import type { StorageLogger } from './storage-logger.js';
 
 const SWEEP_EVERY_MS = 60_000;
-
-/** What is known of an upload with a file that is under way. */
-export interface Marker {
-  readonly content_path: string;
-  /** Where its line will be, alone. */
-  readonly segment: string;
-}
+const EMPTY = Buffer.alloc(0);
 
 /** Puts in order what lost processes left, whichever they were; any number of processes may do so at once. */
 export class Sweeper {
   private timer: NodeJS.Timeout | undefined;
   private sweeping: Promise<void> | undefined;
+  private isClosed = false;
 
   constructor(
     private readonly bucket: Bucket,
@@ -28,8 +24,9 @@ export class Sweeper {
     void this.sweep();
   }
 
-  /** Resolves when no sweep is under way any more. */
+  /** Ends a sweep at its next marker. */
   async close(): Promise<void> {
+    this.isClosed = true;
     clearInterval(this.timer);
     await this.sweeping;
   }
@@ -46,8 +43,36 @@ export class Sweeper {
     return this.sweeping;
   }
 
+  /** Puts one upload in order, if it has failed or its process is lost; throws what the bucket throws. */
+  async settle(key: string): Promise<void> {
+    const found = await this.bucket.read(key);
+    const marker = found && parseMarker(found.bytes);
+    if (!found || !marker) return;
+    if (marker.failed) {
+      await this.bucket.replace(marker.segment, EMPTY);
+    } else {
+      // Renewed meanwhile.
+      if (found.ageMs < LOST_AFTER_MS) return;
+      const isComplete = await this.isComplete(marker);
+      // One decides. Compaction moves a line when its marker is gone: whoever stood still until then finds none, and the file stays.
+      const decided = { ...marker, ...(isComplete ? { complete: true } : { failed: true }) };
+      if ((await this.bucket.replace(key, Buffer.from(JSON.stringify(decided)), found.version)) === undefined) return;
+      if (isComplete) return this.bucket.remove([key]);
+    }
+    await this.bucket.removeParts(marker.content_path);
+    await this.bucket.remove([marker.content_path]);
+    await this.bucket.remove([key]);
+  }
+
+  /** Removes a file that came behind the settling of its upload, when a fence stands where its line was to be. */
+  async removeFenced({ segment, content_path: path }: Marker): Promise<void> {
+    const written = await this.bucket.read(segment);
+    if (written?.bytes.length === 0) await this.bucket.remove([path]);
+  }
+
   private async sweepNow(): Promise<void> {
     for await (const { key, ageMs } of this.bucket.list(MARKERS)) {
+      if (this.isClosed) return;
       if (ageMs < LOST_AFTER_MS) continue;
       await this.settle(key).catch((error: unknown) => {
         this.logger.warn(`Settling ${key} failed; it is tried again.`, error);
@@ -56,22 +81,8 @@ export class Sweeper {
   }
 
   /** Either the line is there, or it can't come any more when the file goes. */
-  private async settle(key: string): Promise<void> {
-    const found = await this.bucket.read(key);
-    // Ended or renewed meanwhile.
-    if (!found || found.ageMs < LOST_AFTER_MS) return;
-    const marker = JSON.parse(found.bytes.toString()) as Marker;
-    if (!(await this.isComplete(marker))) {
-      // Compaction moves a line when its marker is gone: whoever stood still until then finds none, and the file stays.
-      if ((await this.bucket.replace(key, found.bytes, found.version)) === undefined) return;
-      await this.bucket.removeParts(marker.content_path);
-      await this.bucket.remove([marker.content_path]);
-    }
-    await this.bucket.remove([key]);
-  }
-
   private async isComplete({ segment }: Marker): Promise<boolean> {
-    if ((await this.bucket.create(segment, Buffer.alloc(0))) !== undefined) return false;
+    if ((await this.bucket.create(segment, EMPTY)) !== undefined) return false;
     const written = await this.bucket.read(segment);
     return written !== undefined && written.bytes.length > 0;
   }

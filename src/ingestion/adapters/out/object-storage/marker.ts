@@ -1,0 +1,10 @@
+import { z } from 'zod';
+import { parseJson } from '../store-verification/line-text.js';
+
+const MARKER = z.object({ content_path: z.string(), segment: z.string(), failed: z.boolean().optional() });
+
+/** What is known of an upload with a file that is under way. */
+export type Marker = Readonly<z.infer<typeof MARKER>>;
+
+/** Undefined for what is no marker. */
+export const parseMarker = (bytes: Buffer): Marker | undefined => MARKER.safeParse(parseJson(bytes)).data;
