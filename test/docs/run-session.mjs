@@ -1,22 +1,40 @@
 // Runs the `sh` blocks of a page in one shell, as somebody would who pastes them, and compares what they print with
-// the `text` block behind each: `…` stands for anything. Usage: node test/docs/run-session.mjs <page> [<heading>]
+// the `text` block behind each: `…` stands for anything. What they started in the background ends with them.
+// Usage: node test/docs/run-session.mjs <page> [<heading> | --run=<command>]…
+// With headings only their parts are run, in this order, and each command where it stands among them.
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 
-const [page, heading] = process.argv.slice(2);
-const text = readFileSync(page, 'utf8');
-const begin = heading === undefined ? 0 : text.indexOf(`\n## ${heading}\n`);
-if (begin < 0) throw new Error(`${page} has no part "${heading}"`);
-const end = heading === undefined ? -1 : text.indexOf('\n## ', begin + 4);
-const part = text.slice(begin, end < 0 ? undefined : end);
-
+const MOST_SECONDS = 300;
 const MARK = '---- end of block';
-const blocks = [...part.matchAll(/```(sh|text)\n([^]*?)```/g)].map(([, kind, body]) => ({ kind, body }));
+const RUN = '--run=';
+
+const [page, ...parts] = process.argv.slice(2);
+const text = readFileSync(page, 'utf8');
+
+/** What stands below a heading, with the headings beneath it. */
+function partBelow(heading) {
+  const [line] = new RegExp(`^#{2,} ${heading.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')}$`, 'm').exec(text) ?? [];
+  if (line === undefined) throw new Error(`${page} has no part "${heading}"`);
+  const begin = text.indexOf(`\n${line}\n`) + 1;
+  const next = new RegExp(`^#{2,${line.indexOf(' ')}} `, 'gm');
+  next.lastIndex = begin + line.length;
+  return text.slice(begin, next.exec(text)?.index);
+}
+
+const blocksOf = (part) => [...part.matchAll(/```(sh|text)\n([^]*?)```/g)].map(([, kind, body]) => ({ kind, body }));
+const blocks = parts.flatMap((part) =>
+  part.startsWith(RUN) ? [{ kind: 'sh', body: `${part.slice(RUN.length)}\n` }] : blocksOf(partBelow(part)),
+);
+if (parts.length === 0) blocks.push(...blocksOf(text));
+
 const commands = blocks.filter(({ kind }) => kind === 'sh');
-const script = commands.map(({ body }) => `${body}printf '\\n%s\\n' '${MARK}'\n`).join('');
+const ending = `trap 'kill $(jobs -p) 2>/dev/null || :; wait' EXIT\n`;
+const script = ending + commands.map(({ body }) => `${body}printf '\\n%s\\n' '${MARK}'\n`).join('');
 const { status, stdout } = spawnSync('bash', ['-eu', '-o', 'pipefail', '-c', script], {
   encoding: 'utf8',
   stdio: ['ignore', 'pipe', 'inherit'],
+  timeout: MOST_SECONDS * 1000,
 });
 const outputs = stdout.split(`\n${MARK}\n`);
 
@@ -32,5 +50,5 @@ blocks.forEach(({ kind, body }, index) => {
   failed += 1;
   console.error(`${page}: expected\n${body.trim()}\nbut it printed\n${printed.trim()}`);
 });
-console.log(`${page}: ${commands.length} blocks run, ${compared} answers compared, ${failed} wrong`);
+console.log(`${[page, ...parts.filter((part) => !part.startsWith(RUN))].join(', ')}: ${commands.length} blocks run, ${compared} answers compared, ${failed} wrong`);
 if (failed > 0) process.exitCode = 1;

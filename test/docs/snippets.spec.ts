@@ -17,6 +17,10 @@ async function snippets(page: string): Promise<string[]> {
   return [...(await readFile(page, 'utf8')).matchAll(/```ts\n([^]*?)```/g)].map(([, code = '']) => code);
 }
 
+/** What a page's headings are called in links. */
+const anchors = (page: string): string[] =>
+  [...page.matchAll(/^#+ (.*)$/gm)].map(([, heading = '']) => heading.toLowerCase().replace(/[^a-z0-9 -]/g, '').replaceAll(' ', '-'));
+
 describe('README', () => {
   it('swaps an adapter in a test in ten lines that run', async () => {
     const [code = ''] = await snippets('README.md');
@@ -37,11 +41,13 @@ describe('README', () => {
 });
 
 describe('the pages', () => {
-  it('lead to files that are there', async () => {
-    for (const page of ['README.md', 'CONTRIBUTING.md', 'docs/adapters.md', 'docs/durability.md', 'docs/object-storage.md', 'docs/reading-uploads.md', 'docs/adr/README.md']) {
-      for (const [, target = ''] of (await readFile(page, 'utf8')).matchAll(/\]\((?!http)([^)#]+)\)/g)) {
-        await expect(readFile(join(page, '..', target)).catch((error: unknown) => (error as NodeJS.ErrnoException).code), `${page}: ${target}`)
-          .resolves.not.toBe('ENOENT');
+  it('lead to files that are there, and to headings in them', async () => {
+    const pages = ['README.md', 'CONTRIBUTING.md', 'docs/adapters.md', 'docs/durability.md', 'docs/object-storage.md', 'docs/reading-uploads.md', 'docs/adr/README.md'];
+    for (const page of pages) {
+      for (const [link, path = '', heading] of (await readFile(page, 'utf8')).matchAll(/\]\((?!http)([^)#]*)(?:#([^)]*))?\)/g)) {
+        const text = await readFile(path ? join(page, '..', path) : page, 'utf8').catch((error: unknown) => (error as NodeJS.ErrnoException).code);
+        expect(text, `${page}: ${link}`).not.toBe('ENOENT');
+        if (heading !== undefined) expect(anchors(text ?? ''), `${page}: ${link}`).toContain(heading);
       }
     }
   });

@@ -9,8 +9,15 @@ export interface Versitygw extends Server {
   environment(bucket: string): Record<string, string>;
   /** Rejects when there is one of that name. */
   createBucket(name: string): Promise<void>;
+  /** One who may do what a bucket's policy allows them; its access key id is its name there. Wants `iam`. */
+  createUser(accessKeyId: string, secretAccessKey: string): Promise<void>;
+}
+
+export interface VersitygwOptions extends ServerOptions {
+  /** Whether there can be users beside the root. */
+  iam?: boolean;
 }
 
 export function isVersitygwAvailable(): boolean;
 export function installVersitygw(): Promise<void>;
-export function startVersitygw(options?: ServerOptions): Promise<Versitygw>;
+export function startVersitygw(options?: VersitygwOptions): Promise<Versitygw>;

@@ -40,6 +40,12 @@ class Versitygw extends Server {
       client.destroy();
     }
   }
+
+  async createUser(name, secret) {
+    const { endpoint, region, accessKeyId, secretAccessKey } = this;
+    const admin = ['admin', '--endpoint-url', endpoint, '--region', region, '--access', accessKeyId, '--secret', secretAccessKey];
+    await promisify(execFile)(BINARY, [...admin, 'create-user', '--access', name, '--secret', secret, '--role', 'user']);
+  }
 }
 
 /** Whether there can be one here: it is installed, or there is Go to install it with. */
@@ -71,15 +77,16 @@ export async function installVersitygw() {
  * Starts one, installing it first where needed; rejects when there is none to be had, or it doesn't start. Its directory
  * must be on a file system with extended attributes.
  *
- * @param {{ log?: (text: string) => void }} [options]
+ * @param {{ iam?: boolean, log?: (text: string) => void }} [options]
  * @returns {Promise<import('./versitygw.mjs').Versitygw>}
  */
-export async function startVersitygw({ log } = {}) {
+export async function startVersitygw({ iam = false, log } = {}) {
   await installVersitygw();
   const port = await freePort();
   const server = new Versitygw('versitygw', port, log);
   const { region, accessKeyId, secretAccessKey, directory } = server;
-  await server.start(BINARY, ['--port', `127.0.0.1:${port}`, '--region', region, '--keep-alive', 'posix', directory], {
+  const users = iam ? ['--iam-dir', await mkdtemp(join(directory, '.users-'))] : [];
+  await server.start(BINARY, ['--port', `127.0.0.1:${port}`, '--region', region, '--keep-alive', ...users, 'posix', directory], {
     ROOT_ACCESS_KEY_ID: accessKeyId,
     ROOT_SECRET_ACCESS_KEY: secretAccessKey,
   });

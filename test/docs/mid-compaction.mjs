@@ -1,0 +1,16 @@
+// Leaves the bucket of the environment as readers may find it: with a segment that compaction has made a copy of and not
+// removed yet, and with an empty one.
+import { openBucket } from '../../dist/bucket.factory.js';
+import { uuidAt } from '../../dist/common/uuid.js';
+import { loadEnvironment } from '../../dist/environment.js';
+
+const { fileStorage, maxUploadBytes } = loadEnvironment();
+const bucket = await openBucket(fileStorage, maxUploadBytes);
+for await (const { key } of bucket.list('uploads/')) {
+  const { bytes } = await bucket.read(key);
+  const another = () => `${key.slice(0, key.lastIndexOf('/'))}/${uuidAt(new Date())}.ndjson`;
+  await bucket.create(another(), bytes);
+  await bucket.create(another(), Buffer.alloc(0));
+  break;
+}
+bucket.close();
