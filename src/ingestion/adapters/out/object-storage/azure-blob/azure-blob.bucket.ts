@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
-import { once } from 'node:events';
 import { buffer } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { TokenCredential } from '@azure/identity';
 import { type BlobRequestConditions, type BlockBlobClient, ContainerClient, RestError } from '@azure/storage-blob';
 import { Bucket, type ListedObject, ObjectExistsError, type ReadObject, StoreSilentError } from '../bucket.js';
+import { sendParts } from '../parts.js';
 
 export interface AzureBlobBucketOptions {
   readonly container: string;
@@ -63,9 +63,16 @@ export class AzureBlobBucket extends Bucket {
 
   override async upload(key: string, bytes: AsyncIterable<Uint8Array>): Promise<void> {
     const blob = this.blob(key);
+    const nonce = randomUUID();
+    const idOf = (index: number) => Buffer.from(`${nonce}-${String(index).padStart(5, '0')}`).toString('base64');
+    const options = { partBytes: this.blockBytes, atOnce: BLOCKS_AT_ONCE };
     try {
-      const { ids, rest } = await this.stage(blob, bytes);
-      const version = ids.length === 0 ? await this.create(key, rest) : await this.commit(blob, ids);
+      // Not `uploadStream`, which reads on after a block failed, and waits for ever for a source that falls silent then.
+      const { count, rest } = await sendParts(bytes, options, async (block, index) => {
+        await this.ask((abortSignal) => blob.stageBlock(idOf(index), block, block.length, { abortSignal }));
+      });
+      const ids = Array.from({ length: count }, (_, index) => idOf(index));
+      const version = count === 0 ? await this.create(key, rest) : await this.commit(blob, ids);
       if (version === undefined) throw new ObjectExistsError(key);
     } catch (error) {
       // What stays, Azure drops after a week.
@@ -167,57 +174,6 @@ export class AzureBlobBucket extends Bucket {
     });
   }
 
-  /**
-   * Stages what comes, unless it is less than a block. `uploadStream` reads on after a block failed, and waits for ever for
-   * a source that falls silent then.
-   *
-   * @returns the staged blocks' ids; when there are none, all bytes.
-   */
-  private async stage(blob: BlockBlobClient, bytes: AsyncIterable<Uint8Array>): Promise<{ ids: string[]; rest: Buffer }> {
-    const nonce = randomUUID();
-    const ids: string[] = [];
-    const underWay = new Set<Promise<unknown>>();
-    const failure = new AbortController();
-    const failed = once(failure.signal, 'abort').then(() => Promise.reject(failure.signal.reason as Error));
-
-    const stageBlock = (block: Buffer): void => {
-      const id = Buffer.from(`${nonce}-${String(ids.length).padStart(5, '0')}`).toString('base64');
-      ids.push(id);
-      const staged = this.ask((abortSignal) => blob.stageBlock(id, block, block.length, { abortSignal }), failure)
-        .catch((error: unknown) => {
-          failure.abort(error);
-        })
-        .finally(() => underWay.delete(staged));
-      underWay.add(staged);
-    };
-    const stageAll = async (): Promise<Buffer> => {
-      let chunks: Uint8Array[] = [];
-      let size = 0;
-      try {
-        for await (const chunk of bytes) {
-          failure.signal.throwIfAborted();
-          chunks.push(chunk);
-          size += chunk.length;
-          if (size < this.blockBytes) continue;
-          while (underWay.size >= BLOCKS_AT_ONCE) await Promise.race(underWay);
-          failure.signal.throwIfAborted();
-          stageBlock(Buffer.concat(chunks));
-          chunks = [];
-          size = 0;
-        }
-        const rest = Buffer.concat(chunks);
-        if (ids.length > 0 && size > 0) stageBlock(rest);
-        return rest;
-      } finally {
-        await Promise.all(underWay);
-        failure.signal.throwIfAborted();
-      }
-    };
-    // The store's failure is told at once: the source may be silent for long.
-    const rest = await Promise.race([stageAll(), failed]);
-    return { ids, rest };
-  }
-
   /** No generator: one that ends before its first piece doesn't get to let go of the connection. */
   private piecesOf(body: Body): AsyncIterableIterator<Uint8Array> {
     const pieces = body[Symbol.asyncIterator]();
@@ -252,7 +208,8 @@ export class AzureBlobBucket extends Bucket {
   }
 
   /** Asks the store, and aborts when that takes too long: the SDK itself waits for ever for a store that is silent. */
-  private async ask<T>(request: (abortSignal: AbortSignal) => Promise<T>, controller = new AbortController()): Promise<T> {
+  private async ask<T>(request: (abortSignal: AbortSignal) => Promise<T>): Promise<T> {
+    const controller = new AbortController();
     let timer: NodeJS.Timeout | undefined;
     const silence = new Promise<never>((_, reject) => {
       timer = setTimeout(() => {

@@ -1,13 +1,16 @@
 import { randomUUID } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
 import { env } from 'node:process';
-import { PassThrough, type Readable } from 'node:stream';
-import { pipeline } from 'node:stream/promises';
+import type { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
   AbortMultipartUploadCommand,
+  type CompletedPart,
   CompleteMultipartUploadCommand,
+  type CompleteMultipartUploadCommandInput,
+  type CompleteMultipartUploadCommandOutput,
   CreateMultipartUploadCommand,
+  type CreateMultipartUploadCommandInput,
   DeleteObjectsCommand,
   GetObjectCommand,
   HeadObjectCommand,
@@ -19,10 +22,11 @@ import {
   PutObjectCommand,
   S3Client,
   type S3ClientConfig,
-  type UploadPartCommand,
+  UploadPartCommand,
+  type UploadPartCommandInput,
 } from '@aws-sdk/client-s3';
-import { Upload } from '@aws-sdk/lib-storage';
 import { Bucket, type ListedObject, ObjectExistsError, type ReadObject, StoreSilentError } from '../bucket.js';
+import { sendParts } from '../parts.js';
 import { Leftovers } from './leftovers.js';
 import { errorNameOf, isNotFound, isPassing } from './s3-errors.js';
 import { StoreWatch } from './store-watch.js';
@@ -125,29 +129,32 @@ export class S3Bucket extends Bucket {
   }
 
   override async upload(key: string, bytes: AsyncIterable<Uint8Array>): Promise<void> {
-    const body = new PassThrough();
-    const transfer = new Transfer(bytes, body);
+    const source = new Source(bytes);
     const unfinished: UnfinishedUpload = { key, uploadId: undefined, isUnsure: false };
-    const writeId = randomUUID();
-    const upload = new Upload({
-      client: this.clientOfUpload(unfinished, writeId, (error) => body.destroy(error)),
-      params: { ...this.at(key), Body: body, IfNoneMatch: '*', Metadata: { [WRITE_ID]: writeId } },
-      partSize: this.partSize,
-      queueSize: this.partsAtOnce(),
-      leavePartsOnError: true,
-    });
+    const object = { ...this.at(key), Metadata: { [WRITE_ID]: randomUUID() } };
+    const parts: CompletedPart[] = [];
+    let beginning: Promise<string | undefined> | undefined;
+    const options = { partBytes: this.partSize, atOnce: this.partsAtOnce() };
     this.uploads += 1;
     try {
-      // It waits for each part that is under way, so that none comes behind the end of the upload.
-      await upload.done();
+      const { count, rest } = await sendParts(source, options, async (Body, index) => {
+        const UploadId = await (beginning ??= this.persist(() => this.begin(object, unfinished)));
+        parts[index] = await this.persist(() => this.sendPart({ ...this.at(key), UploadId, PartNumber: index + 1, Body }));
+      });
+      const written = await this.persist(() =>
+        this.unlessRefused(key, object.Metadata[WRITE_ID], () =>
+          count === 0
+            ? this.within((ending) => this.uploading.send(new PutObjectCommand({ ...object, IfNoneMatch: '*', Body: rest }), ending))
+            : this.complete({ ...this.at(key), UploadId: unfinished.uploadId, IfNoneMatch: '*', MultipartUpload: { Parts: parts } }),
+        ),
+      );
+      if (!written) throw new ObjectExistsError(key);
       if (unfinished.isUnsure) this.leftovers.add(() => this.removeParts(key));
     } catch (error) {
-      const isStoreWell = transfer.failure !== undefined || error instanceof ObjectExistsError;
-      await this.giveBack(unfinished, isStoreWell);
-      throw transfer.failure ? transfer.failure.error : error;
+      await this.giveBack(unfinished, source.hasFailed || error instanceof ObjectExistsError);
+      throw error;
     } finally {
       this.uploads -= 1;
-      body.destroy();
     }
   }
 
@@ -267,42 +274,28 @@ export class S3Bucket extends Bucket {
     }
   }
 
-  /** A client for an `Upload`, which keeps from it what becomes of single requests. */
-  private clientOfUpload(unfinished: UnfinishedUpload, writeId: string, fail: (error: Error) => void): S3Client {
-    const send = async (command: UploadCommand): Promise<unknown> => {
-      if (command instanceof CreateMultipartUploadCommand) {
-        try {
-          const output = await this.within((options) => this.uploading.send(command, options));
-          unfinished.uploadId = output.UploadId;
-          return output;
-        } catch (error) {
-          unfinished.isUnsure ||= isPassing(error) || error instanceof StoreSilentError;
-          throw error;
-        }
-      }
-      // Only these may take longer than the time-out, as long as there is progress.
-      if (!(command instanceof PutObjectCommand)) await this.within(() => this.uploading.config.credentials());
-      if (command instanceof PutObjectCommand || command instanceof CompleteMultipartUploadCommand) {
-        const write = async () =>
-          command instanceof PutObjectCommand
-            ? this.within((options) => this.uploading.send(command, options))
-            : this.uploading.send(command);
-        const written = await this.unlessRefused(unfinished.key, writeId, write);
-        if (!written) throw new ObjectExistsError(unfinished.key);
-        return written;
-      }
-      return this.uploading.send(command);
-    };
-    const persisting = async (command: UploadCommand): Promise<unknown> => {
-      try {
-        return await this.persist(() => send(command));
-      } catch (error) {
-        // Otherwise other parts, which wait for bytes, would wait for a client that sends none.
-        fail(error instanceof Error ? error : new Error(String(error)));
-        throw error;
-      }
-    };
-    return Object.create(this.uploading, { send: { value: persisting } }) as S3Client;
+  private async begin(input: CreateMultipartUploadCommandInput, unfinished: UnfinishedUpload): Promise<string | undefined> {
+    const command = new CreateMultipartUploadCommand({ ...input, ...PART_CHECKSUM });
+    try {
+      ({ UploadId: unfinished.uploadId } = await this.within((options) => this.uploading.send(command, options)));
+      return unfinished.uploadId;
+    } catch (error) {
+      unfinished.isUnsure ||= isPassing(error) || error instanceof StoreSilentError;
+      throw error;
+    }
+  }
+
+  /** May take longer than the time-out, as long as there is progress. */
+  private async sendPart(input: UploadPartCommandInput): Promise<CompletedPart> {
+    await this.within(() => this.uploading.config.credentials());
+    const { ETag, ChecksumCRC32 } = await this.uploading.send(new UploadPartCommand({ ...input, ...PART_CHECKSUM }));
+    return { PartNumber: input.PartNumber, ETag, ChecksumCRC32 };
+  }
+
+  /** As `sendPart`: a store may need long to put many parts together, and shows that it is at it. */
+  private async complete(input: CompleteMultipartUploadCommandInput): Promise<CompleteMultipartUploadCommandOutput> {
+    await this.within(() => this.uploading.config.credentials());
+    return this.uploading.send(new CompleteMultipartUploadCommand(input));
   }
 
   private partsAtOnce(): number {
@@ -391,12 +384,6 @@ export class S3Bucket extends Bucket {
   }
 }
 
-type UploadCommand =
-  | PutObjectCommand
-  | CreateMultipartUploadCommand
-  | UploadPartCommand
-  | CompleteMultipartUploadCommand;
-
 interface UnfinishedUpload {
   readonly key: string;
   /** Undefined as long as it has no parts. */
@@ -404,6 +391,9 @@ interface UnfinishedUpload {
   /** Whether there may be another one, whose id was lost with an answer. */
   isUnsure: boolean;
 }
+
+/** What the store is to check of each part. */
+const PART_CHECKSUM = { ChecksumAlgorithm: 'CRC32' } as const;
 
 /** What a write is refused with; `NoSuchKey` where the version is gone that it was to replace, `NoSuchUpload` where it's complete. */
 const REFUSALS: ReadonlySet<string> = new Set([
@@ -413,22 +403,18 @@ const REFUSALS: ReadonlySet<string> = new Set([
   'NoSuchUpload',
 ]);
 
-/** Bytes on their way into a stream, which fails when they do; ends them when the stream is destroyed. */
-class Transfer {
-  /** What the bytes threw. */
-  failure: { readonly error: unknown } | undefined;
+/** Bytes, and whether they threw. */
+class Source implements AsyncIterable<Uint8Array> {
+  hasFailed = false;
 
-  constructor(bytes: AsyncIterable<Uint8Array>, body: PassThrough) {
-    // Whoever reads the stream gets to know of its failure.
-    pipeline(this.watch(bytes), body).catch(() => undefined);
-  }
+  constructor(private readonly bytes: AsyncIterable<Uint8Array>) {}
 
-  private async *watch(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array> {
     try {
-      yield* bytes;
+      yield* this.bytes;
     } catch (error) {
-      this.failure = { error };
-      throw new Error('The bytes broke off.', { cause: error });
+      this.hasFailed = true;
+      throw error;
     }
   }
 }
