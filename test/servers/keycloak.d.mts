@@ -11,7 +11,7 @@ export interface Keycloak extends Server {
 
 export interface KeycloakOptions extends ServerOptions {
   /** In Keycloak's own form, as for an import. */
-  realm: { readonly realm: string };
+  realm: { readonly realm: string; readonly [member: string]: unknown };
 }
 
 export function isKeycloakAvailable(): boolean;

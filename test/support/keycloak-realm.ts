@@ -4,14 +4,19 @@ import { protocolMappers, realmRepresentation } from '../../src/identity-managem
 import type { Keycloak } from '../servers/keycloak.mjs';
 
 const SERVICE = { realm: 'loads', audience: 'load-data-api', clientId: 'load-data-service', clientSecret: 'service-secret' };
-/** A client with all permissions, which may also ask for users' tokens by their passwords. */
+/** A client with all permissions for the customers `acme` and `north`, which may also ask for users' tokens by their passwords. */
 const OPERATOR = { clientId: 'operator', secret: 'operator-secret' };
 
 /** The realm of the tests: what the service needs, and a client for tokens. */
 export function testRealm() {
   const realm = realmRepresentation({ ...SERVICE, permissions: PERMISSIONS });
   const operator = { ...OPERATOR, serviceAccountsEnabled: true, directAccessGrantsEnabled: true, protocolMappers: protocolMappers(SERVICE.audience) };
-  const account = { username: `service-account-${OPERATOR.clientId}`, enabled: true, serviceAccountClientId: OPERATOR.clientId };
+  const account = {
+    username: `service-account-${OPERATOR.clientId}`,
+    enabled: true,
+    serviceAccountClientId: OPERATOR.clientId,
+    attributes: { customer_id: ['acme', 'north'] },
+  };
   return {
     ...realm,
     clients: [...realm.clients, operator],
