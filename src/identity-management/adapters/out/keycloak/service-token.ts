@@ -43,12 +43,14 @@ export class ServiceToken {
 
 async function awaitedBy<Result>(signal: AbortSignal, work: Promise<Result>): Promise<Result> {
   const done = new AbortController();
+  // A signal of our own: the caller's may be waited on by many, of which Node warns.
+  const ours = AbortSignal.any([signal]);
   const abandoned = new Promise<never>((_, reject) => {
     const giveUp = () => {
       reject(new ProviderUnavailable('The caller waits no longer.', { cause: signal.reason }));
     };
-    signal.addEventListener('abort', giveUp, { once: true, signal: done.signal });
-    if (signal.aborted) giveUp();
+    ours.addEventListener('abort', giveUp, { once: true, signal: done.signal });
+    if (ours.aborted) giveUp();
   });
   return await Promise.race([work, abandoned]).finally(() => {
     done.abort();
