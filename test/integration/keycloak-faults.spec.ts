@@ -211,6 +211,23 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
     await expect(pages.next()).rejects.toThrow(ProviderUnavailable);
   });
 
+  it('is not there at boot: the service is live, and well once it is there', async () => {
+    await proxy.refuse();
+    const issuer = `${server.endpoint}/realms/${realm.realm}`;
+    const late = await startService({ ...keycloakVariables(proxy.endpoint), OIDC_ISSUER: issuer });
+    const roles = async () => (await fetch(`${late.url}${BASE}/roles`, { headers: { authorization: `Bearer ${token}` } })).status;
+    try {
+      expect((await fetch(`${late.url}/health/live`)).status).toBe(200);
+      expect((await fetch(`${late.url}/health/ready`)).status).toBe(503);
+      expect(await roles()).toBe(503);
+      await proxy.pass();
+      await expect.poll(roles, PATIENCE).toBe(200);
+      await expect.poll(async () => (await fetch(`${late.url}/health/ready`)).status, PATIENCE).toBe(200);
+    } finally {
+      await late.close();
+    }
+  });
+
   it('is killed, and comes back with new keys: tokens that it has given before are refused, new ones believed', async () => {
     await server.kill();
     expect(await sendAll()).toEqual(OPERATIONS.map(() => ANSWERS.unavailable));
