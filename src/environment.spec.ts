@@ -39,7 +39,7 @@ const VARIABLES: Readonly<Record<string, Variable>> = {
   DATA_DIR: { read: ({ dataDirectory }) => dataDirectory, unset: './data', good: [['/a b', '/a b']], wrong: [] },
   FILE_STORAGE: { read: ({ fileStorage }) => fileStorage.adapter, unset: 'local', good: [['local', 'local']], wrong: ['disk', 'LOCAL'] },
   IDENTITY_PROVIDER: {
-    read: ({ identityProvider }) => identityProvider,
+    read: ({ identityProvider }) => identityProvider.adapter,
     unset: 'embedded',
     good: [['embedded', 'embedded']],
     wrong: ['other', 'Embedded'],
@@ -141,12 +141,9 @@ describe('parseEnvironment', () => {
     if (text.trim().length > 3 && text !== 'null') expect(problem).not.toContain(text);
   });
 
-  it.each([
-    ['IDENTITY_PROVIDER', 'keycloak', 'embedded'],
-    ['IDENTITY_PROVIDER', 'auth0', 'embedded'],
-  ])('%s=%s is refused as not yet available, with what is', (name, later, here) => {
+  it.each([['IDENTITY_PROVIDER', 'auth0', '"embedded" or "keycloak"']])('%s=%s is refused as not yet available, with what is', (name, later, here) => {
     expect(problemsOf(() => parseEnvironment({ [name]: later }))).toEqual([
-      `${name}: "${later}" is not available in this version; use "${here}"`,
+      `${name}: "${later}" is not available in this version; use ${here}`,
     ]);
   });
 
@@ -154,6 +151,20 @@ describe('parseEnvironment', () => {
   const AZURE = { FILE_STORAGE: 'azure', AZURE_STORAGE_CONTAINER: 'load-data', AZURE_STORAGE_ACCOUNT_URL: 'https://a.example' };
   const S3_STORAGE = { adapter: 's3', bucket: 'load-data', prefix: '', region: undefined, endpoint: undefined, forcePathStyle: false, timeoutMs: 30_000 };
   const AZURE_STORAGE = { adapter: 'azure', container: 'load-data', account: { url: 'https://a.example' }, timeoutMs: 30_000 };
+  const KEYCLOAK = {
+    IDENTITY_PROVIDER: 'keycloak',
+    KEYCLOAK_URL: 'https://id.example/auth',
+    KEYCLOAK_REALM: 'my-realm',
+    KEYCLOAK_CLIENT_ID: 'the service',
+    KEYCLOAK_CLIENT_SECRET: 's3cr3t!:% ä',
+  };
+  const KEYCLOAK_PROVIDER = {
+    adapter: 'keycloak',
+    url: 'https://id.example/auth',
+    realm: 'my-realm',
+    clientId: 'the service',
+    clientSecret: 's3cr3t!:% ä',
+  };
   const CONNECTION = 'DefaultEndpointsProtocol=https;AccountName=a;AccountKey=a2V5';
 
   it.each<[string, Record<string, string>, object]>([
@@ -175,6 +186,14 @@ describe('parseEnvironment', () => {
     expect(parseEnvironment(variables).fileStorage).toEqual(expected);
   });
 
+  it.each<[string, Record<string, string>, object]>([
+    ['keycloak', KEYCLOAK, KEYCLOAK_PROVIDER],
+    ['KEYCLOAK_URL with a slash at its end', { ...KEYCLOAK, KEYCLOAK_URL: 'https://id.example/auth/' }, KEYCLOAK_PROVIDER],
+    ['embedded beside wrong variables of others', { KEYCLOAK_URL: 'x', KEYCLOAK_REALM: '/' }, { adapter: 'embedded' }],
+  ])('takes %s', (_, variables, expected) => {
+    expect(parseEnvironment(variables).identityProvider).toEqual(expected);
+  });
+
   it.each<[string, Record<string, string>]>([
     ['S3_BUCKET', { FILE_STORAGE: 's3' }],
     ['S3_PREFIX', { ...S3, S3_PREFIX: '/a' }],
@@ -189,6 +208,13 @@ describe('parseEnvironment', () => {
     ['AZURE_STORAGE_CONNECTION_STRING', { ...AZURE, AZURE_STORAGE_ACCOUNT_URL: '' }],
     ['AZURE_STORAGE_CONNECTION_STRING', { ...AZURE, AZURE_STORAGE_CONNECTION_STRING: CONNECTION }],
     ['AZURE_STORAGE_ACCOUNT_URL', { ...AZURE, AZURE_STORAGE_ACCOUNT_URL: 'a.example' }],
+    ...['KEYCLOAK_URL', 'KEYCLOAK_REALM', 'KEYCLOAK_CLIENT_ID', 'KEYCLOAK_CLIENT_SECRET'].map(
+      (name): [string, Record<string, string>] => [name, { ...KEYCLOAK, [name]: '' }],
+    ),
+    ...['id.example', 'ftp://id.example', 'https://id.example?a'].map(
+      (url): [string, Record<string, string>] => ['KEYCLOAK_URL', { ...KEYCLOAK, KEYCLOAK_URL: url }],
+    ),
+    ...['.', '..', 'a/b', 'a b'].map((realm): [string, Record<string, string>] => ['KEYCLOAK_REALM', { ...KEYCLOAK, KEYCLOAK_REALM: realm }]),
   ])('refuses a wrong %s of the adapter that is chosen, beside the others', (name, variables) => {
     const problems = problemsOf(() => parseEnvironment({ ...variables, PORT: 'x' }));
     expect(problems).toEqual([expect.stringMatching(/^PORT: must /), expect.stringMatching(new RegExp(`^${name}: must [^\\n]+$`))]);

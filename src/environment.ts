@@ -14,7 +14,7 @@ export interface Environment {
   readonly trustProxy: number;
   readonly dataDirectory: string;
   readonly fileStorage: { readonly adapter: 'local' } | BucketEnvironment;
-  readonly identityProvider: 'embedded';
+  readonly identityProvider: { readonly adapter: 'embedded' } | KeycloakEnvironment;
   readonly oidc: { readonly issuer: string | undefined; readonly audience: string };
   readonly embeddedAdminSecret: string | undefined;
   readonly ingestionAuthorization: 'open' | 'required';
@@ -49,6 +49,16 @@ export type BucketEnvironment =
       readonly container: string;
       readonly account: { readonly connectionString: string } | { readonly url: string };
     });
+
+/** Where Keycloak is, and who the service is there. */
+export interface KeycloakEnvironment {
+  readonly adapter: 'keycloak';
+  /** Without a trailing slash. */
+  readonly url: string;
+  readonly realm: string;
+  readonly clientId: string;
+  readonly clientSecret: string;
+}
 
 const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
@@ -133,11 +143,31 @@ const AZURE_VARIABLES = z
 
 const FILE_STORAGES = { local: z.object({}).transform(() => ({ adapter: 'local' as const })), s3: S3_VARIABLES, azure: AZURE_VARIABLES };
 
+const KEYCLOAK_VARIABLES = z
+  .object({
+    KEYCLOAK_URL: required.pipe(httpUrl),
+    KEYCLOAK_REALM: required.regex(/^(?!\.)[A-Za-z0-9._~-]+$/, 'must be letters, digits and . _ ~ - and not begin with "."'),
+    KEYCLOAK_CLIENT_ID: required,
+    KEYCLOAK_CLIENT_SECRET: required,
+  })
+  .transform((found): KeycloakEnvironment => ({
+    adapter: 'keycloak',
+    url: found.KEYCLOAK_URL.replace(/\/+$/, ''),
+    realm: found.KEYCLOAK_REALM,
+    clientId: found.KEYCLOAK_CLIENT_ID,
+    clientSecret: found.KEYCLOAK_CLIENT_SECRET,
+  }));
+
+const IDENTITY_PROVIDERS = {
+  embedded: z.object({}).transform(() => ({ adapter: 'embedded' as const })),
+  keycloak: KEYCLOAK_VARIABLES,
+};
+
 /** The message for an adapter that isn't there: some come with a later version. */
 const adapterMessage =
   (here: string, ...later: string[]) =>
   ({ input }: { input?: unknown }): string =>
-    later.includes(String(input)) ? `"${String(input)}" is not available in this version; use "${here}"` : `must be "${here}"`;
+    later.includes(String(input)) ? `"${String(input)}" is not available in this version; use ${here}` : `must be ${here}`;
 
 const VARIABLES = z.object({
   NODE_ENV: z.string().optional(),
@@ -151,7 +181,9 @@ const VARIABLES = z.object({
   TRUST_PROXY: whole(0, 0, 100),
   DATA_DIR: z.string().default('./data'),
   FILE_STORAGE: oneOf('local', 's3', 'azure').default('local'),
-  IDENTITY_PROVIDER: z.enum(['embedded'], { error: adapterMessage('embedded', 'keycloak', 'auth0') }).default('embedded'),
+  IDENTITY_PROVIDER: z
+    .enum(['embedded', 'keycloak'], { error: adapterMessage('"embedded" or "keycloak"', 'auth0') })
+    .default('embedded'),
   OIDC_ISSUER: httpUrl.optional(),
   OIDC_AUDIENCE: z.string().default('load-data-api'),
   EMBEDDED_ADMIN_SECRET: z.string().regex(/^[\x21-\x7e]+$/, 'must be visible ASCII characters').optional(),
@@ -179,8 +211,9 @@ export function parseEnvironment(variables: Readonly<Record<string, string | und
   const set = Object.fromEntries(Object.entries(variables).filter(([, value]) => value !== undefined && value !== ''));
   const parsed = VARIABLES.safeParse(set);
   const fileStorage = FILE_STORAGES[VARIABLES.shape.FILE_STORAGE.catch('local').parse(set.FILE_STORAGE)].safeParse(set);
-  if (!parsed.success || !fileStorage.success) {
-    const issues = [...(parsed.error?.issues ?? []), ...(fileStorage.error?.issues ?? [])];
+  const identityProvider = IDENTITY_PROVIDERS[VARIABLES.shape.IDENTITY_PROVIDER.catch('embedded').parse(set.IDENTITY_PROVIDER)].safeParse(set);
+  if (!parsed.success || !fileStorage.success || !identityProvider.success) {
+    const issues = [parsed, fileStorage, identityProvider].flatMap(({ error }) => error?.issues ?? []);
     throw new EnvironmentError(issues.map(({ path, message }) => `${path.join('.')}: ${message}`));
   }
   const found = parsed.data;
@@ -196,7 +229,7 @@ export function parseEnvironment(variables: Readonly<Record<string, string | und
     trustProxy: found.TRUST_PROXY,
     dataDirectory: found.DATA_DIR,
     fileStorage: fileStorage.data,
-    identityProvider: found.IDENTITY_PROVIDER,
+    identityProvider: identityProvider.data,
     oidc: { issuer: found.OIDC_ISSUER, audience: found.OIDC_AUDIENCE },
     embeddedAdminSecret: found.EMBEDDED_ADMIN_SECRET,
     ingestionAuthorization: found.INGESTION_AUTH,

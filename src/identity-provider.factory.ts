@@ -1,10 +1,12 @@
 import type { DynamicModule } from '@nestjs/common';
 import { AuthenticationModule } from './authentication/authentication.module.js';
 import type { ProviderDefinition } from './common/provider-definition.js';
-import type { Environment } from './environment.js';
+import type { Environment, KeycloakEnvironment } from './environment.js';
 import { EmbeddedIdentityProvider } from './identity-management/adapters/out/embedded/embedded.identity-provider.adapter.js';
 import { EmbeddedIdentityProviderModule } from './identity-management/adapters/out/embedded/embedded-identity-provider.module.js';
 import { TokenIssuer } from './identity-management/adapters/out/embedded/token-issuer.js';
+import { realmUrl } from './identity-management/adapters/out/keycloak/keycloak-client.js';
+import { KeycloakIdentityProvider } from './identity-management/adapters/out/keycloak/keycloak.identity-provider.adapter.js';
 import type { IdentityProvider } from './identity-management/application/ports/identity-provider.port.js';
 import { MeasuredIdentityProvider } from './operations/metrics/measured-identity-provider.js';
 import { Metrics } from './operations/metrics/metrics.js';
@@ -19,10 +21,30 @@ export interface ChosenIdentityProvider {
 }
 
 /** The identity provider that the environment chose, and the authentication that goes with it. */
-export const identityProviderFor = (environment: Environment): ChosenIdentityProvider =>
-  ADAPTERS[environment.identityProvider](environment);
+export function identityProviderFor(environment: Environment): ChosenIdentityProvider {
+  const { identityProvider } = environment;
+  switch (identityProvider.adapter) {
+    case 'embedded':
+      return embedded(environment);
+    case 'keycloak':
+      return keycloak(identityProvider, environment);
+  }
+}
 
-const ADAPTERS: Record<Environment['identityProvider'], (environment: Environment) => ChosenIdentityProvider> = { embedded };
+function keycloak(connection: KeycloakEnvironment, { oidc: { issuer, audience } }: Environment): ChosenIdentityProvider {
+  return {
+    imports: [],
+    identityProvider: {
+      inject: [Metrics],
+      useFactory: (metrics: Metrics) => new MeasuredIdentityProvider(new KeycloakIdentityProvider({ ...connection, audience }), metrics),
+    },
+    authentication: AuthenticationModule.forRoot({
+      issuer: issuer ?? realmUrl(connection),
+      audience,
+      keySet: { url: `${realmUrl(connection)}/protocol/openid-connect/certs` },
+    }),
+  };
+}
 
 function embedded({ dataDirectory, embeddedAdminSecret, oidc }: Environment): ChosenIdentityProvider {
   const issuerOf = (address: ServiceAddress) => (): string => oidc.issuer ?? `${address.baseUrl}/idp`;

@@ -16,5 +16,6 @@ export * from './identity-management/domain/errors.js';
 export type { NewRole, Role } from './identity-management/domain/role.js';
 export type { NewUser, User } from './identity-management/domain/user.js';
 export { EmbeddedIdentityProvider } from './identity-management/adapters/out/embedded/embedded.identity-provider.adapter.js';
+export { KeycloakIdentityProvider, type KeycloakOptions } from './identity-management/adapters/out/keycloak/keycloak.identity-provider.adapter.js';
 export { IdentityManagementModule } from './identity-management/identity-management.module.js';
 export type { IdentityManagementAdapters, IdentityManagementOptions } from './identity-management/identity-management.options.js';

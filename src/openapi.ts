@@ -1,10 +1,20 @@
 import type { INestApplication } from '@nestjs/common';
 import { DocumentBuilder, type OpenAPIObject, SwaggerModule } from '@nestjs/swagger';
 import type { Environment } from './environment.js';
+import { realmUrl } from './identity-management/adapters/out/keycloak/keycloak-client.js';
 
 const TOKEN_DESCRIPTION = 'An access token, for example what `npm run token -- --user <user_id>` prints.';
 
 type Operations = Record<string, { responses: Record<string, unknown>; security?: unknown }>;
+
+/** What the scheme `client` is with the identity provider that the environment chose. */
+function clientCredentials({ identityProvider }: Environment, publicPath: string) {
+  const [description, tokenUrl] =
+    identityProvider.adapter === 'embedded'
+      ? ['The administrator: client id `admin`, and the secret that stands in `DATA_DIR/identity/admin-secret`.', `${publicPath}/idp/token`]
+      : ["A client of the realm's, whose service account has the permissions.", `${realmUrl(identityProvider)}/protocol/openid-connect/token`];
+  return { description, flows: { clientCredentials: { tokenUrl, scopes: {} } } };
+}
 
 /** OpenAPI 3 from the code, with those answers left out that this configuration never gives. */
 export function createOpenApiDocument(app: INestApplication, environment: Environment): OpenAPIObject {
@@ -16,14 +26,7 @@ export function createOpenApiDocument(app: INestApplication, environment: Enviro
     .setDescription('Historical and nowcast load data comes in here; the people behind it get their roles here.')
     .setVersion('1')
     .addServer(publicPath || '/')
-    .addOAuth2(
-      {
-        type: 'oauth2',
-        description: 'The administrator: client id `admin`, and the secret that stands in `DATA_DIR/identity/admin-secret`.',
-        flows: { clientCredentials: { tokenUrl: `${publicPath}/idp/token`, scopes: {} } },
-      },
-      'client',
-    )
+    .addOAuth2({ type: 'oauth2', ...clientCredentials(environment, publicPath) }, 'client')
     .addBearerAuth({ type: 'http', scheme: 'bearer', bearerFormat: 'JWT', description: TOKEN_DESCRIPTION }, 'token')
     .build();
   const document = SwaggerModule.createDocument(app, config, { ignoreGlobalPrefix: true });

@@ -9,6 +9,13 @@ import { EmbeddedIdentityProvider } from './identity-management/adapters/out/emb
 import { loadSigningKeys } from './identity-management/adapters/out/embedded/signing-keys.js';
 
 const BUILT = join(process.cwd(), 'dist/token.js');
+const KEYCLOAK = {
+  IDENTITY_PROVIDER: 'keycloak',
+  KEYCLOAK_URL: 'http://127.0.0.1:8080',
+  KEYCLOAK_REALM: 'r',
+  KEYCLOAK_CLIENT_ID: 'c',
+  KEYCLOAK_CLIENT_SECRET: 's',
+};
 const options = { signal: new AbortController().signal };
 
 interface Run {
@@ -109,7 +116,7 @@ describe('npm run token', () => {
   });
 
   it('has no token of another identity provider', async () => {
-    expectRefusal(await run([], { IDENTITY_PROVIDER: 'keycloak' }), /IDENTITY_PROVIDER/);
+    expectRefusal(await run([], KEYCLOAK), /\(IDENTITY_PROVIDER\)/);
   });
 
   it('says in one line that DATA_DIR cannot be used', async () => {

@@ -48,7 +48,7 @@ async function accessToken(environment: Environment, { user, customer }: TokenAr
 try {
   const given = tokenArguments();
   const environment = loadEnvironment();
-  if ((environment.identityProvider as string) !== 'embedded') {
+  if (environment.identityProvider.adapter !== 'embedded') {
     throw new Refusal('Only the embedded identity provider issues tokens here (IDENTITY_PROVIDER).');
   }
   process.stdout.write(`${await accessToken(environment, given)}\n`);

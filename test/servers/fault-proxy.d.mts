@@ -30,6 +30,8 @@ export interface FaultProxy {
   hold(): void;
   /** Answers each request with 503 `SlowDown`, as S3 does. */
   throttle(): void;
+  /** Answers each request itself, or those that it is about; HTML is told by its `<`, anything else is said to be JSON. */
+  respond(status: number, body: string, options?: AnswerOptions): void;
   /**
    * Passes the next request on, and ends its connection when the server has answered: once, within a mode. Called twice,
    * it cuts two.

@@ -18,6 +18,7 @@ class FaultProxy {
   #delayMs = 0;
   #resets = false;
   #throttles = false;
+  #response;
   /** Resolves when answers are held no longer. */
   #held = Promise.resolve();
   #release = () => undefined;
@@ -70,6 +71,11 @@ class FaultProxy {
     this.#throttles = true;
   }
 
+  respond(status, body, { to = () => true } = {}) {
+    this.#clear();
+    this.#response = { status, body, to };
+  }
+
   cutAnswer({ to = () => true, afterBytes = 0 } = {}) {
     return new Promise((resolve) => this.#faults.push({ to, afterBytes, resolve }));
   }
@@ -92,6 +98,7 @@ class FaultProxy {
     this.#delayMs = 0;
     this.#resets = false;
     this.#throttles = false;
+    this.#response = undefined;
     this.#faults = [];
     this.#release();
     this.#held = Promise.resolve();
@@ -115,6 +122,12 @@ class FaultProxy {
       return;
     }
     const { method, url } = incoming;
+    if (this.#response?.to({ method, url })) {
+      const { status, body } = this.#response;
+      await incoming.resume().toArray();
+      outgoing.writeHead(status, { 'content-type': body.startsWith('<') ? 'text/html' : 'application/json' }).end(body);
+      return;
+    }
     const at = this.#faults.findIndex(({ to }) => to({ method, url }));
     const [fault] = at < 0 ? [] : this.#faults.splice(at, 1);
 

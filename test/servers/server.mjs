@@ -126,7 +126,8 @@ export class Server {
 
   async #answer(signal) {
     while (!signal.aborted) {
-      const isThere = await fetch(this.endpoint, { signal }).then(
+      // A signal of its own for each: there may be thousands.
+      const isThere = await fetch(this.endpoint, { signal: AbortSignal.any([signal]) }).then(
         (response) => response.text().then(() => true),
         () => false,
       );

@@ -1,3 +1,4 @@
+import type { OnApplicationShutdown } from '@nestjs/common';
 import {
   IdentityProvider,
   type ProviderCallOptions,
@@ -7,10 +8,10 @@ import type { NewRole, Role } from '../../identity-management/domain/role.js';
 import type { NewUser, User } from '../../identity-management/domain/user.js';
 import type { Metrics } from './metrics.js';
 
-/** Counts and times the calls to an identity provider; of a list, each page. */
-export class MeasuredIdentityProvider extends IdentityProvider {
+/** Counts and times the calls to an identity provider, of a list each page, and hands the application's shutdown on to it. */
+export class MeasuredIdentityProvider extends IdentityProvider implements OnApplicationShutdown {
   constructor(
-    private readonly provider: IdentityProvider,
+    private readonly provider: IdentityProvider & Partial<OnApplicationShutdown>,
     private readonly metrics: Metrics,
   ) {
     super();
@@ -42,6 +43,10 @@ export class MeasuredIdentityProvider extends IdentityProvider {
 
   override checkHealth(options: ProviderCallOptions): Promise<void> {
     return this.measured('checkHealth', () => this.provider.checkHealth(options));
+  }
+
+  async onApplicationShutdown(signal?: string): Promise<void> {
+    await this.provider.onApplicationShutdown?.(signal);
   }
 
   private async measured<Result>(operation: string, call: () => Promise<Result>): Promise<Result> {

@@ -1,0 +1,44 @@
+import type { ServiceError, ServiceErrorOptions } from '../../../../common/service-error.js';
+import { ProviderError, ProviderUnavailable } from '../../../domain/errors.js';
+
+/** Keycloak may have done what it was asked to, or may do it yet: its answer didn't come, or says nothing about that. */
+export class OutcomeUnknown extends ProviderUnavailable {}
+
+/** What `fetch` names when it got no connection, so that nothing was asked. */
+const UNCONNECTED: readonly unknown[] = ['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH', 'UND_ERR_CONNECT_TIMEOUT'];
+
+/** @throws ProviderUnavailable when the caller has given up. */
+export function assertAwaited(signal: AbortSignal): void {
+  if (signal.aborted) throw new ProviderUnavailable('The caller waits no longer.', { cause: signal.reason });
+}
+
+/** Of a request that got no whole answer, for whatever reason. */
+export function toConnectionFailure(request: string, error: unknown): ServiceError {
+  const { code } = ((error as Error).cause ?? {}) as { code?: unknown };
+  if (UNCONNECTED.includes(code)) return new ProviderUnavailable('Keycloak is not reached.', { cause: error });
+  return new OutcomeUnknown(`Keycloak does not answer ${request}.`, { cause: error });
+}
+
+type Failure = new (message: string, options?: ServiceErrorOptions) => ServiceError;
+
+/** The first row that fits; a status that fits none is for the operation to read. */
+const FAILURES: readonly (readonly [from: number, to: number, Failure])[] = [
+  [429, 429, ProviderUnavailable],
+  [503, 503, ProviderUnavailable],
+  [500, 599, OutcomeUnknown],
+  [300, 399, ProviderError],
+  [401, 403, ProviderError],
+];
+
+/**
+ * What a status means whatever was asked; undefined where that depends on the operation.
+ *
+ * @param request what was asked, in words that hold nothing of a client's.
+ * @param retryAfter the header's value.
+ */
+export function toStatusFailure(request: string, status: number, retryAfter: string | null): ServiceError | undefined {
+  const row = FAILURES.find(([from, to]) => from <= status && status <= to);
+  if (!row) return undefined;
+  const options = /^\d{1,5}$/.test(retryAfter ?? '') ? { retryAfterSeconds: Number(retryAfter) } : {};
+  return new row[2](`Keycloak answers ${request} with ${status}.`, options);
+}

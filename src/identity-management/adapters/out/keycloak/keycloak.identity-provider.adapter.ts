@@ -1,0 +1,249 @@
+import type { OnApplicationShutdown } from '@nestjs/common';
+import { z } from 'zod';
+import { ServiceError } from '../../../../common/service-error.js';
+import { SharedProbe } from '../../../../common/shared-probe.js';
+import { IdentityProvider, type ProviderCallOptions } from '../../../application/ports/identity-provider.port.js';
+import {
+  InvalidIdentityValue,
+  ProviderError,
+  ProviderUnavailable,
+  RoleAlreadyExists,
+  RoleNotFound,
+  UserAlreadyExists,
+  UserNotFound,
+} from '../../../domain/errors.js';
+import type { NewRole, Role } from '../../../domain/role.js';
+import type { NewUser, User } from '../../../domain/user.js';
+import { type KeycloakAnswer, KeycloakClient, type KeycloakConnection, read, unexpected } from './keycloak-client.js';
+import { assertAwaited, OutcomeUnknown } from './keycloak-failure.js';
+import { LeftUsers } from './left-users.js';
+import { fromKeycloakNames, toKeycloakNames } from './user-name.js';
+import { offsetPages } from './user-pages.js';
+
+export interface KeycloakOptions extends KeycloakConnection {
+  /** The `clientId` of the API, whose client roles are the permissions. */
+  readonly audience: string;
+  /** 1,000 unless told. */
+  readonly usersPerPage?: number;
+}
+
+/** Of a realm's roles only those that have it, `true`, are listed and given. */
+export const ROLE_ATTRIBUTE = 'load_data_role';
+
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+const USER_PREFIX = 'keycloak|';
+/** Keycloak's column of a role's name, in UTF-16 units. */
+const MAX_ROLE_NAME_UNITS = 255;
+const ASSIGN_ATTEMPTS = 4;
+const PERMISSIONS_AT_ONCE = 8;
+const HEALTH_TIMEOUT_MS = 4_000;
+
+const ROLE = z.object({
+  id: z.string(),
+  name: z.string(),
+  clientRole: z.boolean().nullish(),
+  attributes: z.record(z.string(), z.array(z.string().nullable())).nullish(),
+});
+const ROLES = z.array(ROLE);
+const NAMED = z.array(z.object({ id: z.string(), name: z.string() }));
+const CLIENTS = z.array(z.object({ id: z.string() }));
+const USERS = z.array(
+  z.object({
+    id: z.string(),
+    email: z.string().nullish(),
+    firstName: z.string().nullish(),
+    lastName: z.string().nullish(),
+  }),
+);
+const REFUSAL = z.object({ error: z.string().optional(), errorMessage: z.string().optional(), field: z.string().optional() });
+
+type KeycloakRole = z.infer<typeof ROLE>;
+type NamedRole = Pick<KeycloakRole, 'id' | 'name'>;
+
+const isOurs = ({ clientRole, attributes }: KeycloakRole): boolean =>
+  clientRole !== true && attributes?.[ROLE_ATTRIBUTE]?.includes('true') === true;
+
+/**
+ * A realm of Keycloak's, 26 or newer. A permission is a client role of the API; a role is a composite realm role; a display
+ * name is the first name. One that Keycloak has no room for is refused: a role's of more than 255 UTF-16 units.
+ *
+ * A user whose creation fails is removed again, after the answer if need be. A role whose creation got no answer stands
+ * as a whole or not at all.
+ */
+export class KeycloakIdentityProvider extends IdentityProvider implements OnApplicationShutdown {
+  private readonly client: KeycloakClient;
+  private readonly leftUsers: LeftUsers;
+  private readonly health = new SharedProbe(() => this.probe());
+  private latestCreation = 0;
+
+  constructor(private readonly options: KeycloakOptions) {
+    super();
+    this.client = new KeycloakClient(options);
+    this.leftUsers = new LeftUsers(this.client);
+  }
+
+  override async createRole({ name, permissions }: NewRole, { signal }: ProviderCallOptions): Promise<string> {
+    if (name.length > MAX_ROLE_NAME_UNITS) throw new InvalidIdentityValue('role name');
+    const composites = { client: { [this.options.audience]: permissions } };
+    const body = { name, composite: true, composites, attributes: { [ROLE_ATTRIBUTE]: ['true'] } };
+    const create = (): Promise<KeycloakAnswer> => this.client.call({ method: 'POST', path: '/roles', body, signal });
+    let answer = await create();
+    if (answer.status === 404) {
+      await this.makePermissions(permissions, signal);
+      answer = await create();
+    }
+    if (answer.status === 409) throw new RoleAlreadyExists('role name');
+    if (answer.status !== 201) throw unexpected(answer);
+    return await this.idOfRole(name, signal);
+  }
+
+  override async createUser({ email, name, roleIds }: NewUser, { signal }: ProviderCallOptions): Promise<string> {
+    const roles: NamedRole[] = [];
+    for (const roleId of roleIds) assertUuid(roleId, RoleNotFound);
+    for (const roleId of roleIds) roles.push(await this.role(roleId, signal));
+    // By it a user is known again whose creation got no answer.
+    const createdTimestamp = (this.latestCreation = Math.max(Date.now(), this.latestCreation + 1));
+    const body = { username: email, email, ...toKeycloakNames(name), enabled: true, createdTimestamp };
+    let id: string | undefined;
+    try {
+      const answer = await this.client.call({ method: 'POST', path: '/users', body, signal });
+      if (answer.status === 409) throw new UserAlreadyExists('email');
+      if (answer.status === 400) throw new InvalidIdentityValue(isAboutEmail(answer) ? 'email' : 'name');
+      if (answer.status !== 201 || !UUID.test(answer.newId)) throw unexpected(answer);
+      id = answer.newId;
+      if (roles.length > 0) await this.giveRoles(id, roles, signal);
+      assertAwaited(signal);
+      return USER_PREFIX + id;
+    } catch (error) {
+      if (id !== undefined || error instanceof OutcomeUnknown) await this.leftUsers.remove({ email, createdTimestamp, id });
+      throw error;
+    }
+  }
+
+  override async updateUser(userId: string, { name }: { readonly name: string }, { signal }: ProviderCallOptions): Promise<void> {
+    const path = `/users/${idOfUser(userId)}`;
+    const answer = await this.client.call({ method: 'PUT', path, body: toKeycloakNames(name), repeatable: true, signal });
+    if (answer.status === 400) throw new InvalidIdentityValue('name');
+    if (answer.status !== 204) throw notFound(answer);
+  }
+
+  override async assignRole(userId: string, roleId: string, { signal }: ProviderCallOptions): Promise<void> {
+    const id = idOfUser(userId);
+    assertUuid(roleId, RoleNotFound);
+    await this.giveRoles(id, [await this.role(roleId, signal)], signal);
+  }
+
+  /** One page: Keycloak takes far longer for all pages than for the whole. */
+  override async *listRoles({ signal }: ProviderCallOptions): AsyncGenerator<readonly Role[], void, undefined> {
+    const roles = await this.client.get('/roles?briefRepresentation=false', ROLES, signal);
+    yield roles.filter(isOurs).map(({ id, name }) => ({ roleId: id, name }));
+  }
+
+  /** A user who is created or deleted meanwhile may be in it or not; each other one is in it once. */
+  override async *listUsers({ signal }: ProviderCallOptions): AsyncGenerator<readonly User[], void, undefined> {
+    const read = (first: number, count: number) =>
+      this.client.get(`/users?briefRepresentation=true&first=${first}&max=${count}`, USERS, signal);
+    for await (const page of offsetPages(this.options.usersPerPage ?? 1_000, read)) {
+      yield page.map(({ id, email, firstName, lastName }) => ({
+        userId: USER_PREFIX + id,
+        name: fromKeycloakNames(firstName ?? '', lastName ?? '') || (email ?? ''),
+        email: email ?? '',
+      }));
+    }
+  }
+
+  override async checkHealth({ signal }: ProviderCallOptions): Promise<void> {
+    assertAwaited(signal);
+    await this.health.check().catch((error: unknown) => {
+      throw error instanceof ServiceError ? error : new ProviderUnavailable('Keycloak does not answer.', { cause: error });
+    });
+  }
+
+  onApplicationShutdown(): void {
+    this.leftUsers.close();
+  }
+
+  private async probe(): Promise<void> {
+    await this.idOfApi(AbortSignal.timeout(HEALTH_TIMEOUT_MS));
+  }
+
+  /** The id under which Keycloak keeps the API client. */
+  private async idOfApi(signal: AbortSignal): Promise<string> {
+    const [api] = await this.client.get(`/clients?clientId=${encodeURIComponent(this.options.audience)}`, CLIENTS, signal);
+    if (!api) throw new ProviderError('The realm has no client for the API (OIDC_AUDIENCE).');
+    return api.id;
+  }
+
+  private async makePermissions(permissions: readonly string[], signal: AbortSignal): Promise<void> {
+    const path = `/clients/${await this.idOfApi(signal)}/roles`;
+    const present = new Set((await this.client.get(path, NAMED, signal)).map(({ name }) => name));
+    const absent = permissions.filter((permission) => !present.has(permission));
+    const make = async (name: string): Promise<void> => {
+      const answer = await this.client.call({ method: 'POST', path, body: { name }, repeatable: true, signal });
+      // Another call may have made it just now.
+      if (answer.status !== 201 && answer.status !== 409) throw unexpected(answer);
+    };
+    for (let start = 0; start < absent.length; start += PERMISSIONS_AT_ONCE) {
+      await Promise.all(absent.slice(start, start + PERMISSIONS_AT_ONCE).map(make));
+    }
+  }
+
+  private async idOfRole(name: string, signal: AbortSignal): Promise<string> {
+    // In a path these mean something else, encoded or not.
+    const isDots = name === '.' || name === '..';
+    const roles = isDots
+      ? await this.client.get('/roles?briefRepresentation=true', ROLES, signal)
+      : [await this.client.get(`/roles/${encodeURIComponent(name)}`, ROLE, signal)];
+    const role = roles.find((one) => one.name === name);
+    if (!role) throw new ProviderError('Keycloak does not have the role that it has created.');
+    return role.id;
+  }
+
+  /** @throws RoleNotFound also for a role that isn't ours to give. */
+  private async role(id: string, signal: AbortSignal): Promise<NamedRole> {
+    const answer = await this.client.call({ method: 'GET', path: `/roles-by-id/${id}`, signal });
+    if (answer.status === 404) throw notFound(answer);
+    const role = read(answer, ROLE);
+    if (!isOurs(role)) throw new RoleNotFound('role_id');
+    return { id: role.id, name: role.name };
+  }
+
+  private async giveRoles(userId: string, roles: readonly NamedRole[], signal: AbortSignal): Promise<void> {
+    const path = `/users/${userId}/role-mappings/realm`;
+    for (let attempt = 0; attempt < ASSIGN_ATTEMPTS; attempt++) {
+      const answer = await this.client.call({ method: 'POST', path, body: roles, repeatable: true, signal });
+      if (answer.status === 204) return;
+      // Simultaneous calls for one user collide (keycloak/keycloak#45434).
+      if (answer.status !== 400 && answer.status !== 409) throw notFound(answer);
+    }
+    const answer = await this.client.call({ method: 'GET', path, signal });
+    if (answer.status === 404) throw notFound(answer);
+    const given = new Set(read(answer, NAMED).map(({ id }) => id));
+    if (!roles.every(({ id }) => given.has(id))) throw new ProviderUnavailable('Keycloak does not give the user the roles.');
+  }
+}
+
+function assertUuid(id: string, Unknown: typeof RoleNotFound | typeof UserNotFound): void {
+  if (!UUID.test(id)) throw new Unknown('id');
+}
+
+/** @throws UserNotFound when it is no id of Keycloak's form. */
+function idOfUser(userId: string): string {
+  const id = userId.startsWith(USER_PREFIX) ? userId.slice(USER_PREFIX.length) : '';
+  assertUuid(id, UserNotFound);
+  return id;
+}
+
+const MISSING: readonly (readonly [RegExp, typeof RoleNotFound | typeof UserNotFound])[] = [
+  [/^User not found/, UserNotFound],
+  [/^(Role not found|Could not find role)/, RoleNotFound],
+];
+
+/** What a 404 says that isn't there; a realm or a path that isn't there breaks the contract, as any other status does. */
+function notFound(answer: KeycloakAnswer): ServiceError {
+  const { error = '' } = REFUSAL.safeParse(answer.body).data ?? {};
+  const row = answer.status === 404 ? MISSING.find(([text]) => text.test(error)) : undefined;
+  return row ? new row[1]('id') : unexpected(answer);
+}
+
+const isAboutEmail = ({ body }: KeycloakAnswer): boolean => ['email', 'username'].includes(REFUSAL.safeParse(body).data?.field ?? '');

@@ -1,0 +1,56 @@
+import { describe, expect, it } from 'vitest';
+import { ProviderUnavailable } from '../../../domain/errors.js';
+import { type IssuedToken, ServiceToken } from './service-token.js';
+
+const { signal } = new AbortController();
+
+/** An issuer of tokens `1`, `2`, … that live so long. */
+function issuer(expiresInSeconds = 300) {
+  let count = 0;
+  return (): Promise<IssuedToken> => Promise.resolve({ value: String(++count), expiresInSeconds });
+}
+
+describe('the token of a service', () => {
+  it('is asked for once, however many need it', async () => {
+    const token = new ServiceToken(issuer());
+    expect(new Set(await Promise.all(Array.from({ length: 50 }, () => token.get(signal))))).toEqual(new Set(['1']));
+    expect(await token.get(signal)).toBe('1');
+  });
+
+  it('is asked for again when it was refused, once for all who saw that', async () => {
+    const token = new ServiceToken(issuer());
+    const refused = await token.get(signal);
+    const after = await Promise.all(
+      Array.from({ length: 10 }, () => {
+        token.discard(refused);
+        return token.get(signal);
+      }),
+    );
+    expect(new Set(after)).toEqual(new Set(['2']));
+    token.discard(refused);
+    expect(await token.get(signal)).toBe('2');
+  });
+
+  it('is no longer used when its life is over', async () => {
+    const token = new ServiceToken(issuer(0));
+    expect([await token.get(signal), await token.get(signal)]).toEqual(['1', '2']);
+  });
+
+  it('is asked for again after a failure, which all get who waited', async () => {
+    const outcomes = [Promise.reject(new ProviderUnavailable('down')), Promise.resolve({ value: '1', expiresInSeconds: 300 })];
+    const token = new ServiceToken(() => outcomes.shift() ?? Promise.reject(new Error('too often')));
+    for (const { status } of await Promise.allSettled([token.get(signal), token.get(signal)])) expect(status).toBe('rejected');
+    expect(await token.get(signal)).toBe('1');
+  });
+
+  it('keeps nobody who gives up, and comes for the others', async () => {
+    let issue: (token: IssuedToken) => void = () => undefined;
+    const token = new ServiceToken(() => new Promise((resolve) => (issue = resolve)));
+    const leaving = new AbortController();
+    const [given, left] = [token.get(signal), token.get(leaving.signal)];
+    leaving.abort();
+    await expect(left).rejects.toThrow(ProviderUnavailable);
+    issue({ value: '1', expiresInSeconds: 300 });
+    expect(await given).toBe('1');
+  });
+});

@@ -1,0 +1,58 @@
+import { ProviderUnavailable } from '../../../domain/errors.js';
+
+export interface IssuedToken {
+  readonly value: string;
+  readonly expiresInSeconds: number;
+}
+
+/** How long before its end a token is no longer used; half of its life where that is shorter. */
+const MARGIN_SECONDS = 30;
+
+/** The one access token of a service account, shared by all calls. However many need a new one, one is asked for. */
+export class ServiceToken {
+  private current: { readonly value: string; readonly usedUntil: number } | undefined;
+  private pending: Promise<string> | undefined;
+
+  /** @param issue gets a token, within a time of its own. */
+  constructor(private readonly issue: () => Promise<IssuedToken>) {}
+
+  /**
+   * A token that is still good for a while.
+   *
+   * @throws what `issue` does; ProviderUnavailable when the signal aborts, while others may wait on.
+   */
+  async get(signal: AbortSignal): Promise<string> {
+    if (this.current && performance.now() < this.current.usedUntil) return this.current.value;
+    this.pending ??= this.renew().finally(() => (this.pending = undefined));
+    return await awaitedBy(signal, this.pending);
+  }
+
+  /** No longer gives this token, which was refused. */
+  discard(value: string): void {
+    if (this.current?.value === value) this.current = undefined;
+  }
+
+  private async renew(): Promise<string> {
+    const asked = performance.now();
+    const { value, expiresInSeconds } = await this.issue();
+    const margin = Math.min(MARGIN_SECONDS, expiresInSeconds / 2);
+    this.current = { value, usedUntil: asked + (expiresInSeconds - margin) * 1000 };
+    return value;
+  }
+}
+
+async function awaitedBy<Result>(signal: AbortSignal, work: Promise<Result>): Promise<Result> {
+  const done = new AbortController();
+  // A signal of our own: the caller's may be waited on by many, of which Node warns.
+  const ours = AbortSignal.any([signal]);
+  const abandoned = new Promise<never>((_, reject) => {
+    const giveUp = () => {
+      reject(new ProviderUnavailable('The caller waits no longer.', { cause: signal.reason }));
+    };
+    ours.addEventListener('abort', giveUp, { once: true, signal: done.signal });
+    if (ours.aborted) giveUp();
+  });
+  return await Promise.race([work, abandoned]).finally(() => {
+    done.abort();
+  });
+}

@@ -1,0 +1,57 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { offsetPages } from './user-pages.js';
+
+interface Item {
+  readonly id: string;
+}
+
+async function allOf(pages: AsyncIterable<readonly Item[]>): Promise<string[]> {
+  const ids: string[] = [];
+  for await (const page of pages) ids.push(...page.map(({ id }) => id));
+  return ids;
+}
+
+/** What happens before one read: these places are taken out, these items put in. */
+const change = fc.record({ out: fc.array(fc.nat(), { maxLength: 4 }), into: fc.array(fc.integer({ min: 0, max: 999 }), { maxLength: 4 }) });
+
+describe('a list that is read by offset', () => {
+  it('has each item that stays once, and none twice, whatever comes and goes', async () => {
+    const start = fc.uniqueArray(fc.integer({ min: 0, max: 999 }), { minLength: 1, maxLength: 40 });
+    await fc.assert(
+      fc.asyncProperty(start, fc.array(change, { maxLength: 20 }), fc.integer({ min: 2, max: 9 }), async (numbers, changes, pageSize) => {
+        let items = numbers;
+        const coming = [...changes];
+        const left = new Set<number>();
+        const listed = await allOf(
+          offsetPages(pageSize, (first, count) => {
+            const { out = [], into = [] } = coming.shift() ?? {};
+            const leaving = new Set(out.map((place) => items[place % items.length]));
+            for (const item of leaving) if (item !== undefined) left.add(item);
+            // What has left doesn't come again: an id is given once.
+            items = [...new Set([...items.filter((item) => !leaving.has(item)), ...into.filter((item) => !left.has(item))])].sort((a, b) => a - b);
+            return Promise.resolve(items.slice(first, first + count).map((item) => ({ id: String(item) })));
+          }),
+        );
+        expect(new Set(listed).size).toBe(listed.length);
+        expect(listed).toEqual(expect.arrayContaining(numbers.filter((item) => !left.has(item)).map(String)));
+      }),
+    );
+  });
+
+  it.each([
+    [0, 3, [[0, 3]]],
+    [2, 3, [[0, 3]]],
+    [3, 3, [[0, 3], [2, 3]]],
+    [6, 3, [[0, 3], [2, 3], [4, 3]]],
+  ])('of %i is read by pages of %i, each from the last item on', async (length, pageSize, expected) => {
+    const items = Array.from({ length }, (_, index) => ({ id: String(index) }));
+    const reads: number[][] = [];
+    const read = (first: number, count: number) => {
+      reads.push([first, count]);
+      return Promise.resolve(items.slice(first, first + count));
+    };
+    expect(await allOf(offsetPages(pageSize, read))).toEqual(items.map(({ id }) => id));
+    expect(reads).toEqual(expected);
+  });
+});

@@ -1,0 +1,27 @@
+/**
+ * All items of a list that is read by offset, each once, while others are added and deleted.
+ *
+ * Each page begins one item before the end of what was read: when that item was seen, nothing before it moved up
+ * unseen. Otherwise the page before it is read again. Holds the ids of all items, and one page.
+ *
+ * @param read `count` items from `first` on, in an order that stays; fewer at the end of the list.
+ */
+export async function* offsetPages<Item extends { readonly id: string }>(
+  pageSize: number,
+  read: (first: number, count: number) => Promise<readonly Item[]>,
+): AsyncGenerator<readonly Item[], void, undefined> {
+  const seen = new Set<string>();
+  for (let first = 0, isLast = false; !isLast; ) {
+    const items = await read(first, pageSize);
+    const [overlap] = items;
+    if (first > 0 && (overlap === undefined || !seen.has(overlap.id))) {
+      first = Math.max(0, first - pageSize + 1);
+      continue;
+    }
+    isLast = items.length < pageSize;
+    first += items.length - 1;
+    const fresh = items.filter(({ id }) => !seen.has(id));
+    for (const { id } of fresh) seen.add(id);
+    yield fresh;
+  }
+}

@@ -1,0 +1,161 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { KeycloakIdentityProvider } from '../../src/identity-management/adapters/out/keycloak/keycloak.identity-provider.adapter.js';
+import { identityProviderContract } from '../../src/testing/identity-provider.contract.js';
+import { isKeycloakAvailable, type Keycloak, startKeycloak } from '../servers/keycloak.mjs';
+import { identityOperations } from '../support/identity-operations.js';
+import { BASE, freshEmail, identityRequests } from '../support/identity-requests.js';
+import { keycloakOptions, keycloakPermissionsOf, keycloakToken, keycloakVariables, testRealm } from '../support/keycloak-realm.js';
+import { type RunningService, startService } from '../support/service.js';
+
+const START_MS = 120_000;
+const UUID = /[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/.source;
+const UNKNOWN = '4b1b7a2e-6c2f-4d58-9d6a-0a8a3a4f9a10';
+
+describe.runIf(isKeycloakAvailable())('Keycloak', () => {
+  let server: Keycloak;
+
+  beforeAll(async () => {
+    server = await startKeycloak({ realm: testRealm() });
+  }, START_MS);
+  afterAll(() => server.stop());
+
+  let service: RunningService;
+  const start = async () => {
+    service = await startService(keycloakVariables(server.endpoint));
+    return { url: service.url, token: await keycloakToken(server) };
+  };
+
+  identityOperations('Keycloak', {
+    userId: `keycloak\\|${UUID}`,
+    roleId: UUID,
+    userPrefix: 'keycloak|',
+    rolePrefix: '',
+    unknownRoleId: UNKNOWN,
+    // One astral character more, and Keycloak has no room.
+    longestRoleName: `a${'😀'.repeat(127)}`,
+    longestUserName: `a${'😀'.repeat(254)}`,
+    start,
+    stop: () => service.close(),
+    permissionsOf: (userId) => keycloakPermissionsOf(server, userId),
+  });
+
+  const open = () => new KeycloakIdentityProvider({ ...keycloakOptions(server.endpoint), usersPerPage: 20 });
+
+  identityProviderContract('KeycloakIdentityProvider', () =>
+    Promise.resolve({
+      provider: open(),
+      unknownUserId: `keycloak|${UNKNOWN}`,
+      unknownRoleId: UNKNOWN,
+      moreThanOnePage: 21,
+      // One more of the latter, and Keycloak has no room.
+      longestName: `a${'😀'.repeat(254)}`,
+      reopen: () => Promise.resolve(open()),
+      permissionsOf: (userId) => keycloakPermissionsOf(server, userId),
+      tearDown: () => undefined,
+    }),
+  );
+
+  describe('the service', () => {
+    const target = { url: '', token: '' };
+    const { send, post, created, list } = identityRequests(target);
+    beforeAll(async () => {
+      Object.assign(target, await start());
+    });
+    afterAll(() => service.close());
+
+    const permissions = ['assign:roles', 'read:roles'];
+    const password = 'a password';
+
+    it("believes a user's token, with the permissions of the roles that they have by then", async () => {
+      const email = freshEmail();
+      const userId = await created('create-user', { email, name: 'Ada', roles: [] });
+      await server.administer('PUT', `/users/${userId.replace('keycloak|', '')}/reset-password`, { type: 'password', value: password });
+      const tokenNow = () => keycloakToken(server, { username: email, password });
+      const statuses = async (token: string) => {
+        const headers = { Authorization: `Bearer ${token}` };
+        return [(await send('GET', `${BASE}/users`, { headers })).status, (await send('GET', `${BASE}/roles`, { headers })).status];
+      };
+      const before = await tokenNow();
+      expect(await statuses(before)).toEqual([403, 403]);
+      const roleId = await created('create-role', { role_name: 'Readers of users', permissions: ['read:users'] });
+      await post('assign-role', { user_id: userId, role_id: roleId });
+      expect(await statuses(await tokenNow())).toEqual([200, 403]);
+      expect(await statuses(before)).toEqual([403, 403]);
+    });
+
+    it.each([
+      ['its own issuer', '/idp/.well-known/openid-configuration', 404],
+      ['readiness', '/health/ready', 200],
+    ])('with %s answers', async (_, path, status) => {
+      expect((await send('GET', path)).status).toBe(status);
+    });
+
+    it("lists nobody's service account, and no role of Keycloak's own, nor gives one away", async () => {
+      const builtIn = (await server.administer('GET', '/roles')) as { id: string; name: string }[];
+      const listed = await list('roles');
+      const others = builtIn.filter(({ id }) => !listed.some(({ role_id }) => role_id === id));
+      expect(others.map(({ name }) => name)).toEqual(expect.arrayContaining(['offline_access', 'uma_authorization', `default-roles-${testRealm().realm}`]));
+      const [client] = (await server.administer('GET', `/clients?clientId=${keycloakOptions('').clientId}`)) as { id: string }[];
+      const account = (await server.administer('GET', `/clients/${client?.id ?? ''}/service-account-user`)) as { id: string };
+      expect((await list('users')).map(({ user_id }) => user_id)).not.toContain(`keycloak|${account.id}`);
+      for (const { id } of others) {
+        expect((await post('create-user', { email: freshEmail(), roles: [id] })).status).toBe(400);
+      }
+    });
+
+    it('lists what others have made, and gives a role that an administrator has added', async () => {
+      const email = freshEmail();
+      const nameless = freshEmail();
+      await server.administer('POST', '/users', { email, firstName: 'Grace', lastName: 'Hopper', enabled: true });
+      await server.administer('POST', '/users', { email: nameless, enabled: true });
+      const users = await list('users');
+      expect(users).toContainEqual({ user_id: expect.anything() as string, name: 'Grace Hopper', email });
+      expect(users).toContainEqual({ user_id: expect.anything() as string, name: nameless, email: nameless });
+      await server.administer('POST', '/roles', { name: 'added', attributes: { load_data_role: ['true'] } });
+      const [added] = (await list('roles')).filter(({ name }) => name === 'added');
+      await created('create-user', { email: freshEmail(), roles: [added?.role_id] });
+    });
+
+    it.each<[string, (name: string) => boolean, number]>([
+      ['deleted that were listed', (name) => name < 'm', 0],
+      ['deleted that are to come', (name) => name > 'm', 0],
+      ['created', () => false, 12],
+      ['deleted and created', (name) => name < 'm', 6],
+    ])('lists each user once while others are %s', async (_, isDeleted, creations) => {
+      const of = (mark: string, index: number) => `${mark}${index}-${freshEmail()}`;
+      const create = async (email: string) => ({ email, userId: await created('create-user', { email, roles: [] }) });
+      const some = await Promise.all(Array.from({ length: 24 }, (_, index) => create(of(index % 2 ? 'a' : 'z', index))));
+      const leaving = some.filter(({ email }) => isDeleted(email));
+      const listed: string[] = [];
+      const provider = new KeycloakIdentityProvider({ ...keycloakOptions(server.endpoint), usersPerPage: 5 });
+      for await (const page of provider.listUsers({ signal: new AbortController().signal })) {
+        listed.push(...page.map(({ userId }) => userId));
+        for (const { userId } of leaving.splice(0, 3)) await server.administer('DELETE', `/users/${userId.replace('keycloak|', '')}`);
+        for (let index = 0; index < 3 && creations > 0; index++, creations--) await create(of('0', index));
+      }
+      expect(new Set(listed).size).toBe(listed.length);
+      const staying = some.filter(({ email }) => !isDeleted(email)).map(({ userId }) => userId);
+      expect(listed).toEqual(expect.arrayContaining(staying));
+    });
+
+    it.each<[string, 'users' | 'roles', string, () => [string, object]]>([
+      ['users of one e-mail', 'users', 'email', () => ['create-user', { email: 'race@grid.example', roles: [] }]],
+      ['roles of one name', 'roles', 'name', () => ['create-role', { role_name: 'race', permissions: ['a:b', 'c:d', 'e:f'] }]],
+    ])('makes one of 20 simultaneous %s', async (_, member, key, request) => {
+      const answers = await Promise.all(Array.from({ length: 20 }, () => post(...request())));
+      expect(answers.map(({ status }) => status).sort()).toEqual([201, ...Array<number>(19).fill(400)]);
+      const made = Object.values(request()[1])[0] as unknown;
+      expect((await list(member)).filter((item) => item[key] === made)).toHaveLength(1);
+    });
+
+    it('takes all of 20 simultaneous assignments of one role, which the user then has', async () => {
+      const roleId = await created('create-role', { role_name: 'assigned', permissions });
+      for (let round = 0; round < 5; round++) {
+        const userId = await created('create-user', { email: freshEmail(), roles: [] });
+        const answers = await Promise.all(Array.from({ length: 20 }, () => post('assign-role', { user_id: userId, role_id: roleId })));
+        expect(answers.map(({ status }) => status)).toEqual(Array<number>(20).fill(200));
+        expect((await keycloakPermissionsOf(server, userId)).sort()).toEqual(permissions);
+      }
+    });
+  });
+});

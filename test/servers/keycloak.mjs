@@ -1,0 +1,118 @@
+// Keycloak, an identity provider. `node test/servers/keycloak.mjs` runs one until it is interrupted, after `npm run build`.
+import { execFile, spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdir, mkdtemp, rename, rm } from 'node:fs/promises';
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { freePort, serveShell, Server } from './server.mjs';
+
+const VERSION = '26.7.3';
+const CACHE = join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'load-data-service');
+const HOME = join(CACHE, `keycloak-${VERSION}`);
+const ADMINISTRATOR = { KC_BOOTSTRAP_ADMIN_USERNAME: 'admin', KC_BOOTSTRAP_ADMIN_PASSWORD: 'admin-secret' };
+
+/** As `bin/kc.sh` has it, but for a heap and a compiler that start fast; without the script, signals reach the server itself. */
+const JAVA_OPTIONS = [
+  ...['-Xms64m', '-Xmx512m', '-XX:MaxMetaspaceSize=256m', '-XX:TieredStopAtLevel=1', '-XX:+UseSerialGC', '-Dfile.encoding=UTF-8'],
+  '-Djava.util.concurrent.ForkJoinPool.common.threadFactory=io.quarkus.bootstrap.forkjoin.QuarkusForkJoinWorkerThreadFactory',
+  '-Djava.util.logging.manager=org.jboss.logmanager.LogManager',
+];
+const ENTRY_POINT = 'io.quarkus.bootstrap.runner.QuarkusEntryPoint';
+
+const runs = (command, ...parameters) => spawnSync(command, parameters).status === 0;
+
+class Keycloak extends Server {
+  #realm;
+
+  constructor(port, realm, log) {
+    super('Keycloak', port, log);
+    this.#realm = realm;
+  }
+
+  async administer(method, path, body) {
+    const token = await this.#administratorToken();
+    const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
+    const url = `${this.endpoint}/admin/realms/${this.#realm}${path}`;
+    const response = await fetch(url, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
+    const text = await response.text();
+    if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${text}`);
+    return text === '' ? undefined : JSON.parse(text);
+  }
+
+  async #administratorToken() {
+    const { KC_BOOTSTRAP_ADMIN_USERNAME: username, KC_BOOTSTRAP_ADMIN_PASSWORD: password } = ADMINISTRATOR;
+    const body = new URLSearchParams({ grant_type: 'password', client_id: 'admin-cli', username, password });
+    const response = await fetch(`${this.endpoint}/realms/master/protocol/openid-connect/token`, { method: 'POST', body });
+    return (await response.json()).access_token;
+  }
+}
+
+/** Whether there can be one here: there is Java, and it is installed or there is Maven to install it with. */
+export const isKeycloakAvailable = () => runs('java', '-version') && (existsSync(HOME) || runs('mvn', '-version'));
+
+/**
+ * Installs it outside the repository unless it is there, which takes a minute or two and the network; rejects where there
+ * is no Java or no Maven, and with what they say when that fails.
+ */
+export async function installKeycloak() {
+  if (!isKeycloakAvailable()) throw new Error(`Keycloak ${VERSION} needs Java, and Maven to be installed with.`);
+  if (existsSync(HOME)) return;
+  console.error(`Installing Keycloak ${VERSION}, which takes a minute or two.`);
+  await mkdir(CACHE, { recursive: true });
+  const fresh = await mkdtemp(`${HOME}.`);
+  const run = promisify(execFile);
+  try {
+    const artifact = `-Dartifact=org.keycloak:keycloak-quarkus-dist:${VERSION}:tar.gz`;
+    const goal = 'org.apache.maven.plugins:maven-dependency-plugin:3.8.1:unpack';
+    await run('mvn', ['-q', '-B', goal, artifact, `-DoutputDirectory=${fresh}`], { cwd: fresh });
+    const unpacked = join(fresh, `keycloak-${VERSION}`);
+    await run(join(unpacked, 'bin/kc.sh'), ['build', '--db=dev-mem'], { cwd: fresh });
+    await rename(unpacked, HOME);
+  } catch (error) {
+    // Somebody else may have been faster.
+    if (!existsSync(HOME)) throw error;
+  } finally {
+    await rm(fresh, { recursive: true, force: true });
+  }
+}
+
+/**
+ * Starts one with a realm, installing it first where needed; rejects when there is none to be had, or it doesn't start.
+ *
+ * @param {{ realm: { realm: string }, log?: (text: string) => void }} options
+ * @returns {Promise<import('./keycloak.mjs').Keycloak>}
+ */
+export async function startKeycloak({ realm, log }) {
+  await installKeycloak();
+  const port = await freePort();
+  const server = new Keycloak(port, realm.realm, log);
+  const { directory, endpoint } = server;
+  // A home of its own, for the data.
+  for (const name of ['bin', 'conf', 'lib', 'providers', 'themes']) symlinkSync(join(HOME, name), join(directory, name));
+  mkdirSync(join(directory, 'data/import'), { recursive: true });
+  writeFileSync(join(directory, 'data/import/realm.json'), JSON.stringify(realm));
+  const program = [`-Dkc.home.dir=${directory}`, '-cp', join(directory, 'lib/quarkus-run.jar'), ENTRY_POINT];
+  const options = ['--http-enabled=true', '--http-host=127.0.0.1', `--http-port=${port}`, `--hostname=${endpoint}`, '--cache=local'];
+  await server.start('java', [...JAVA_OPTIONS, ...program, 'start', '--optimized', '--import-realm', ...options], ADMINISTRATOR);
+  return server;
+}
+
+if (process.argv[1] === import.meta.filename) {
+  await serveShell(async () => {
+    const dist = '../../dist/';
+    const { realmRepresentation } = await import(`${dist}identity-management/adapters/out/keycloak/realm.js`);
+    const { PERMISSIONS } = await import(`${dist}authentication/permissions.js`);
+    const client = { realm: 'load-data', clientId: 'load-data-service', clientSecret: 'load-data-secret' };
+    const realm = realmRepresentation({ ...client, audience: 'load-data-api', permissions: PERMISSIONS });
+    const server = await startKeycloak({ realm });
+    const variables = {
+      IDENTITY_PROVIDER: 'keycloak',
+      KEYCLOAK_URL: server.endpoint,
+      KEYCLOAK_REALM: client.realm,
+      KEYCLOAK_CLIENT_ID: client.clientId,
+      KEYCLOAK_CLIENT_SECRET: client.clientSecret,
+    };
+    return { server, variables };
+  });
+}

@@ -1,0 +1,54 @@
+import { PERMISSIONS } from '../../src/authentication/permissions.js';
+import type { KeycloakOptions } from '../../src/identity-management/adapters/out/keycloak/keycloak.identity-provider.adapter.js';
+import { protocolMappers, realmRepresentation } from '../../src/identity-management/adapters/out/keycloak/realm.js';
+import type { Keycloak } from '../servers/keycloak.mjs';
+
+const SERVICE = { realm: 'loads', audience: 'load-data-api', clientId: 'load-data-service', clientSecret: 'service-secret' };
+/** A client with all permissions for the customers `acme` and `north`, which may also ask for users' tokens by their passwords. */
+const OPERATOR = { clientId: 'operator', secret: 'operator-secret' };
+
+/** The realm of the tests: what the service needs, and a client for tokens. */
+export function testRealm() {
+  const realm = realmRepresentation({ ...SERVICE, permissions: PERMISSIONS });
+  const operator = { ...OPERATOR, serviceAccountsEnabled: true, directAccessGrantsEnabled: true, protocolMappers: protocolMappers(SERVICE.audience) };
+  const account = {
+    username: `service-account-${OPERATOR.clientId}`,
+    enabled: true,
+    serviceAccountClientId: OPERATOR.clientId,
+    attributes: { customer_id: ['acme', 'north'] },
+  };
+  return {
+    ...realm,
+    clients: [...realm.clients, operator],
+    users: [...realm.users, { ...account, clientRoles: { [SERVICE.audience]: PERMISSIONS } }],
+  };
+}
+
+/** What the adapter is made with. */
+export const keycloakOptions = (url: string): KeycloakOptions => ({ ...SERVICE, url });
+
+/** What the service is started with. */
+export const keycloakVariables = (url: string): Record<string, string> => ({
+  IDENTITY_PROVIDER: 'keycloak',
+  KEYCLOAK_URL: url,
+  KEYCLOAK_REALM: SERVICE.realm,
+  KEYCLOAK_CLIENT_ID: SERVICE.clientId,
+  KEYCLOAK_CLIENT_SECRET: SERVICE.clientSecret,
+});
+
+/** An access token: the operator's own, or of a user who has a password. */
+export async function keycloakToken({ endpoint }: Keycloak, user?: { username: string; password: string }): Promise<string> {
+  const grant = user ? { grant_type: 'password', ...user } : { grant_type: 'client_credentials' };
+  const body = new URLSearchParams({ ...grant, client_id: OPERATOR.clientId, client_secret: OPERATOR.secret });
+  const response = await fetch(`${endpoint}/realms/${SERVICE.realm}/protocol/openid-connect/token`, { method: 'POST', body });
+  const { access_token: token } = (await response.json()) as { access_token?: string };
+  if (token === undefined) throw new Error(`No token: ${response.status}`);
+  return token;
+}
+
+/** What a user's roles permit, by Keycloak's own account. */
+export async function keycloakPermissionsOf(server: Keycloak, userId: string): Promise<string[]> {
+  const [api] = (await server.administer('GET', `/clients?clientId=${SERVICE.audience}`)) as { id: string }[];
+  const path = `/users/${userId.replace('keycloak|', '')}/role-mappings/clients/${api?.id ?? ''}/composite`;
+  return ((await server.administer('GET', path)) as { name: string }[]).map(({ name }) => name);
+}

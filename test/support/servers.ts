@@ -1,0 +1,10 @@
+import { installKeycloak, isKeycloakAvailable } from '../servers/keycloak.mjs';
+import { installVersitygw, isVersitygwAvailable } from '../servers/versitygw.mjs';
+
+/** Installs what the tests against real servers start, or says which of them are left out. */
+export default async function prepare(): Promise<void> {
+  if (isVersitygwAvailable()) await installVersitygw();
+  else console.log('Left out: the tests against S3, for there is no Go to install versitygw with.');
+  if (isKeycloakAvailable()) await installKeycloak();
+  else console.log('Left out: the tests against Keycloak, for there is no Java, or no Maven to install it with.');
+}
