@@ -90,8 +90,9 @@ export class IdempotencyClaims {
     return decided?.upload_id !== uploadId || !decided.kept;
   }
 
-  /** As `release` when our version isn't known; also resolves when somebody else has it. */
+  /** As `release` when it isn't known whether our claim is there, or comes later; also resolves when somebody else has it. */
   private async free(key: string, own: Claim): Promise<void> {
+    if ((await this.bucket.create(key, bytesOf({ ...own, free: true }))) !== undefined) return;
     const found = await this.bucket.read(key);
     if (found && parseClaim(found)?.upload_id === own.upload_id) await this.bucket.replace(key, bytesOf({ ...own, free: true }), found.version);
   }

@@ -273,6 +273,26 @@ describe('two processes on one bucket', () => {
     await expectWhole(new BucketView(bucket), outcome.status === 'fulfilled' ? 1 : 0);
   });
 
+  it('free a key whose claim comes in when it was given up', async () => {
+    const bucket = new InMemoryBucket();
+    const mine = bucket.another();
+    const storage = open(mine);
+    const late = deferred();
+    let asked = 0;
+    const claiming = bucket.another();
+    mine.before = (operation, key) => {
+      if (operation !== 'create' || !key.startsWith('idempotency/') || asked++ > 0) return;
+      // The store does it after all, behind what comes next.
+      void late.promise.then(() => claiming.create(key, Buffer.from(JSON.stringify({ upload_id: 'a', segment: 'b', content_path: null }))));
+      throw new StoreSilentError(1);
+    };
+    await expect(storage.store(anUploadDraft().with(KEYED).build())).rejects.toMatchObject({ kind: 'storage-failure' });
+    await expect.poll(() => new BucketView(bucket).keys('idempotency/')).toHaveLength(1);
+    late.resolve();
+    expect(await storage.store(anUploadDraft().with(KEYED).build())).toMatchObject({ replayed: false });
+    await storage.close();
+  });
+
   it('go on when nothing can be removed', async () => {
     const bucket = new InMemoryBucket();
     bucket.before = (operation) => {

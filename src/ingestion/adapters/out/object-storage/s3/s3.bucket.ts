@@ -267,7 +267,7 @@ export class S3Bucket extends Bucket {
         );
         if (found?.Metadata?.[WRITE_ID] === writeId) return found;
         if (name === 'NoSuchUpload' && !found) throw error;
-        if (name !== 'ConditionalRequestConflict') return undefined;
+        if (!CONFLICTS.has(name)) return undefined;
         if (attempt === CONFLICT_ATTEMPTS) throw error;
         await sleep(CONFLICT_PAUSE_MS);
       }
@@ -395,10 +395,13 @@ interface UnfinishedUpload {
 /** What the store is to check of each part. */
 const PART_CHECKSUM = { ChecksumAlgorithm: 'CRC32' } as const;
 
+/** Another write, or in versitygw the removal of the last object beside it, was under way: a repeat fares better. */
+const CONFLICTS: ReadonlySet<string> = new Set(['ConditionalRequestConflict', 'ExistingObjectIsDirectory']);
+
 /** What a write is refused with; `NoSuchKey` where the version is gone that it was to replace, `NoSuchUpload` where it's complete. */
 const REFUSALS: ReadonlySet<string> = new Set([
   'PreconditionFailed',
-  'ConditionalRequestConflict',
+  ...CONFLICTS,
   'NoSuchKey',
   'NoSuchUpload',
 ]);
