@@ -1,3 +1,5 @@
+import { withTimeLimit } from './time-limit.js';
+
 const REUSED_FOR_MS = 1_000;
 const LONGEST_MS = 4_000;
 
@@ -13,15 +15,7 @@ export class SharedProbe {
   async check(): Promise<void> {
     if (this.answeredAt !== undefined && performance.now() - this.answeredAt >= REUSED_FOR_MS) this.answer = undefined;
     this.answer ??= this.ask();
-    let timer: NodeJS.Timeout | undefined;
-    const silence = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => {
-        reject(new Error(`There is no answer for ${LONGEST_MS} ms.`));
-      }, LONGEST_MS);
-    });
-    await Promise.race([this.answer, silence]).finally(() => {
-      clearTimeout(timer);
-    });
+    await withTimeLimit(LONGEST_MS, this.answer, () => new Error(`There is no answer for ${LONGEST_MS} ms.`));
   }
 
   private async ask(): Promise<void> {

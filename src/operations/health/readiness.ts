@@ -1,5 +1,6 @@
 import { Injectable, Logger } from '@nestjs/common';
 import { type HealthIndicatorResult, HealthIndicatorService } from '@nestjs/terminus';
+import { withTimeLimit } from '../../common/time-limit.js';
 import { IdentityProvider } from '../../identity-management/application/ports/identity-provider.port.js';
 import { FileStorage } from '../../ingestion/application/ports/file-storage.port.js';
 
@@ -32,7 +33,7 @@ export class Readiness {
   private async check(name: string, probe: () => Promise<void>): Promise<HealthIndicatorResult> {
     const indicator = this.indicators.check(name);
     try {
-      await withTimeout(probe());
+      await withTimeLimit(CHECK_TIMEOUT_MS, probe(), () => new Error(`no answer within ${CHECK_TIMEOUT_MS} ms`));
       if (this.unwell.delete(name)) this.logger.log({ msg: `${name} is well again` });
       return indicator.up();
     } catch (error) {
@@ -40,19 +41,5 @@ export class Readiness {
       this.unwell.add(name);
       return indicator.down();
     }
-  }
-}
-
-async function withTimeout(probe: Promise<void>): Promise<void> {
-  let timer: NodeJS.Timeout | undefined;
-  const timeout = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => {
-      reject(new Error(`no answer within ${CHECK_TIMEOUT_MS} ms`));
-    }, CHECK_TIMEOUT_MS);
-  });
-  try {
-    await Promise.race([probe, timeout]);
-  } finally {
-    clearTimeout(timer);
   }
 }

@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { v7 as uuidV7 } from 'uuid';
+import { withTimeLimit } from '../../../../common/time-limit.js';
 import { FileRemovedError } from './disk-error.js';
 import type { DiskLogger } from './disk-logger.js';
 import { Journal, type JournalSite } from './journal.js';
@@ -160,15 +161,8 @@ export class ContentJournals {
   }
 
   private async untilOneIsSettled(): Promise<void> {
-    let timer: NodeJS.Timeout | undefined;
-    const tooLong = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => {
-        reject(new JournalUnavailableError(`The files of all journals are being synced for ${LONGEST_WAIT_MS} ms.`));
-      }, LONGEST_WAIT_MS);
-    });
-    await Promise.race([tooLong, ...this.retiring]).finally(() => {
-      clearTimeout(timer);
-    });
+    const tooLong = () => new JournalUnavailableError(`The files of all journals are being synced for ${LONGEST_WAIT_MS} ms.`);
+    await withTimeLimit(LONGEST_WAIT_MS, Promise.race(this.retiring), tooLong);
   }
 
   private async makeJournal(): Promise<Journal> {

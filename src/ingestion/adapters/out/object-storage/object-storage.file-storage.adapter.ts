@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { Logger, type OnApplicationShutdown } from '@nestjs/common';
 import { ServiceError } from '../../../../common/service-error.js';
 import { SharedProbe } from '../../../../common/shared-probe.js';
+import { withTimeLimit } from '../../../../common/time-limit.js';
 import { FileStorage, receiptOf, type StoredContent, type UploadDraft, type UploadReceipt } from '../../../application/ports/file-storage.port.js';
 import { storageFailure } from '../../../application/storage-failure.js';
 import { indexLine, segmentDirectory } from '../../../domain/layout.js';
@@ -96,15 +97,8 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
   /** A call that hangs is not waited for: the store may be well again. */
   private async probe(): Promise<void> {
     if (this.isRefusing) throw new Error('Too much is to be taken back in the store.');
-    let timer: NodeJS.Timeout | undefined;
-    const silence = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => {
-        reject(new StoreSilentError(LONGEST_PROBE_MS));
-      }, LONGEST_PROBE_MS);
-    });
-    await Promise.race([this.bucket.replace(HEALTH, Buffer.from('well\n')), silence]).finally(() => {
-      clearTimeout(timer);
-    });
+    const writing = this.bucket.replace(HEALTH, Buffer.from('well\n'));
+    await withTimeLimit(LONGEST_PROBE_MS, writing, () => new StoreSilentError(LONGEST_PROBE_MS));
   }
 
   private async storeNow(draft: UploadDraft): Promise<UploadReceipt> {

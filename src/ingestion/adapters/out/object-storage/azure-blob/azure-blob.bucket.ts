@@ -3,6 +3,7 @@ import { buffer } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { TokenCredential } from '@azure/identity';
 import { type BlobRequestConditions, type BlockBlobClient, ContainerClient, RestError } from '@azure/storage-blob';
+import { withTimeLimit } from '../../../../../common/time-limit.js';
 import { Bucket, type ListedObject, ObjectExistsError, type ReadObject, StoreSilentError } from '../bucket.js';
 import { sendParts } from '../parts.js';
 
@@ -210,19 +211,11 @@ export class AzureBlobBucket extends Bucket {
   /** Asks the store, and aborts when that takes too long: the SDK itself waits for ever for a store that is silent. */
   private async ask<T>(request: (abortSignal: AbortSignal) => Promise<T>): Promise<T> {
     const controller = new AbortController();
-    let timer: NodeJS.Timeout | undefined;
-    const silence = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => {
-        const error = new StoreSilentError(this.timeoutMs);
-        controller.abort(error);
-        reject(error);
-      }, this.timeoutMs);
+    return withTimeLimit(this.timeoutMs, request(controller.signal), () => {
+      const error = new StoreSilentError(this.timeoutMs);
+      controller.abort(error);
+      return error;
     });
-    try {
-      return await Promise.race([request(controller.signal), silence]);
-    } finally {
-      clearTimeout(timer);
-    }
   }
 }
 

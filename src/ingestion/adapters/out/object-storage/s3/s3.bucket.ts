@@ -25,6 +25,7 @@ import {
   UploadPartCommand,
   type UploadPartCommandInput,
 } from '@aws-sdk/client-s3';
+import { withTimeLimit } from '../../../../../common/time-limit.js';
 import { Bucket, type ListedObject, ObjectExistsError, type ReadObject, StoreSilentError } from '../bucket.js';
 import { sendParts } from '../parts.js';
 import { Leftovers } from './leftovers.js';
@@ -89,6 +90,7 @@ export class S3Bucket extends Bucket {
   private readonly timeoutMs: number;
   private readonly partSize: number;
   private readonly pageSize: number | undefined;
+  private readonly silence = () => new StoreSilentError(this.timeoutMs);
 
   constructor(options: S3BucketOptions) {
     super();
@@ -308,7 +310,7 @@ export class S3Bucket extends Bucket {
     let lastMs = Infinity;
     for (;;) {
       try {
-        return await (lastMs === Infinity ? send() : this.until(lastMs, send()));
+        return await (lastMs === Infinity ? send() : withTimeLimit(lastMs - performance.now(), send(), this.silence));
       } catch (error) {
         const nowMs = performance.now();
         lastMs = Math.min(lastMs, nowMs + this.timeoutMs);
@@ -331,7 +333,7 @@ export class S3Bucket extends Bucket {
       return;
     }
     try {
-      await this.until(performance.now() + LONGEST_GIVING_BACK_MS, action());
+      await withTimeLimit(LONGEST_GIVING_BACK_MS, action(), this.silence);
     } catch {
       // The upload failed for another reason, which is what its caller gets to know.
       this.leftovers.add(action);
@@ -362,25 +364,10 @@ export class S3Bucket extends Bucket {
   private async within<T>(call: (options: { readonly abortSignal: AbortSignal }) => Promise<T>): Promise<T> {
     const ending = new AbortController();
     // Not everything heeds the signal: fetching credentials, for one.
-    return this.until(performance.now() + this.timeoutMs, call({ abortSignal: ending.signal }), () => {
+    return withTimeLimit(this.timeoutMs, call({ abortSignal: ending.signal }), () => {
       ending.abort();
+      return this.silence();
     });
-  }
-
-  /** Waits no longer than until a time of `performance`. @throws StoreSilentError */
-  private async until<T>(lastMs: number, call: Promise<T>, onSilence: () => void = () => undefined): Promise<T> {
-    let timer: NodeJS.Timeout | undefined;
-    const silence = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => {
-        reject(new StoreSilentError(this.timeoutMs));
-        onSilence();
-      }, Math.max(0, lastMs - performance.now()));
-    });
-    try {
-      return await Promise.race([call, silence]);
-    } finally {
-      clearTimeout(timer);
-    }
   }
 }
 
