@@ -5,7 +5,7 @@ import { segmentDirectory, utcDate } from '../../../domain/layout.js';
 import { UPLOAD_KINDS, type UploadKind } from '../../../domain/upload.js';
 import { parseJson } from '../store-verification/line-text.js';
 import { type Bucket, type ListedObject, ObjectExistsError, type ReadObject } from './bucket.js';
-import { CLAIMS, MARKERS } from './keys.js';
+import { CLAIMS, MARKERS, PLANS } from './keys.js';
 
 const MIB = 1024 * 1024;
 const MINUTE_MS = 60_000;
@@ -30,7 +30,6 @@ const LINES_AT_ONCE_BYTES = MIB;
 const CLAIMS_AT_ONCE = 1_000;
 
 const NEWLINE = 0x0a;
-const PLANS = 'compaction/';
 const EMPTY = new Uint8Array();
 const SEGMENT_NAME = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\.ndjson$/;
 

@@ -3,6 +3,7 @@ import { uuidAt } from '../../../../common/uuid.js';
 import { UPLOAD_KINDS } from '../../../domain/upload.js';
 import type { Bucket } from './bucket.js';
 import { compactDay, type Day, lastDays, plannedDays, removeOldClaims } from './compaction.js';
+import { TURN } from './keys.js';
 import type { StorageLogger } from './storage-logger.js';
 
 const MINUTE_MS = 60_000;
@@ -13,7 +14,6 @@ const JITTER_MS = 5 * MINUTE_MS;
 /** While the last turn of any replica began no longer ago, there is none. */
 const TURN_MS = 50 * MINUTE_MS;
 const DAYS = 7;
-const TURN_KEY = 'compaction/turn';
 
 /**
  * Compacts the last seven days that are over, and those whose compaction another process left, and removes old claims:
@@ -61,11 +61,11 @@ export class Compactor {
   }
 
   private async take(): Promise<boolean> {
-    const last = await this.bucket.read(TURN_KEY);
+    const last = await this.bucket.read(TURN);
     if (last && last.ageMs < TURN_MS) return false;
     // Each another one: in some stores the same bytes have the same version.
     const bytes = Buffer.from(JSON.stringify({ turn: uuidAt(new Date()) }));
-    const taken = await (last ? this.bucket.replace(TURN_KEY, bytes, last.version) : this.bucket.create(TURN_KEY, bytes));
+    const taken = await (last ? this.bucket.replace(TURN, bytes, last.version) : this.bucket.create(TURN, bytes));
     return taken !== undefined;
   }
 

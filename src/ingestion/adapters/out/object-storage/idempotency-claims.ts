@@ -1,11 +1,13 @@
+import { z } from 'zod';
 import { ServiceError } from '../../../../common/service-error.js';
 import { receiptOf, type UploadReceipt } from '../../../application/ports/file-storage.port.js';
 import { storageFailure } from '../../../application/storage-failure.js';
 import { isKeptUnderKey, requestIdentity } from '../../../domain/idempotency.js';
 import { parseIndexLine } from '../../../domain/layout.js';
 import type { Upload } from '../../../domain/upload.js';
+import { parseJson } from '../store-verification/line-text.js';
 import type { Bucket, ReadObject } from './bucket.js';
-import { claimKey } from './keys.js';
+import { claimKey, FENCE } from './keys.js';
 import { Lease, LOST_AFTER_MS } from './lease.js';
 import type { Retries } from './retries.js';
 
@@ -13,23 +15,26 @@ const RETRY_AFTER_SECONDS = 1;
 /** How often somebody else may come between reading a claim and taking it. */
 const MOST_TURNS = 5;
 
-/** What stands under an idempotency key's digest. */
-export interface Claim {
-  readonly upload_id: string;
+const CLAIM = z.object({
+  upload_id: z.string(),
   /** Where the line of the upload is, or will be, alone. */
-  readonly segment: string;
+  segment: z.string(),
   /** Where its file is, or will be; null without one. */
-  readonly content_path: string | null;
+  content_path: z.string().nullable(),
   /** Set when the upload has failed for good, though its line may be there. */
-  readonly failed?: boolean;
+  failed: z.boolean().optional(),
   /** Set when somebody was answered with the upload, though its own process may not know that its line is there. */
-  readonly kept?: boolean;
+  kept: z.boolean().optional(),
   /** Set when nothing of the upload is there or can come: the scope may be taken. */
-  readonly free?: boolean;
-}
+  free: z.boolean().optional(),
+});
 
-const EMPTY = Buffer.alloc(0);
+/** What stands under an idempotency key's digest. */
+export type Claim = Readonly<z.infer<typeof CLAIM>>;
+
 const bytesOf = (claim: Claim): Buffer => Buffer.from(JSON.stringify(claim));
+/** Undefined for what is no claim. */
+const parseClaim = ({ bytes }: ReadObject): Claim | undefined => CLAIM.safeParse(parseJson(bytes)).data;
 
 /**
  * Lets one upload of each scope through, whichever process it comes to, and answers repeated ones with the first.
@@ -72,29 +77,31 @@ export class IdempotencyClaims {
     }
   }
 
-  /** Gives the scope free, of an upload that failed and of which nothing is there; the next boot of anybody does it otherwise. */
-  async release(claim: Lease<Claim>, own: Claim): Promise<void> {
-    await claim.end();
-    await claim.endWith({ ...own, free: true } satisfies Claim);
+  /** Gives the scope free, of an upload that failed and of which nothing is there. Never rejects: what fails is tried again. */
+  async release(claim: Lease<Claim>): Promise<void> {
+    await claim.endWith({ free: true }).catch(() => {
+      this.retries.begin(`Freeing ${claim.key}`, () => claim.endWith({ free: true }));
+    });
   }
 
   /**
    * Decides that an upload has failed whose line may be there; false when somebody was answered with it before. Throws
    * what the bucket throws, and may be called again.
    */
-  async fail(claim: Lease<Claim>, uploadId: string): Promise<boolean> {
-    if (await claim.fail()) return true;
+  async fail(claim: Lease<Claim>): Promise<boolean> {
+    if (await claim.endWith({ failed: true })) return true;
     const found = await this.bucket.read(claim.key);
     const decided = found && parseClaim(found);
     // Somebody else's claim stands behind a fence in our segment.
-    return decided?.upload_id !== uploadId || !decided.kept;
+    return decided?.upload_id !== claim.current.upload_id || !decided.kept;
   }
 
   /** As `release` when it isn't known whether our claim is there, or comes later; also resolves when somebody else has it. */
   private async free(key: string, own: Claim): Promise<void> {
-    if ((await this.bucket.create(key, bytesOf({ ...own, free: true }))) !== undefined) return;
+    const freed = bytesOf({ ...own, free: true });
+    if ((await this.bucket.create(key, freed)) !== undefined) return;
     const found = await this.bucket.read(key);
-    if (found && parseClaim(found)?.upload_id === own.upload_id) await this.bucket.replace(key, bytesOf({ ...own, free: true }), found.version);
+    if (found && parseClaim(found)?.upload_id === own.upload_id) await this.bucket.replace(key, freed, found.version);
   }
 
   /** The version of our claim, or the upload that is kept. */
@@ -120,14 +127,14 @@ export class IdempotencyClaims {
     if (!claim) throw new Error('A claim of an idempotency key is not as it was written.');
     if (claim.free) return 'free';
     if (claim.failed) {
-      await this.bucket.replace(claim.segment, EMPTY);
+      await this.bucket.replace(claim.segment, FENCE);
       if (claim.content_path !== null) await this.bucket.remove([claim.content_path]);
       return 'free';
     }
     let written = await this.bucket.read(claim.segment);
     if (!written) {
       if (found.ageMs < LOST_AFTER_MS) return 'running';
-      if ((await this.bucket.create(claim.segment, EMPTY)) !== undefined) return 'free';
+      if ((await this.bucket.create(claim.segment, FENCE)) !== undefined) return 'free';
       written = await this.bucket.read(claim.segment);
     }
     const upload = written && written.bytes.length > 0 ? parseIndexLine(written.bytes.toString()) : undefined;
@@ -140,12 +147,4 @@ export class IdempotencyClaims {
 function answer(kept: Upload, repeated: Upload): UploadReceipt {
   if (requestIdentity(repeated) !== requestIdentity(kept)) throw new ServiceError('idempotency-key-reused');
   return { ...receiptOf(kept), replayed: true };
-}
-
-function parseClaim({ bytes }: ReadObject): Claim | undefined {
-  try {
-    return JSON.parse(bytes.toString()) as Claim;
-  } catch {
-    return undefined;
-  }
 }

@@ -11,5 +11,12 @@ export const markerKey = (uploadId: string): string => `${MARKERS}${uploadId}`;
 export const CLAIMS = 'idempotency/';
 export const claimKey = (scope: string): string => `${CLAIMS}${createHash('sha256').update(scope).digest('hex')}`;
 
+/** Where plans of compaction stand, and whose turn it is. */
+export const PLANS = 'compaction/';
+export const TURN = `${PLANS}turn`;
+
+/** What an own segment holds when somebody has ended its upload: its line can't be written any more. */
+export const FENCE = Buffer.alloc(0);
+
 /** What is written to find out whether the store can be. */
 export const HEALTH = 'health';

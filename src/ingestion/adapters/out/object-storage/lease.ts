@@ -15,8 +15,6 @@ export class LeaseLostError extends Error {
 interface LeaseContent {
   /** Where the line will be, alone. */
   readonly segment: string;
-  /** Set when the upload failed, for good, though its line may be there. */
-  readonly failed?: boolean | undefined;
 }
 
 /** What tells others about an upload under way: an object that is written again and again until the upload has ended. */
@@ -60,32 +58,28 @@ export class Lease<Content extends LeaseContent> {
   }
 
   /**
-   * Ends it with the upload's failure, which others take for final.
+   * Ends it with a last word, which others take for final.
    *
    * @returns false when somebody else decided before; throws what the bucket throws, and may be called again.
    */
-  async fail(): Promise<boolean> {
+  async endWith(verdict: Partial<Content>): Promise<boolean> {
     await this.end();
-    return this.endWith({ ...this.content, failed: true });
-  }
-
-  /** Writes the last content, when it is ended; false when somebody else wrote it. */
-  async endWith(content: object): Promise<boolean> {
-    return this.replace(Buffer.from(JSON.stringify(content)));
+    return this.replace({ ...this.content, ...verdict });
   }
 
   private write(): Promise<void> {
     const writing = this.writing
       .catch(() => undefined)
       .then(async () => {
-        if (!this.isHeld || (await this.replace(Buffer.from(JSON.stringify(this.content))))) return;
+        if (!this.isHeld || (await this.replace(this.content))) return;
         throw new LeaseLostError(this.key);
       });
     this.writing = writing;
     return writing;
   }
 
-  private async replace(bytes: Buffer): Promise<boolean> {
+  private async replace(content: Content): Promise<boolean> {
+    const bytes = Buffer.from(JSON.stringify(content));
     const before = this.doubtful;
     this.doubtful = bytes;
     let version = await this.bucket.replace(this.key, bytes, this.version);

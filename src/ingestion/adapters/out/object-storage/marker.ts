@@ -1,7 +1,13 @@
 import { z } from 'zod';
 import { parseJson } from '../store-verification/line-text.js';
 
-const MARKER = z.object({ content_path: z.string(), segment: z.string(), failed: z.boolean().optional() });
+const MARKER = z.object({
+  content_path: z.string(),
+  /** Where its line will be, alone. */
+  segment: z.string(),
+  /** Set when the upload has failed for good, though its line may be there. */
+  failed: z.boolean().optional(),
+});
 
 /** What is known of an upload with a file that is under way. */
 export type Marker = Readonly<z.infer<typeof MARKER>>;

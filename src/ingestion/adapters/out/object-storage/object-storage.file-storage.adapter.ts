@@ -10,7 +10,7 @@ import type { Upload } from '../../../domain/upload.js';
 import { type Bucket, StoreSilentError } from './bucket.js';
 import { Compactor } from './compactor.js';
 import { type Claim, IdempotencyClaims } from './idempotency-claims.js';
-import { HEALTH, markerKey, ownSegment } from './keys.js';
+import { FENCE, HEALTH, markerKey, ownSegment } from './keys.js';
 import { Lease } from './lease.js';
 import type { Marker } from './marker.js';
 import { Retries } from './retries.js';
@@ -22,7 +22,6 @@ import { Sweeper } from './sweeper.js';
 const MOST_LEFT = 1_000;
 /** Milliseconds that a check of health waits for the store. */
 const LONGEST_PROBE_MS = 3_500;
-const EMPTY = Buffer.alloc(0);
 
 export interface ObjectStorageOptions {
   readonly bucket: Bucket;
@@ -117,21 +116,22 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
   }
 
   private async keepKeyed(draft: UploadDraft, claim: Lease<Claim>): Promise<Upload> {
-    const written = new Written();
+    let segment: string | undefined;
     try {
       const upload = await draft.conclude(null);
-      await this.writeLine(upload, await announce(upload, [claim]), written);
+      segment = await announce(upload, [claim]);
+      await this.writeLine(upload, segment);
       return upload;
     } catch (error) {
-      if (written.segment === undefined) await this.release(claim, draft, error);
-      else this.takeBack(draft, written.segment, undefined, claim);
+      if (segment === undefined) await this.release(claim, error);
+      else this.takeBack(draft, segment, undefined, claim);
       throw error;
     }
   }
 
   private async keepFile(draft: UploadDraft, { path, bytes }: NonNullable<UploadDraft['content']>, claim?: Lease<Claim>): Promise<Upload> {
     const marking = this.mark(draft, path);
-    const written = new Written();
+    let segment: string | undefined;
     const content = new ContentSource(bytes, async (stored) => {
       const upload = await draft.conclude(stored);
       return { upload, segment: await announce(upload, claim ? [await marking, claim] : [await marking]) };
@@ -140,17 +140,18 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
     marking.catch((error: unknown) => { content.fail(error); });
     try {
       await this.bucket.upload(path, content).catch(storageFailureUnless(() => content.hasFailed, 'A file could not be written.'));
-      const { upload, segment } = content.concluded;
-      await this.writeLine(upload, segment, written);
+      const { upload, segment: announced } = content.concluded;
+      segment = announced;
+      await this.writeLine(upload, segment);
       this.unmark(marking);
       return upload;
     } catch (error) {
       if (!content.hasFailed) {
         content.fail(error);
-        this.takeBack(draft, written.segment, marking, claim);
+        this.takeBack(draft, segment, marking, claim);
       } else {
         this.unmark(marking);
-        if (claim) await this.release(claim, draft, error);
+        if (claim) await this.release(claim, error);
       }
       throw error;
     }
@@ -178,8 +179,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
     this.unmarking.add(removing);
   }
 
-  private async writeLine(upload: Upload, segment: string, written: Written): Promise<void> {
-    written.segment = segment;
+  private async writeLine(upload: Upload, segment: string): Promise<void> {
     const made = await this.bucket
       .create(segment, Buffer.from(`${indexLine(upload)}\n`))
       .catch(storageFailure('A segment could not be written.'));
@@ -187,10 +187,9 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
   }
 
   /** Of an upload of which nothing is visible. Waits for a store that is well, so that the key is free with the answer. */
-  private async release(claim: Lease<Claim>, draft: UploadDraft, error: unknown): Promise<void> {
-    const releasing = this.claims.release(claim, ownClaim(draft));
-    if (error instanceof ServiceError && error.kind === 'storage-failure') releasing.catch(() => undefined);
-    else await releasing.catch(() => undefined);
+  private async release(claim: Lease<Claim>, error: unknown): Promise<void> {
+    const releasing = this.claims.release(claim);
+    if (!(error instanceof ServiceError && error.kind === 'storage-failure')) await releasing;
   }
 
   /**
@@ -200,17 +199,17 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
   private takeBack(draft: UploadDraft, segment: string | undefined, marking?: Promise<Lease<Marker>>, claim?: Lease<Claim>): void {
     let hasFailed: boolean | undefined;
     this.retries.begin(`Taking back ${draft.uploadId}`, async () => {
-      if (claim && segment !== undefined) hasFailed ??= await this.claims.fail(claim, draft.uploadId);
+      if (claim && segment !== undefined) hasFailed ??= await this.claims.fail(claim);
       if (hasFailed === false) return;
       // Without a marker that is known, the sweeper finds what there is.
       const marker = await marking?.catch(() => undefined);
       if (marker) {
-        if (await marker.fail()) await this.sweeper.settle(marker.key);
+        if (await marker.endWith({ failed: true })) await this.sweeper.settle(marker.key);
         else await this.sweeper.removeFenced(marker.current);
       } else if (segment !== undefined) {
-        await this.bucket.replace(segment, EMPTY);
+        await this.bucket.replace(segment, FENCE);
       }
-      if (claim) await this.claims.release(claim, ownClaim(draft));
+      if (claim) await this.claims.release(claim);
     });
   }
 
@@ -226,11 +225,6 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
     await Promise.all([this.sweeper.close(), this.compactor.close()]);
     this.bucket.close();
   }
-}
-
-/** What others may see of an upload, though it failed. */
-class Written {
-  segment: string | undefined;
 }
 
 interface Concluded {

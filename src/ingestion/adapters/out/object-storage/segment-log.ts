@@ -1,5 +1,6 @@
 import { uuidAt } from '../../../../common/uuid.js';
 import { type Bucket, StoreSilentError } from './bucket.js';
+import { FENCE } from './keys.js';
 import type { Retries } from './retries.js';
 
 /** Segments that are being written at once; a line that comes while all are waits for the first to end. */
@@ -8,8 +9,6 @@ const MOST_IN_FLIGHT = 4;
 const FULL_LENGTH = 8 * 1024 * 1024;
 /** No line is taken while so many segments aren't taken back yet that may have been written. */
 const MOST_DOUBTFUL = 64;
-
-const EMPTY = Buffer.alloc(0);
 
 /** One PUT of a segment, for metrics. */
 export interface Flush {
@@ -93,7 +92,7 @@ export class SegmentLog {
     } catch (error) {
       ok = false;
       // It may be written all the same, also later: not when something else stands there.
-      this.doubtful.begin(`Taking back ${key}`, () => this.bucket.replace(key, EMPTY));
+      this.doubtful.begin(`Taking back ${key}`, () => this.bucket.replace(key, FENCE));
       for (const { reject } of batch) reject(error);
       // Those that wait have waited as long as these.
       if (error instanceof StoreSilentError) this.rejectWaiting(error);

@@ -1,11 +1,10 @@
 import type { Bucket } from './bucket.js';
-import { MARKERS } from './keys.js';
+import { FENCE, MARKERS } from './keys.js';
 import { LOST_AFTER_MS } from './lease.js';
 import { type Marker, parseMarker } from './marker.js';
 import type { StorageLogger } from './storage-logger.js';
 
 const SWEEP_EVERY_MS = 60_000;
-const EMPTY = Buffer.alloc(0);
 
 /** Puts in order what lost processes left, whichever they were; any number of processes may do so at once. */
 export class Sweeper {
@@ -49,7 +48,7 @@ export class Sweeper {
     const marker = found && parseMarker(found.bytes);
     if (!found || !marker) return;
     if (marker.failed) {
-      await this.bucket.replace(marker.segment, EMPTY);
+      await this.bucket.replace(marker.segment, FENCE);
     } else {
       // Renewed meanwhile.
       if (found.ageMs < LOST_AFTER_MS) return;
@@ -82,7 +81,7 @@ export class Sweeper {
 
   /** Either the line is there, or it can't come any more when the file goes. */
   private async isComplete({ segment }: Marker): Promise<boolean> {
-    if ((await this.bucket.create(segment, EMPTY)) !== undefined) return false;
+    if ((await this.bucket.create(segment, FENCE)) !== undefined) return false;
     const written = await this.bucket.read(segment);
     return written !== undefined && written.bytes.length > 0;
   }

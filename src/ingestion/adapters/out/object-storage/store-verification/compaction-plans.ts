@@ -1,13 +1,16 @@
 import { z } from 'zod';
 import { parseJson } from '../../store-verification/line-text.js';
 import type { Bucket } from '../bucket.js';
+import { PLANS } from '../keys.js';
 
 const PLAN = z.object({ target: z.string(), sources: z.array(z.string()) });
 
 /** The segments that each compaction under way writes or removes, by its plan, which stands from before it until after it. */
 export async function readPlans(bucket: Bucket): Promise<ReadonlySet<string>[]> {
   const plans: Set<string>[] = [];
-  for await (const { key } of bucket.list('compaction/')) {
+  for await (const { key, size } of bucket.list(PLANS)) {
+    // Ended.
+    if (size === 0) continue;
     const object = await bucket.read(key);
     const { success, data } = PLAN.safeParse(object && parseJson(object.bytes));
     if (success) plans.push(new Set([data.target, ...data.sources]));
