@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { v7 as uuidV7 } from 'uuid';
 import { withTimeLimit } from '../../../../common/time-limit.js';
 import { FileRemovedError } from './disk-error.js';
-import type { DiskLogger } from './disk-logger.js';
+import type { StorageLogger } from '../../../application/storage-logger.js';
 import { Journal, type JournalSite } from './journal.js';
 import { encodeRecord, type JournalRecord } from './journal-records.js';
 
@@ -64,7 +64,7 @@ export class ContentJournals {
 
   constructor(
     private readonly site: JournalSite,
-    private readonly logger: DiskLogger,
+    private readonly logger: StorageLogger,
     /** Absolute. */
     private readonly directory: string,
     private readonly journalBytes: number,

@@ -6,7 +6,7 @@ import { parseIndexLine } from '../../../domain/layout.js';
 import type { Upload } from '../../../domain/upload.js';
 import { digestOf, type IdempotencyIndex, type IndexedUpload, type KeyedUpload } from './idempotency-index.js';
 import { readLines } from './index-lines.js';
-import type { DiskLogger } from './disk-logger.js';
+import type { StorageLogger } from '../../../application/storage-logger.js';
 import type { DiskFile } from './disk.js';
 
 const ADD_AFTER_MS = 50;
@@ -25,7 +25,7 @@ export class IdempotencyKeys {
 
   constructor(
     private readonly index: IdempotencyIndex,
-    private readonly logger: DiskLogger,
+    private readonly logger: StorageLogger,
   ) {}
 
   /**

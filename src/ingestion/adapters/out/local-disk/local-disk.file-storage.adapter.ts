@@ -2,18 +2,19 @@ import { resolve } from 'node:path';
 import { Logger, type OnApplicationShutdown } from '@nestjs/common';
 import { ServiceError } from '../../../../common/service-error.js';
 import type { DataDirectoryLock } from '../../../../data-directory/data-directory-lock.js';
+import { readContent } from '../../../application/content-digest.js';
 import { FileStorage, receiptOf, type UploadDraft, type UploadReceipt } from '../../../application/ports/file-storage.port.js';
 import { storageFailure } from '../../../application/storage-failure.js';
 import { indexLine, segmentDirectory } from '../../../domain/layout.js';
 import type { Upload, UploadKind } from '../../../domain/upload.js';
 import { JournalUnavailableError } from './content-journals.js';
-import type { DiskLogger } from './disk-logger.js';
+import type { StorageLogger } from '../../../application/storage-logger.js';
 import { type Disk, NodeDisk } from './disk.js';
 import { HealthProbe } from './health-probe.js';
 import { type Flush, IndexLog, type IndexLogOptions } from './index-log.js';
 import { type Publication, publishSmall, publishStaged, type StagedFile } from './publication.js';
 import { recover } from './recovery.js';
-import { behindHead, closeQuietly, type Head, readContent, readHead, writeStagedFile } from './staged-file.js';
+import { behindHead, closeQuietly, type Head, readHead, writeStagedFile } from './staged-file.js';
 import { StoreDirectory } from './store-directory.js';
 
 const MIB = 1024 * 1024;
@@ -31,7 +32,7 @@ export interface LocalDiskOptions {
   readonly maxJournalBytes?: number;
   /** Called after each group commit of index lines. */
   readonly onFlush?: (flush: Flush) => void;
-  readonly logger?: DiskLogger;
+  readonly logger?: StorageLogger;
 }
 
 /** Keeps uploads in a directory of the local file system, which no other process may use meanwhile. */

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { readContent } from '../../../application/content-digest.js';
 import type { StoredContent } from '../../../application/ports/file-storage.port.js';
 import { storageFailure } from '../../../application/storage-failure.js';
 import type { DiskFile } from './disk.js';
@@ -29,23 +29,6 @@ export async function writeStagedFile(file: DiskFile, bytes: AsyncIterable<Uint8
 
 /** Its bytes are synced, or the upload fails for another reason: how closing ends changes nothing. Idempotent. */
 export const closeQuietly = (file: DiskFile): Promise<void> => file.close().catch(() => undefined);
-
-/** Size and sha-256 of bytes, each chunk of which is consumed before the next is asked for. */
-export async function readContent(
-  bytes: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
-  consume: (chunk: Uint8Array) => Promise<void> | undefined = () => undefined,
-): Promise<StoredContent> {
-  const hash = createHash('sha256');
-  let size = 0;
-  for await (const chunk of bytes) {
-    // Hashed while it is written.
-    const consumed = consume(chunk);
-    hash.update(chunk);
-    size += chunk.length;
-    await consumed;
-  }
-  return { size, sha256: hash.digest('hex') };
-}
 
 /** Bytes, of which the beginning has come in. */
 export interface Head {

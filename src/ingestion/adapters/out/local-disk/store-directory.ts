@@ -1,7 +1,7 @@
 import { dirname, join } from 'node:path';
 import { hasCode } from './disk-error.js';
 import { ContentJournals } from './content-journals.js';
-import type { DiskLogger } from './disk-logger.js';
+import type { StorageLogger } from '../../../application/storage-logger.js';
 import type { Disk } from './disk.js';
 import { DurableDirectories } from './durable-directories.js';
 import { IdempotencyIndex } from './idempotency-index.js';
@@ -21,7 +21,7 @@ export class StoreDirectory {
     readonly disk: Disk,
     /** Absolute. */
     readonly root: string,
-    readonly logger: DiskLogger,
+    readonly logger: StorageLogger,
     /** Bytes. */
     maxJournalBytes: number,
   ) {

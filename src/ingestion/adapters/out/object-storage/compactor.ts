@@ -4,7 +4,7 @@ import { UPLOAD_KINDS } from '../../../domain/upload.js';
 import type { Bucket } from './bucket.js';
 import { compactDay, type Day, lastDays, plannedDays, removeOldClaims } from './compaction.js';
 import { TURN } from './keys.js';
-import type { StorageLogger } from './storage-logger.js';
+import type { StorageLogger } from '../../../application/storage-logger.js';
 
 const MINUTE_MS = 60_000;
 /** From the start to the first turn, at most. */

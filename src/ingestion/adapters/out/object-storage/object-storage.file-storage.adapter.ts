@@ -1,8 +1,8 @@
-import { createHash } from 'node:crypto';
 import { Logger, type OnApplicationShutdown } from '@nestjs/common';
 import { ServiceError } from '../../../../common/service-error.js';
 import { SharedProbe } from '../../../../common/shared-probe.js';
 import { withTimeLimit } from '../../../../common/time-limit.js';
+import { ContentDigest, readContent } from '../../../application/content-digest.js';
 import { FileStorage, receiptOf, type StoredContent, type UploadDraft, type UploadReceipt } from '../../../application/ports/file-storage.port.js';
 import { storageFailure } from '../../../application/storage-failure.js';
 import { indexLine, segmentDirectory } from '../../../domain/layout.js';
@@ -15,7 +15,7 @@ import { Lease } from './lease.js';
 import type { Marker } from './marker.js';
 import { Retries } from './retries.js';
 import { type Flush, SegmentLog } from './segment-log.js';
-import type { StorageLogger } from './storage-logger.js';
+import type { StorageLogger } from '../../../application/storage-logger.js';
 import { Sweeper } from './sweeper.js';
 
 /** No upload is begun while so many things are to be taken back or cleared away. */
@@ -256,7 +256,7 @@ class ContentSource implements AsyncIterable<Uint8Array> {
   }
 
   async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array> {
-    const digest = new Digest();
+    const digest = new ContentDigest();
     try {
       for await (const chunk of this.bytes) {
         this.assertGoesOn();
@@ -264,7 +264,7 @@ class ContentSource implements AsyncIterable<Uint8Array> {
         yield chunk;
       }
       this.assertGoesOn();
-      this.result = await this.conclude(digest.content);
+      this.result = await this.conclude(digest.end());
     } catch (error) {
       this.hasFailed = true;
       throw error;
@@ -274,27 +274,6 @@ class ContentSource implements AsyncIterable<Uint8Array> {
   private assertGoesOn(): void {
     if (this.failure) throw this.failure.error;
   }
-}
-
-class Digest {
-  private readonly hash = createHash('sha256');
-  private size = 0;
-
-  add(chunk: Uint8Array): void {
-    this.hash.update(chunk);
-    this.size += chunk.length;
-  }
-
-  /** To be asked for once. */
-  get content(): StoredContent {
-    return { size: this.size, sha256: this.hash.digest('hex') };
-  }
-}
-
-async function readContent(bytes: AsyncIterable<Uint8Array>): Promise<StoredContent> {
-  const digest = new Digest();
-  for await (const chunk of bytes) digest.add(chunk);
-  return digest.content;
 }
 
 const ownClaim = (draft: UploadDraft): Claim => ({

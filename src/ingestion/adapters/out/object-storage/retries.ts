@@ -1,4 +1,4 @@
-import type { StorageLogger } from './storage-logger.js';
+import type { StorageLogger } from '../../../application/storage-logger.js';
 
 const FIRST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 5_000;

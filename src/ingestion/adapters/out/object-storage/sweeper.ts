@@ -2,7 +2,7 @@ import type { Bucket } from './bucket.js';
 import { FENCE, MARKERS } from './keys.js';
 import { LOST_AFTER_MS } from './lease.js';
 import { type Marker, parseMarker } from './marker.js';
-import type { StorageLogger } from './storage-logger.js';
+import type { StorageLogger } from '../../../application/storage-logger.js';
 
 const SWEEP_EVERY_MS = 60_000;
 

@@ -1,4 +1,0 @@
-/** Where what the adapter can't mend at once is told; Nest's `Logger` is one. */
-export interface DiskLogger {
-  warn(message: string, cause?: unknown): void;
-}

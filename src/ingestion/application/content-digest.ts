@@ -1,0 +1,33 @@
+import { createHash } from 'node:crypto';
+import type { StoredContent } from './ports/file-storage.port.js';
+
+/** Finds out size and sha-256 of bytes on their way. */
+export class ContentDigest {
+  private readonly hash = createHash('sha256');
+  private size = 0;
+
+  add(chunk: Uint8Array): void {
+    this.hash.update(chunk);
+    this.size += chunk.length;
+  }
+
+  /** Of all that was added; to be asked for once. */
+  end(): StoredContent {
+    return { size: this.size, sha256: this.hash.digest('hex') };
+  }
+}
+
+/** Size and sha-256 of bytes, each chunk of which is consumed before the next is asked for. */
+export async function readContent(
+  bytes: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
+  consume: (chunk: Uint8Array) => Promise<void> | undefined = () => undefined,
+): Promise<StoredContent> {
+  const digest = new ContentDigest();
+  for await (const chunk of bytes) {
+    // Hashed while it is consumed.
+    const consumed = consume(chunk);
+    digest.add(chunk);
+    await consumed;
+  }
+  return digest.end();
+}
