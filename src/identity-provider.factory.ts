@@ -31,12 +31,13 @@ export function identityProviderFor(environment: Environment): ChosenIdentityPro
   }
 }
 
-function keycloak(connection: KeycloakEnvironment, { oidc: { issuer, audience } }: Environment): ChosenIdentityProvider {
+function keycloak(connection: KeycloakEnvironment, { oidc: { issuer, audience }, swaggerUiClientId: clientId }: Environment): ChosenIdentityProvider {
+  const options = { ...connection, audience, invitationMail: connection.invitationMail ? { clientId } : undefined };
   return {
     imports: [],
     identityProvider: {
       inject: [Metrics],
-      useFactory: (metrics: Metrics) => new MeasuredIdentityProvider(new KeycloakIdentityProvider({ ...connection, audience }), metrics),
+      useFactory: (metrics: Metrics) => new MeasuredIdentityProvider(new KeycloakIdentityProvider(options), metrics),
     },
     authentication: AuthenticationModule.forRoot({
       issuer: issuer ?? realmUrl(connection),

@@ -1,32 +1,28 @@
 import type { INestApplication } from '@nestjs/common';
 import { DocumentBuilder, type OpenAPIObject, SwaggerModule } from '@nestjs/swagger';
-import type { Environment } from './environment.js';
-import { realmUrl } from './identity-management/adapters/out/keycloak/keycloak-client.js';
+import type { AuthorizationServer } from './authorization-server.js';
+import { type Environment, publicPath } from './environment.js';
 
 const TOKEN_DESCRIPTION = 'An access token, for example what `npm run token -- --user <user_id>` prints.';
 
 type Operations = Record<string, { responses: Record<string, unknown>; security?: unknown }>;
 
-/** What the scheme `client` is with the identity provider that the environment chose. */
-function clientCredentials({ identityProvider }: Environment, publicPath: string) {
-  const [description, tokenUrl] =
-    identityProvider.adapter === 'embedded'
-      ? ['The administrator: client id `admin`, and the secret that stands in `DATA_DIR/identity/admin-secret`.', `${publicPath}/idp/token`]
-      : ["A client of the realm's, whose service account has the permissions.", `${realmUrl(identityProvider)}/protocol/openid-connect/token`];
-  return { description, flows: { clientCredentials: { tokenUrl, scopes: {} } } };
+/** A program with a secret, or, where that is offered, a person with a browser. */
+function oauth2({ description, tokenUrl, login }: AuthorizationServer) {
+  const clientCredentials = { tokenUrl, scopes: {} };
+  const authorizationCode = login && { authorizationUrl: login.authorizationUrl, tokenUrl, scopes: {} };
+  return { type: 'oauth2' as const, description, flows: { ...(authorizationCode && { authorizationCode }), clientCredentials } };
 }
 
 /** OpenAPI 3 from the code, with those answers left out that this configuration never gives. */
-export function createOpenApiDocument(app: INestApplication, environment: Environment): OpenAPIObject {
+export function createOpenApiDocument(app: INestApplication, environment: Environment, server: AuthorizationServer): OpenAPIObject {
   const { rateLimitPerMinute, ingestionAuthorization } = environment;
-  // A proxy in front may have a path of its own.
-  const publicPath = environment.publicUrl === undefined ? environment.basePath : new URL(environment.publicUrl).pathname.replace(/\/$/, '');
   const config = new DocumentBuilder()
     .setTitle('Load-data service')
     .setDescription('Historical and nowcast load data comes in here; the people behind it get their roles here.')
     .setVersion('1')
-    .addServer(publicPath || '/')
-    .addOAuth2({ type: 'oauth2', ...clientCredentials(environment, publicPath) }, 'client')
+    .addServer(publicPath(environment) || '/')
+    .addOAuth2(oauth2(server), 'client')
     .addBearerAuth({ type: 'http', scheme: 'bearer', bearerFormat: 'JWT', description: TOKEN_DESCRIPTION }, 'token')
     .build();
   const document = SwaggerModule.createDocument(app, config, { ignoreGlobalPrefix: true });

@@ -14,6 +14,7 @@ import {
 } from '../../../domain/errors.js';
 import type { NewRole, Role } from '../../../domain/role.js';
 import type { NewUser, User } from '../../../domain/user.js';
+import { InvitationMail, type InvitationMailOptions, REQUIRED_ACTIONS } from './invitation-mail.js';
 import { type KeycloakAnswer, KeycloakClient, type KeycloakConnection, read, unexpected } from './keycloak-client.js';
 import { assertAwaited, OutcomeUnknown } from './keycloak-failure.js';
 import { LeftUsers } from './left-users.js';
@@ -23,6 +24,8 @@ import { offsetPages } from './user-pages.js';
 export interface KeycloakOptions extends KeycloakConnection {
   /** The `clientId` of the API, whose client roles are the permissions. */
   readonly audience: string;
+  /** Mails to new users; none without it. */
+  readonly invitationMail?: InvitationMailOptions | undefined;
   /** 1,000 unless told. */
   readonly usersPerPage?: number;
 }
@@ -67,12 +70,14 @@ const isOurs = ({ clientRole, attributes }: KeycloakRole): boolean =>
  * A realm of Keycloak's, 26 or newer. A permission is a client role of the API; a role is a composite realm role; a display
  * name is the first name. One that Keycloak has no room for is refused: a role's of more than 255 UTF-16 units.
  *
+ * A new user has no password, and has to set one at the first login; `invitationMail` sends them a link for that.
  * A user whose creation fails is removed again, after the answer if need be. A role whose creation got no answer stands
  * as a whole or not at all.
  */
 export class KeycloakIdentityProvider extends IdentityProvider implements OnApplicationShutdown {
   private readonly client: KeycloakClient;
   private readonly leftUsers: LeftUsers;
+  private readonly invitationMail: InvitationMail | undefined;
   private readonly health = new SharedProbe(() => this.probe());
   private latestCreation = 0;
 
@@ -80,6 +85,7 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
     super();
     this.client = new KeycloakClient(options);
     this.leftUsers = new LeftUsers(this.client);
+    this.invitationMail = options.invitationMail && new InvitationMail(this.client, options.invitationMail);
   }
 
   override async createRole({ name, permissions }: NewRole, { signal }: ProviderCallOptions): Promise<string> {
@@ -103,7 +109,7 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
     for (const roleId of roleIds) roles.push(await this.role(roleId, signal));
     // By it a user is known again whose creation got no answer.
     const createdTimestamp = (this.latestCreation = Math.max(Date.now(), this.latestCreation + 1));
-    const body = { username: email, email, ...toKeycloakNames(name), enabled: true, createdTimestamp };
+    const body = { username: email, email, ...toKeycloakNames(name), enabled: true, requiredActions: REQUIRED_ACTIONS, createdTimestamp };
     let id: string | undefined;
     try {
       const answer = await this.client.call({ method: 'POST', path: '/users', body, signal });
@@ -113,6 +119,7 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
       id = answer.newId;
       if (roles.length > 0) await this.giveRoles(id, roles, signal);
       assertAwaited(signal);
+      this.invitationMail?.send(id);
       return USER_PREFIX + id;
     } catch (error) {
       if (id !== undefined || error instanceof OutcomeUnknown) await this.leftUsers.remove({ email, createdTimestamp, id });
@@ -159,8 +166,9 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
     });
   }
 
-  onApplicationShutdown(): void {
+  async onApplicationShutdown(): Promise<void> {
     this.leftUsers.close();
+    await this.invitationMail?.close();
   }
 
   private async probe(): Promise<void> {

@@ -1,0 +1,42 @@
+import { type Environment, publicPath } from './environment.js';
+import { realmUrl } from './identity-management/adapters/out/keycloak/keycloak-client.js';
+
+/** Where those who use the API get their tokens, as the OpenAPI document and Swagger UI tell it (OAuth 2). */
+export interface AuthorizationServer {
+  /** Who they are. */
+  readonly description: string;
+  /** Without a host where it is this service. */
+  readonly tokenUrl: string;
+  /** How people log in by authorization code with PKCE; undefined where that isn't offered. */
+  readonly login: Login | undefined;
+}
+
+export interface Login {
+  /** A public client, which may redirect to `{base_url}/docs/oauth2-redirect.html`. */
+  readonly clientId: string;
+  readonly authorizationUrl: string;
+  /** What the provider wants in the authorization request beyond OAuth 2. */
+  readonly additionalQueryStringParams?: Readonly<Record<string, string>>;
+}
+
+/** The authorization server of the identity provider that the environment chose, as browsers see it. */
+export function authorizationServerFor(environment: Environment): AuthorizationServer {
+  const { identityProvider, oidc, swaggerUiClientId: clientId } = environment;
+  switch (identityProvider.adapter) {
+    case 'embedded':
+      return {
+        description: 'The administrator: client id `admin`, and the secret that stands in `DATA_DIR/identity/admin-secret`.',
+        tokenUrl: `${publicPath(environment)}/idp/token`,
+        login: undefined,
+      };
+    case 'keycloak': {
+      // Keycloak's issuer is the realm's address for everybody but us, who may have a shorter way to it.
+      const openIdConnect = `${oidc.issuer ?? realmUrl(identityProvider)}/protocol/openid-connect`;
+      return {
+        description: "A client of the realm's: its service account has the permissions, or the person who logs in through it.",
+        tokenUrl: `${openIdConnect}/token`,
+        login: clientId === undefined ? undefined : { clientId, authorizationUrl: `${openIdConnect}/auth` },
+      };
+    }
+  }
+}

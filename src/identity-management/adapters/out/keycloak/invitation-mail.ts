@@ -1,0 +1,68 @@
+import { Logger } from '@nestjs/common';
+import { z } from 'zod';
+import { type KeycloakClient, unexpected } from './keycloak-client.js';
+
+export interface InvitationMailOptions {
+  /** The client whose `baseUrl` Keycloak leads to when the password is set; nowhere without it. */
+  readonly clientId?: string | undefined;
+}
+
+/** What a new user has to do before anything else; a mail's link leads to it. */
+export const REQUIRED_ACTIONS = ['UPDATE_PASSWORD'] as const;
+
+const REALM = z.object({ smtpServer: z.record(z.string(), z.unknown()).nullish() });
+const TIMEOUT_MS = 20_000;
+
+/**
+ * Mails to new users, which Keycloak sends, with a link to set their password. One at a time, in the background: nobody's
+ * answer waits for a mail server. One that fails is logged with the user's id, and not tried again; those that wait when the
+ * process ends are lost.
+ */
+export class InvitationMail {
+  private readonly logger = new Logger(InvitationMail.name);
+  private latest: Promise<void> = Promise.resolve();
+  private told: string | undefined;
+
+  constructor(
+    private readonly client: KeycloakClient,
+    private readonly options: InvitationMailOptions,
+  ) {}
+
+  /** Sends one behind those before it, unless the realm can't send any. */
+  send(userId: string): void {
+    this.latest = this.latest
+      .then(() => this.attempt(userId))
+      .catch((error: unknown) => {
+        this.logger.warn({ msg: 'A new user got no invitation', userId, err: error });
+      });
+  }
+
+  /**
+   * What the realm lacks, in a line; undefined when it can send mails.
+   *
+   * @throws ProviderUnavailable, ProviderError
+   */
+  async problem(signal: AbortSignal): Promise<string | undefined> {
+    const { smtpServer } = await this.client.get('', REALM, signal);
+    if (smtpServer?.host) return undefined;
+    return 'New users get no invitation (KEYCLOAK_INVITATION_MAIL): the realm has no mail server.';
+  }
+
+  /** Resolves when there is none to send. */
+  async close(): Promise<void> {
+    await this.latest;
+  }
+
+  private async attempt(userId: string): Promise<void> {
+    const signal = AbortSignal.timeout(TIMEOUT_MS);
+    const problem = await this.problem(signal);
+    if (problem !== undefined && this.told === undefined) this.logger.warn(problem);
+    this.told = problem;
+    if (problem !== undefined) return;
+    const { clientId } = this.options;
+    const query = clientId === undefined ? '' : `?client_id=${encodeURIComponent(clientId)}`;
+    const path = `/users/${userId}/execute-actions-email${query}`;
+    const answer = await this.client.call({ method: 'PUT', path, body: REQUIRED_ACTIONS, signal });
+    if (answer.status !== 204) throw unexpected(answer);
+  }
+}
