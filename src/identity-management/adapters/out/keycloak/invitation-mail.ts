@@ -1,6 +1,6 @@
 import { Logger } from '@nestjs/common';
 import { z } from 'zod';
-import { type KeycloakClient, unexpected } from './keycloak-client.js';
+import { type ApiClient, unexpected } from '../provider-api/api-client.js';
 
 export interface InvitationMailOptions {
   /** The client whose `baseUrl` Keycloak leads to when the password is set; nowhere without it. */
@@ -15,8 +15,7 @@ const TIMEOUT_MS = 20_000;
 
 /**
  * Mails to new users, which Keycloak sends, with a link to set their password. One at a time, in the background: nobody's
- * answer waits for a mail server. One that fails is logged with the user's id, and not tried again; those that wait when the
- * process ends are lost.
+ * answer waits for a mail server. One that fails is logged with the user's id, and not tried again.
  */
 export class InvitationMail {
   private readonly logger = new Logger(InvitationMail.name);
@@ -24,7 +23,7 @@ export class InvitationMail {
   private told: string | undefined;
 
   constructor(
-    private readonly client: KeycloakClient,
+    private readonly api: ApiClient,
     private readonly options: InvitationMailOptions,
   ) {}
 
@@ -33,7 +32,7 @@ export class InvitationMail {
     this.latest = this.latest
       .then(() => this.attempt(userId))
       .catch((error: unknown) => {
-        this.logger.warn({ msg: 'A new user got no invitation', userId, err: error });
+        this.logger.warn({ msg: 'A new user may have got no invitation', userId, err: error });
       });
   }
 
@@ -43,12 +42,12 @@ export class InvitationMail {
    * @throws ProviderUnavailable, ProviderError
    */
   async problem(signal: AbortSignal): Promise<string | undefined> {
-    const { smtpServer } = await this.client.get('', REALM, signal);
+    const { smtpServer } = await this.api.get('', REALM, signal);
     if (smtpServer?.host) return undefined;
     return 'New users get no invitation (KEYCLOAK_INVITATION_MAIL): the realm has no mail server.';
   }
 
-  /** Resolves when there is none to send. */
+  /** Resolves when none is left to send; at once where the API is closed. */
   async close(): Promise<void> {
     await this.latest;
   }
@@ -62,7 +61,7 @@ export class InvitationMail {
     const { clientId } = this.options;
     const query = clientId === undefined ? '' : `?client_id=${encodeURIComponent(clientId)}`;
     const path = `/users/${userId}/execute-actions-email${query}`;
-    const answer = await this.client.call({ method: 'PUT', path, body: REQUIRED_ACTIONS, signal });
+    const answer = await this.api.call({ method: 'PUT', path, body: REQUIRED_ACTIONS, signal });
     if (answer.status !== 204) throw unexpected(answer);
   }
 }
