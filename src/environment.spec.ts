@@ -80,6 +80,7 @@ const VARIABLES: Readonly<Record<string, Variable>> = {
     ],
     wrong: ['a.example', 'https://a.example/', 'https://a.example,', 'null'],
   },
+  SWAGGER_UI_CLIENT_ID: { read: ({ swaggerUiClientId }) => swaggerUiClientId, unset: undefined, good: [['swagger ui', 'swagger ui']], wrong: [] },
   RATE_LIMIT_PER_MINUTE: { read: ({ rateLimitPerMinute }) => rateLimitPerMinute, unset: 0, good: [['60', 60]], wrong: NOT_WHOLE },
   REQUEST_TIMEOUT_MS: { read: ({ requestTimeoutMs }) => requestTimeoutMs, unset: 7_200_000, good: [['1', 1]], wrong: [...NOT_WHOLE, '0'] },
   REQUEST_IDLE_TIMEOUT_MS: {
@@ -164,6 +165,7 @@ describe('parseEnvironment', () => {
     realm: 'my-realm',
     clientId: 'the service',
     clientSecret: 's3cr3t!:% ä',
+    invitationMail: false,
   };
   const CONNECTION = 'DefaultEndpointsProtocol=https;AccountName=a;AccountKey=a2V5';
 
@@ -189,6 +191,7 @@ describe('parseEnvironment', () => {
   it.each<[string, Record<string, string>, object]>([
     ['keycloak', KEYCLOAK, KEYCLOAK_PROVIDER],
     ['KEYCLOAK_URL with a slash at its end', { ...KEYCLOAK, KEYCLOAK_URL: 'https://id.example/auth/' }, KEYCLOAK_PROVIDER],
+    ['KEYCLOAK_INVITATION_MAIL', { ...KEYCLOAK, KEYCLOAK_INVITATION_MAIL: 'true' }, { ...KEYCLOAK_PROVIDER, invitationMail: true }],
     ['embedded beside wrong variables of others', { KEYCLOAK_URL: 'x', KEYCLOAK_REALM: '/' }, { adapter: 'embedded' }],
   ])('takes %s', (_, variables, expected) => {
     expect(parseEnvironment(variables).identityProvider).toEqual(expected);
@@ -215,6 +218,7 @@ describe('parseEnvironment', () => {
       (url): [string, Record<string, string>] => ['KEYCLOAK_URL', { ...KEYCLOAK, KEYCLOAK_URL: url }],
     ),
     ...['.', '..', 'a/b', 'a b'].map((realm): [string, Record<string, string>] => ['KEYCLOAK_REALM', { ...KEYCLOAK, KEYCLOAK_REALM: realm }]),
+    ['KEYCLOAK_INVITATION_MAIL', { ...KEYCLOAK, KEYCLOAK_INVITATION_MAIL: 'yes' }],
   ])('refuses a wrong %s of the adapter that is chosen, beside the others', (name, variables) => {
     const problems = problemsOf(() => parseEnvironment({ ...variables, PORT: 'x' }));
     expect(problems).toEqual([expect.stringMatching(/^PORT: must /), expect.stringMatching(new RegExp(`^${name}: must [^\\n]+$`))]);

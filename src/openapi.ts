@@ -3,7 +3,11 @@ import { DocumentBuilder, type OpenAPIObject, SwaggerModule } from '@nestjs/swag
 import type { AuthorizationServer } from './authorization-server.js';
 import { type Environment, publicPath } from './environment.js';
 
-const TOKEN_DESCRIPTION = 'An access token, for example what `npm run token -- --user <user_id>` prints.';
+/** Where an access token may come from, beside `client`. */
+const TOKEN_DESCRIPTIONS: Readonly<Record<Environment['identityProvider']['adapter'], string>> = {
+  embedded: 'An access token, for example what `npm run token -- --user <user_id>` prints.',
+  keycloak: "An access token of the realm's.",
+};
 
 type Operations = Record<string, { responses: Record<string, unknown>; security?: unknown }>;
 
@@ -16,14 +20,14 @@ function oauth2({ description, tokenUrl, login }: AuthorizationServer) {
 
 /** OpenAPI 3 from the code, with those answers left out that this configuration never gives. */
 export function createOpenApiDocument(app: INestApplication, environment: Environment, server: AuthorizationServer): OpenAPIObject {
-  const { rateLimitPerMinute, ingestionAuthorization } = environment;
+  const { identityProvider, rateLimitPerMinute, ingestionAuthorization } = environment;
   const config = new DocumentBuilder()
     .setTitle('Load-data service')
     .setDescription('Historical and nowcast load data comes in here; the people behind it get their roles here.')
     .setVersion('1')
     .addServer(publicPath(environment) || '/')
     .addOAuth2(oauth2(server), 'client')
-    .addBearerAuth({ type: 'http', scheme: 'bearer', bearerFormat: 'JWT', description: TOKEN_DESCRIPTION }, 'token')
+    .addBearerAuth({ type: 'http', scheme: 'bearer', bearerFormat: 'JWT', description: TOKEN_DESCRIPTIONS[identityProvider.adapter] }, 'token')
     .build();
   const document = SwaggerModule.createDocument(app, config, { ignoreGlobalPrefix: true });
 
