@@ -215,6 +215,18 @@ describe.runIf(isKeycloakAvailable())('people and Keycloak', { timeout: 60_000 }
       await expect.poll(() => { release(); return addressees(); }, PATIENCE).toEqual([email, another]);
     });
 
+    it('the stop of the service waits for no mail: who may have got none is told', async () => {
+      let release = (): void => undefined;
+      const reached = new Promise<void>((arrive) => {
+        mailServer.onMail = () => new Promise((resolve) => { release = resolve; arrive(); });
+      });
+      const invited = [await invite(), await invite()];
+      await reached;
+      await inviting.close();
+      release();
+      expect(warnings()).toEqual(invited.map(({ userId }): unknown => expect.stringContaining(userId.replace('keycloak|', ''))));
+    });
+
     it('a mail that fails is a warning without an address, and the user stays', async () => {
       mailServer.onMail = () => Promise.reject(new Error('No such mailbox'));
       const { email, userId } = await invite();

@@ -14,6 +14,16 @@ const REALM = z.object({ smtpServer: z.record(z.string(), z.unknown()).nullish()
 const TIMEOUT_MS = 20_000;
 
 /**
+ * What the realm lacks to send mails, in a line; undefined when it has all.
+ *
+ * @throws ProviderUnavailable, ProviderError
+ */
+export async function mailProblem(api: ApiClient, signal: AbortSignal): Promise<string | undefined> {
+  const { smtpServer } = await api.get('', REALM, signal);
+  return smtpServer?.host ? undefined : 'New users get no invitation (KEYCLOAK_INVITATION_MAIL): the realm has no mail server.';
+}
+
+/**
  * Mails to new users, which Keycloak sends, with a link to set their password. One at a time, in the background: nobody's
  * answer waits for a mail server. One that fails is logged with the user's id, and not tried again.
  */
@@ -36,17 +46,6 @@ export class InvitationMail {
       });
   }
 
-  /**
-   * What the realm lacks, in a line; undefined when it can send mails.
-   *
-   * @throws ProviderUnavailable, ProviderError
-   */
-  async problem(signal: AbortSignal): Promise<string | undefined> {
-    const { smtpServer } = await this.api.get('', REALM, signal);
-    if (smtpServer?.host) return undefined;
-    return 'New users get no invitation (KEYCLOAK_INVITATION_MAIL): the realm has no mail server.';
-  }
-
   /** Resolves when none is left to send; at once where the API is closed. */
   async close(): Promise<void> {
     await this.latest;
@@ -54,7 +53,7 @@ export class InvitationMail {
 
   private async attempt(userId: string): Promise<void> {
     const signal = AbortSignal.timeout(TIMEOUT_MS);
-    const problem = await this.problem(signal);
+    const problem = await mailProblem(this.api, signal);
     if (problem !== undefined && this.told === undefined) this.logger.warn(problem);
     this.told = problem;
     if (problem !== undefined) return;
