@@ -46,7 +46,7 @@ const UNLISTED_REFUSALS = new Set([404, 413, 414, 500, 502, 503, 504]);
 export class Auth0Description {
   /** All that was wrong so far. */
   readonly violations: Violation[] = [];
-  private readonly ajv = new Ajv2020({ strict: false, allErrors: true, allowUnionTypes: true });
+  private readonly ajv = new Ajv2020({ strict: false, allErrors: true, unicodeRegExp: false });
   private readonly paths: readonly { readonly template: string; readonly pattern: RegExp }[];
 
   constructor(private readonly description: Description) {

@@ -140,7 +140,8 @@ export class Auth0StandIn {
     this.service = this.addClient('load-data-service', serviceScopes);
     this.administrator = this.addClient('administrator', this.api.managementScopes);
     server.on('request', (request, response) => {
-      this.serve(request, response).catch((error: unknown) => response.destroy(error as Error));
+      // Whatever it rejects with is a defect of the stand-in or of `onExchange`, and shall end the test.
+      void this.serve(request, response);
     });
   }
 
@@ -265,6 +266,7 @@ export class Auth0StandIn {
 
   private async serve(incoming: IncomingMessage, response: ServerResponse): Promise<void> {
     const request = await readRequest(incoming);
+    if (!request) return;
     const { method, path, query, body: requestBody } = request;
     this.requests.push({ method, path, query: query.toString(), at: this.now() });
     const fault = this.faults.next(`${method} ${path}`);
@@ -292,9 +294,14 @@ export class Auth0StandIn {
   }
 }
 
-async function readRequest(incoming: IncomingMessage): Promise<Auth0Request> {
+/** Undefined when the client goes away before its end. */
+async function readRequest(incoming: IncomingMessage): Promise<Auth0Request | undefined> {
   const chunks: Buffer[] = [];
-  for await (const chunk of incoming) chunks.push(chunk as Buffer);
+  try {
+    for await (const chunk of incoming) chunks.push(chunk as Buffer);
+  } catch {
+    return undefined;
+  }
   const [path = '/', search = ''] = (incoming.url ?? '/').split('?', 2);
   const { method = 'GET', headers } = incoming;
   const body = parseBody(Buffer.concat(chunks).toString(), headers['content-type'] ?? '');
