@@ -19,7 +19,8 @@ interface Operation {
   readonly responses: Readonly<Record<string, { readonly content?: unknown }>>;
 }
 
-interface Description {
+export interface Description {
+  readonly components?: unknown;
   readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
 }
 
@@ -44,8 +45,6 @@ const UNLISTED_REFUSALS = new Set([404, 413, 414, 500, 502, 503, 504]);
 
 /** Checks what goes to the Management API and what comes from it. */
 export class Auth0Description {
-  /** All that was wrong so far. */
-  readonly violations: Violation[] = [];
   private readonly ajv = new Ajv2020({ strict: false, allErrors: true, unicodeRegExp: false });
   private readonly paths: readonly { readonly template: string; readonly pattern: RegExp }[];
 
@@ -60,23 +59,25 @@ export class Auth0Description {
     }));
   }
 
-  /** Takes an exchange of the stand-in; what isn't described is passed over. */
-  readonly check = ({ method, path, query, requestBody, answer }: Auth0Exchange): void => {
+  /** What is wrong with an exchange of the stand-in; nothing where it isn't described. */
+  violationsOf({ method, path, query, requestBody, answer }: Auth0Exchange): Violation[] {
     const found = this.paths.find(({ template, pattern }) => pattern.test(path) && method.toLowerCase() in (this.description.paths[template] ?? {}));
-    if (!found) return;
+    if (!found) return [];
     const { template, pattern } = found;
     const id = pattern.exec(path)?.groups?.id ?? '';
     const verb = method.toLowerCase();
     const operation = this.description.paths[template]?.[verb];
-    if (!operation) return;
+    if (!operation) return [];
+    const violations: Violation[] = [];
     const at = `auth0#/paths/${pointer(template)}/${verb}`;
     const note = (side: Violation['side'], texts: readonly string[]) => {
-      for (const text of texts) this.violations.push({ side, operation: `${method} ${template}`, status: answer?.status, text });
+      for (const text of texts) violations.push({ side, operation: `${method} ${template}`, status: answer?.status, text });
     };
     note('request', this.parameterErrors(at, operation.parameters ?? [], query, id));
     note('request', this.bodyErrors(at, operation, requestBody));
     if (answer) note('answer', this.answerErrors(at, `${verb} ${template}`, operation, answer.status, answer.body));
-  };
+    return violations;
+  }
 
   private parameterErrors(at: string, parameters: readonly Parameter[], query: URLSearchParams, id: string): string[] {
     const names = new Set(parameters.filter((each) => each.in === 'query').map(({ name }) => name));
@@ -111,9 +112,12 @@ export class Auth0Description {
   }
 }
 
-/** Undefined where the description isn't at hand. */
+let description: Auth0Description | undefined;
+
+/** Undefined where the description isn't at hand. Read and compiled once. */
 export function readAuth0Description(): Auth0Description | undefined {
-  return existsSync(FILE) ? new Auth0Description(JSON.parse(readFileSync(FILE, 'utf8')) as Description) : undefined;
+  if (!description && existsSync(FILE)) description = new Auth0Description(JSON.parse(readFileSync(FILE, 'utf8')) as Description);
+  return description;
 }
 
 /** Says so when it can't be checked. */

@@ -1,4 +1,4 @@
-import { type Auth0StandIn, type Auth0StandInOptions, startAuth0StandIn } from '../../src/testing/index.js';
+import { type Auth0Exchange, type Auth0StandIn, type Auth0StandInOptions, startAuth0StandIn } from '../../src/testing/index.js';
 import { readAuth0Description, type Violation } from './auth0-description.js';
 
 /** A stand-in together with what its exchanges have against Auth0's description. */
@@ -10,8 +10,12 @@ export interface CheckedAuth0 {
 
 export async function startCheckedAuth0(options: Auth0StandInOptions = {}): Promise<CheckedAuth0> {
   const description = readAuth0Description();
-  const standIn = await startAuth0StandIn({ ...options, ...(description && { onExchange: description.check }) });
-  return { standIn, violations: description?.violations ?? [] };
+  const violations: Violation[] = [];
+  const onExchange = (exchange: Auth0Exchange) => {
+    violations.push(...(description?.violationsOf(exchange) ?? []));
+    options.onExchange?.(exchange);
+  };
+  return { standIn: await startAuth0StandIn({ ...options, onExchange }), violations };
 }
 
 /** What the stand-in accepted or answered against the description; what it refused is as it should be. */

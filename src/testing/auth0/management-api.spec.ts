@@ -49,6 +49,7 @@ describe('The stand-in for Auth0: Management API', () => {
       ['roles for an unknown user', `POST /users/${UNKNOWN_USER}/roles`, { roles: [UNKNOWN_ROLE] }, 404, 'inexistent_user'],
       ['an id that is no encoding', 'GET /users/auth0%7', undefined, 400, 'invalid_uri'],
       ['no roles to assign', `POST /users/${UNKNOWN_USER}/roles`, { roles: [] }, 400, 'invalid_body'],
+      ['the name of a role to assign', `POST /users/${UNKNOWN_USER}/roles`, { roles: ['Operator'] }, 400, 'invalid_body'],
       ['a role without a name', 'POST /roles', {}, 400, 'invalid_body'],
       ['permissions for a role in an unknown member', `POST /roles/${UNKNOWN_ROLE}/permissions`, { scopes: [] }, 400, 'invalid_body'],
       ['an unknown API', 'GET /resource-servers/nothing', undefined, 404, 'inexistent_resource_server'],

@@ -120,7 +120,9 @@ describe('The stand-in for Auth0: all users', () => {
 
     it('hears of what is new, changed and deleted after a while, when all others know', async () => {
       standIn.settings.searchDelayMs = 5000;
-      const [first, second] = [await create('ada@example.com'), await create('grace@example.com')];
+      const first = await create('ada@example.com');
+      now++;
+      const second = await create('grace@example.com');
       const path = `/users/${encodeURIComponent(first)}`;
       expect([(await call(`GET ${path}`)).status, await names({})]).toEqual([200, []]);
       now += 5000;
