@@ -1,7 +1,7 @@
 import type { INestApplication } from '@nestjs/common';
 import { DocumentBuilder, type OpenAPIObject, SwaggerModule } from '@nestjs/swagger';
 import type { Environment } from './environment.js';
-import { realmUrl } from './identity-management/adapters/out/keycloak/keycloak-client.js';
+import { realmUrl } from './identity-management/adapters/out/keycloak/keycloak-connection.js';
 
 const TOKEN_DESCRIPTION = 'An access token, for example what `npm run token -- --user <user_id>` prints.';
 

@@ -14,9 +14,10 @@ import {
 } from '../../../domain/errors.js';
 import type { NewRole, Role } from '../../../domain/role.js';
 import type { NewUser, User } from '../../../domain/user.js';
-import { type KeycloakAnswer, KeycloakClient, type KeycloakConnection, read, unexpected } from './keycloak-client.js';
-import { assertAwaited, OutcomeUnknown } from './keycloak-failure.js';
-import { LeftUsers } from './left-users.js';
+import { type ApiAnswer, type ApiClient, read, unexpected } from '../provider-api/api-client.js';
+import { assertAwaited, OutcomeUnknown } from '../provider-api/api-failure.js';
+import { LeftUsers } from '../provider-api/left-users.js';
+import { adminApi, type KeycloakConnection } from './keycloak-connection.js';
 import { fromKeycloakNames, toKeycloakNames } from './user-name.js';
 import { offsetPages } from './user-pages.js';
 
@@ -55,6 +56,7 @@ const USERS = z.array(
     lastName: z.string().nullish(),
   }),
 );
+const CREATED = z.array(z.object({ id: z.string(), createdTimestamp: z.number().nullish() }));
 const REFUSAL = z.object({ error: z.string().optional(), errorMessage: z.string().optional(), field: z.string().optional() });
 
 type KeycloakRole = z.infer<typeof ROLE>;
@@ -71,22 +73,21 @@ const isOurs = ({ clientRole, attributes }: KeycloakRole): boolean =>
  * as a whole or not at all.
  */
 export class KeycloakIdentityProvider extends IdentityProvider implements OnApplicationShutdown {
-  private readonly client: KeycloakClient;
-  private readonly leftUsers: LeftUsers;
+  private readonly api: ApiClient;
+  private readonly leftUsers = new LeftUsers();
   private readonly health = new SharedProbe(() => this.probe());
   private latestCreation = 0;
 
   constructor(private readonly options: KeycloakOptions) {
     super();
-    this.client = new KeycloakClient(options);
-    this.leftUsers = new LeftUsers(this.client);
+    this.api = adminApi(options);
   }
 
   override async createRole({ name, permissions }: NewRole, { signal }: ProviderCallOptions): Promise<string> {
     if (name.length > MAX_ROLE_NAME_UNITS) throw new InvalidIdentityValue('role name');
     const composites = { client: { [this.options.audience]: permissions } };
     const body = { name, composite: true, composites, attributes: { [ROLE_ATTRIBUTE]: ['true'] } };
-    const create = (): Promise<KeycloakAnswer> => this.client.call({ method: 'POST', path: '/roles', body, signal });
+    const create = (): Promise<ApiAnswer> => this.api.call({ method: 'POST', path: '/roles', body, signal });
     let answer = await create();
     if (answer.status === 404) {
       await this.makePermissions(permissions, signal);
@@ -106,23 +107,27 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
     const body = { username: email, email, ...toKeycloakNames(name), enabled: true, createdTimestamp };
     let id: string | undefined;
     try {
-      const answer = await this.client.call({ method: 'POST', path: '/users', body, signal });
+      const answer = await this.api.call({ method: 'POST', path: '/users', body, signal });
       if (answer.status === 409) throw new UserAlreadyExists('email');
       if (answer.status === 400) throw new InvalidIdentityValue(isAboutEmail(answer) ? 'email' : 'name');
-      if (answer.status !== 201 || !UUID.test(answer.newId)) throw unexpected(answer);
-      id = answer.newId;
+      const newId = answer.location.split('/').at(-1) ?? '';
+      if (answer.status !== 201 || !UUID.test(newId)) throw unexpected(answer);
+      id = newId;
       if (roles.length > 0) await this.giveRoles(id, roles, signal);
       assertAwaited(signal);
       return USER_PREFIX + id;
     } catch (error) {
-      if (id !== undefined || error instanceof OutcomeUnknown) await this.leftUsers.remove({ email, createdTimestamp, id });
+      if (id !== undefined || error instanceof OutcomeUnknown) {
+        const remove = (limit: AbortSignal) => this.removeUser(id ?? { email, createdTimestamp }, limit);
+        await this.leftUsers.remove({ isUncertain: id === undefined, trace: { createdTimestamp }, remove });
+      }
       throw error;
     }
   }
 
   override async updateUser(userId: string, { name }: { readonly name: string }, { signal }: ProviderCallOptions): Promise<void> {
     const path = `/users/${idOfUser(userId)}`;
-    const answer = await this.client.call({ method: 'PUT', path, body: toKeycloakNames(name), repeatable: true, signal });
+    const answer = await this.api.call({ method: 'PUT', path, body: toKeycloakNames(name), repeatable: true, signal });
     if (answer.status === 400) throw new InvalidIdentityValue('name');
     if (answer.status !== 204) throw notFound(answer);
   }
@@ -135,14 +140,14 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
 
   /** One page: Keycloak takes far longer for all pages than for the whole. */
   override async *listRoles({ signal }: ProviderCallOptions): AsyncGenerator<readonly Role[], void, undefined> {
-    const roles = await this.client.get('/roles?briefRepresentation=false', ROLES, signal);
+    const roles = await this.api.get('/roles?briefRepresentation=false', ROLES, signal);
     yield roles.filter(isOurs).map(({ id, name }) => ({ roleId: id, name }));
   }
 
   /** A user who is created or deleted meanwhile may be in it or not; each other one is in it once. */
   override async *listUsers({ signal }: ProviderCallOptions): AsyncGenerator<readonly User[], void, undefined> {
     const read = (first: number, count: number) =>
-      this.client.get(`/users?briefRepresentation=true&first=${first}&max=${count}`, USERS, signal);
+      this.api.get(`/users?briefRepresentation=true&first=${first}&max=${count}`, USERS, signal);
     for await (const page of offsetPages(this.options.usersPerPage ?? 1_000, read)) {
       yield page.map(({ id, email, firstName, lastName }) => ({
         userId: USER_PREFIX + id,
@@ -159,8 +164,9 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
     });
   }
 
-  onApplicationShutdown(): void {
+  async onApplicationShutdown(): Promise<void> {
     this.leftUsers.close();
+    await this.api.close();
   }
 
   private async probe(): Promise<void> {
@@ -169,17 +175,17 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
 
   /** The id under which Keycloak keeps the API client. */
   private async idOfApi(signal: AbortSignal): Promise<string> {
-    const [api] = await this.client.get(`/clients?clientId=${encodeURIComponent(this.options.audience)}`, CLIENTS, signal);
+    const [api] = await this.api.get(`/clients?clientId=${encodeURIComponent(this.options.audience)}`, CLIENTS, signal);
     if (!api) throw new ProviderError('The realm has no client for the API (OIDC_AUDIENCE).');
     return api.id;
   }
 
   private async makePermissions(permissions: readonly string[], signal: AbortSignal): Promise<void> {
     const path = `/clients/${await this.idOfApi(signal)}/roles`;
-    const present = new Set((await this.client.get(path, NAMED, signal)).map(({ name }) => name));
+    const present = new Set((await this.api.get(path, NAMED, signal)).map(({ name }) => name));
     const absent = permissions.filter((permission) => !present.has(permission));
     const make = async (name: string): Promise<void> => {
-      const answer = await this.client.call({ method: 'POST', path, body: { name }, repeatable: true, signal });
+      const answer = await this.api.call({ method: 'POST', path, body: { name }, repeatable: true, signal });
       // Another call may have made it just now.
       if (answer.status !== 201 && answer.status !== 409) throw unexpected(answer);
     };
@@ -192,8 +198,8 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
     // In a path these mean something else, encoded or not.
     const isDots = name === '.' || name === '..';
     const roles = isDots
-      ? await this.client.get('/roles?briefRepresentation=true', ROLES, signal)
-      : [await this.client.get(`/roles/${encodeURIComponent(name)}`, ROLE, signal)];
+      ? await this.api.get('/roles?briefRepresentation=true', ROLES, signal)
+      : [await this.api.get(`/roles/${encodeURIComponent(name)}`, ROLE, signal)];
     const role = roles.find((one) => one.name === name);
     if (!role) throw new ProviderError('Keycloak does not have the role that it has created.');
     return role.id;
@@ -201,22 +207,34 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
 
   /** @throws RoleNotFound also for a role that isn't ours to give. */
   private async role(id: string, signal: AbortSignal): Promise<NamedRole> {
-    const answer = await this.client.call({ method: 'GET', path: `/roles-by-id/${id}`, signal });
+    const answer = await this.api.call({ method: 'GET', path: `/roles-by-id/${id}`, signal });
     if (answer.status === 404) throw notFound(answer);
     const role = read(answer, ROLE);
     if (!isOurs(role)) throw new RoleNotFound('role_id');
     return { id: role.id, name: role.name };
   }
 
+  /** @returns whether there was one to remove; it is known by its id, or by when it was created with this e-mail. */
+  private async removeUser(user: string | { readonly email: string; readonly createdTimestamp: number }, signal: AbortSignal): Promise<boolean> {
+    if (typeof user !== 'string') {
+      const found = await this.api.get(`/users?exact=true&email=${encodeURIComponent(user.email)}`, CREATED, signal);
+      const ours = found.find(({ createdTimestamp }) => createdTimestamp === user.createdTimestamp);
+      return ours !== undefined && (await this.removeUser(ours.id, signal));
+    }
+    const answer = await this.api.call({ method: 'DELETE', path: `/users/${user}`, repeatable: true, signal });
+    if (answer.status !== 204 && answer.status !== 404) throw unexpected(answer);
+    return true;
+  }
+
   private async giveRoles(userId: string, roles: readonly NamedRole[], signal: AbortSignal): Promise<void> {
     const path = `/users/${userId}/role-mappings/realm`;
     for (let attempt = 0; attempt < ASSIGN_ATTEMPTS; attempt++) {
-      const answer = await this.client.call({ method: 'POST', path, body: roles, repeatable: true, signal });
+      const answer = await this.api.call({ method: 'POST', path, body: roles, repeatable: true, signal });
       if (answer.status === 204) return;
       // Simultaneous calls for one user collide (keycloak/keycloak#45434).
       if (answer.status !== 400 && answer.status !== 409) throw notFound(answer);
     }
-    const answer = await this.client.call({ method: 'GET', path, signal });
+    const answer = await this.api.call({ method: 'GET', path, signal });
     if (answer.status === 404) throw notFound(answer);
     const given = new Set(read(answer, NAMED).map(({ id }) => id));
     if (!roles.every(({ id }) => given.has(id))) throw new ProviderUnavailable('Keycloak does not give the user the roles.');
@@ -240,10 +258,10 @@ const MISSING: readonly (readonly [RegExp, typeof RoleNotFound | typeof UserNotF
 ];
 
 /** What a 404 says that isn't there; a realm or a path that isn't there breaks the contract, as any other status does. */
-function notFound(answer: KeycloakAnswer): ServiceError {
+function notFound(answer: ApiAnswer): ServiceError {
   const { error = '' } = REFUSAL.safeParse(answer.body).data ?? {};
   const row = answer.status === 404 ? MISSING.find(([text]) => text.test(error)) : undefined;
   return row ? new row[1]('id') : unexpected(answer);
 }
 
-const isAboutEmail = ({ body }: KeycloakAnswer): boolean => ['email', 'username'].includes(REFUSAL.safeParse(body).data?.field ?? '');
+const isAboutEmail = ({ body }: ApiAnswer): boolean => ['email', 'username'].includes(REFUSAL.safeParse(body).data?.field ?? '');

@@ -1,10 +1,10 @@
 import type { ServiceError, ServiceErrorOptions } from '../../../../common/service-error.js';
 import { ProviderError, ProviderUnavailable } from '../../../domain/errors.js';
 
-/** Keycloak may have done what it was asked to, or may do it yet: its answer didn't come, or says nothing about that. */
+/** The provider may have done what it was asked to, or may do it yet: its answer didn't come, or says nothing about that. */
 export class OutcomeUnknown extends ProviderUnavailable {}
 
-/** What `fetch` names when it got no connection, so that nothing was asked. */
+/** The codes of errors without a connection, so that nothing was asked. */
 const UNCONNECTED: readonly unknown[] = ['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH', 'UND_ERR_CONNECT_TIMEOUT'];
 
 /** @throws ProviderUnavailable when the caller has given up. */
@@ -13,10 +13,9 @@ export function assertAwaited(signal: AbortSignal): void {
 }
 
 /** Of a request that got no whole answer, for whatever reason. */
-export function toConnectionFailure(request: string, error: unknown): ServiceError {
-  const { code } = ((error as Error).cause ?? {}) as { code?: unknown };
-  if (UNCONNECTED.includes(code)) return new ProviderUnavailable('Keycloak is not reached.', { cause: error });
-  return new OutcomeUnknown(`Keycloak does not answer ${request}.`, { cause: error });
+export function toConnectionFailure(message: string, error: unknown): ServiceError {
+  const Failure = UNCONNECTED.includes((error as { code?: unknown }).code) ? ProviderUnavailable : OutcomeUnknown;
+  return new Failure(message, { cause: error });
 }
 
 type Failure = new (message: string, options?: ServiceErrorOptions) => ServiceError;
@@ -33,12 +32,10 @@ const FAILURES: readonly (readonly [from: number, to: number, Failure])[] = [
 /**
  * What a status means whatever was asked; undefined where that depends on the operation.
  *
- * @param request what was asked, in words that hold nothing of a client's.
+ * @param message says what was answered, and holds nothing of a client's.
  * @param retryAfter the header's value.
  */
-export function toStatusFailure(request: string, status: number, retryAfter: string | null): ServiceError | undefined {
+export function toStatusFailure(message: string, status: number, retryAfter: string | undefined): ServiceError | undefined {
   const row = FAILURES.find(([from, to]) => from <= status && status <= to);
-  if (!row) return undefined;
-  const options = /^\d{1,5}$/.test(retryAfter ?? '') ? { retryAfterSeconds: Number(retryAfter) } : {};
-  return new row[2](`Keycloak answers ${request} with ${status}.`, options);
+  return row && new row[2](message, /^\d{1,5}$/.test(retryAfter ?? '') ? { retryAfterSeconds: Number(retryAfter) } : {});
 }

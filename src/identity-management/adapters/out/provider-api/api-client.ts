@@ -1,0 +1,134 @@
+import { z } from 'zod';
+import { ProviderError } from '../../../domain/errors.js';
+import { ApiConnections, type RawAnswer, type RawRequest } from './api-connections.js';
+import { toStatusFailure } from './api-failure.js';
+import { type IssuedToken, ServiceToken } from './service-token.js';
+
+export interface ApiClientOptions {
+  /** As messages name it: `Keycloak`. */
+  readonly provider: string;
+  /** In front of each path. */
+  readonly url: string;
+  /** How an access token is asked for (RFC 6749): a grant's fields, sent as a form. */
+  readonly token: { readonly url: string; readonly grant: Readonly<Record<string, string>> };
+}
+
+export interface ApiRequest {
+  readonly method: RawRequest['method'];
+  /** Behind the API's address, encoded. */
+  readonly path: string;
+  /** Sent as JSON. */
+  readonly body?: unknown;
+  /** Whether it does no harm when it is done twice, as with each GET. */
+  readonly repeatable?: boolean;
+  readonly signal: AbortSignal;
+}
+
+/** An answer that an operation reads: 2xx, 400, 404, 409 and the like. */
+export interface ApiAnswer {
+  readonly status: number;
+  /** Parsed; undefined without a body. */
+  readonly body: unknown;
+  /** Empty without that header. */
+  readonly location: string;
+  /** Says who answers what, and holds nothing of a client's: `Keycloak answers GET /users`. */
+  readonly label: string;
+}
+
+const REQUEST_TIMEOUT_MS = 10_000;
+const TOKEN_TIMEOUT_MS = 5_000;
+
+const TOKEN = z.object({ access_token: z.string().min(1), expires_in: z.number().positive() });
+
+/** A provider's HTTP API of JSON, used with one access token for all. Any number of calls may be under way. */
+export class ApiClient {
+  private readonly connections: ApiConnections;
+  private readonly token = new ServiceToken(() => this.issueToken());
+
+  constructor(private readonly options: ApiClientOptions) {
+    this.connections = new ApiConnections(options.provider);
+  }
+
+  /**
+   * Asks once; once more with a new token when this one is refused, or when the connection breaks and the request is
+   * repeatable.
+   *
+   * @throws ProviderUnavailable when there is no connection, no answer in 10 seconds, 429 or 5xx; as `OutcomeUnknown` where
+   * it may have been done. ProviderError when we are refused, or what comes is no JSON.
+   */
+  async call({ method, path, body, repeatable = method === 'GET', signal }: ApiRequest): Promise<ApiAnswer> {
+    const url = this.options.url + path;
+    const request = { label: `${method} ${/^\/[a-z-]*/.exec(path)?.[0] ?? ''}`, url, method, repeatable, timeoutMs: REQUEST_TIMEOUT_MS, signal };
+    const ask = (token: string): Promise<RawAnswer> => {
+      const headers = { authorization: `Bearer ${token}`, accept: 'application/json' };
+      if (body === undefined) return this.connections.send({ ...request, headers });
+      return this.connections.send({ ...request, headers: { ...headers, 'content-type': 'application/json' }, body: JSON.stringify(body) });
+    };
+    const token = await this.token.get(signal);
+    let answer = await ask(token);
+    if (answer.status === 401) {
+      this.token.discard(token);
+      answer = await ask(await this.token.get(signal));
+    }
+    return this.parse(request.label, answer);
+  }
+
+  /**
+   * Asks for what must be there.
+   *
+   * @throws as `call`; ProviderError also for another status than 200, or another form.
+   */
+  async get<Schema extends z.ZodType>(path: string, schema: Schema, signal: AbortSignal): Promise<z.infer<Schema>> {
+    return read(await this.call({ method: 'GET', path, signal }), schema);
+  }
+
+  /** Ends what is under way, and all connections. */
+  async close(): Promise<void> {
+    await this.connections.close();
+  }
+
+  private async issueToken(): Promise<IssuedToken> {
+    const { url, grant } = this.options.token;
+    const label = 'the request for a token';
+    const answer = await this.connections.send({
+      label,
+      url,
+      method: 'POST',
+      headers: { accept: 'application/json', 'content-type': 'application/x-www-form-urlencoded' },
+      body: new URLSearchParams(grant).toString(),
+      repeatable: true,
+      timeoutMs: TOKEN_TIMEOUT_MS,
+      signal: new AbortController().signal,
+    });
+    const issued = read(this.parse(label, answer), TOKEN);
+    return { value: issued.access_token, expiresInSeconds: issued.expires_in };
+  }
+
+  private parse(request: string, { status, headers, text }: RawAnswer): ApiAnswer {
+    const label = `${this.options.provider} answers ${request}`;
+    const failure = toStatusFailure(`${label} with ${status}.`, status, headers['retry-after']);
+    if (failure) throw failure;
+    const { location } = headers;
+    return { status, body: parseJson(label, status, text), location: typeof location === 'string' ? location : '', label };
+  }
+}
+
+/** @throws ProviderError when the status isn't 200, or the body has another form. */
+export function read<Schema extends z.ZodType>(answer: ApiAnswer, schema: Schema): z.infer<Schema> {
+  if (answer.status !== 200) throw unexpected(answer);
+  const { success, data, error } = schema.safeParse(answer.body);
+  if (!success) throw new ProviderError(`${answer.label} in another form.`, { cause: error });
+  return data;
+}
+
+/** An answer that the operation doesn't know. */
+export const unexpected = ({ label, status }: ApiAnswer): ProviderError => new ProviderError(`${label} with ${status}.`);
+
+function parseJson(label: string, status: number, text: string): unknown {
+  if (text === '' && status < 300) return undefined;
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new ProviderError(`${label} with ${status} and no JSON.`, { cause: error });
+  }
+}

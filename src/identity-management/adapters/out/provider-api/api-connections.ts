@@ -1,0 +1,70 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import { Agent, request } from 'undici';
+import { assertAwaited, toConnectionFailure } from './api-failure.js';
+
+export interface RawRequest {
+  /** What is asked, in words that hold nothing of a client's: `GET /users`. */
+  readonly label: string;
+  readonly url: string;
+  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body?: string;
+  /** Whether it does no harm when it is done twice. */
+  readonly repeatable: boolean;
+  /** The longest that the answer may take, to its last byte; a connection's beginning is a part of it. */
+  readonly timeoutMs: number;
+  readonly signal: AbortSignal;
+}
+
+export interface RawAnswer {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly text: string;
+}
+
+const CONNECT_TIMEOUT_MS = 3_000;
+/** At once; further requests wait for one of these, within their own time. */
+const MOST_CONNECTIONS = 128;
+const MOST_BYTES = 64 * 1024 * 1024;
+
+/** Connections to an identity provider's API, kept for the next request. Redirects aren't followed. */
+export class ApiConnections {
+  private readonly agent = new Agent({
+    connect: { timeout: CONNECT_TIMEOUT_MS },
+    connections: MOST_CONNECTIONS,
+    maxResponseSize: MOST_BYTES,
+  });
+
+  /** @param provider as messages name it. */
+  constructor(private readonly provider: string) {}
+
+  /**
+   * Asks once, and once more when the connection breaks and the request is repeatable.
+   *
+   * @throws ProviderUnavailable when there is no connection within 3 seconds, or no whole answer in the request's time; as
+   * `OutcomeUnknown` where it may have been done.
+   */
+  async send(raw: RawRequest): Promise<RawAnswer> {
+    assertAwaited(raw.signal);
+    const limit = AbortSignal.any([raw.signal, AbortSignal.timeout(raw.timeoutMs)]);
+    try {
+      return await this.once(raw, limit).catch((error: unknown) => {
+        // A kept connection may have been ended by the other side just now.
+        if (raw.repeatable && !limit.aborted) return this.once(raw, limit);
+        throw error;
+      });
+    } catch (error) {
+      throw toConnectionFailure(`${this.provider} does not answer ${raw.label}.`, error);
+    }
+  }
+
+  /** Ends all connections, and what is under way on them. */
+  async close(): Promise<void> {
+    await this.agent.destroy();
+  }
+
+  private async once({ url, method, headers, body }: RawRequest, signal: AbortSignal): Promise<RawAnswer> {
+    const answer = await request(url, { dispatcher: this.agent, method, headers, ...(body !== undefined && { body }), signal });
+    return { status: answer.statusCode, headers: answer.headers, text: await answer.body.text() };
+  }
+}
