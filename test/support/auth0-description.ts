@@ -10,7 +10,7 @@ interface Parameter {
   readonly name: string;
   readonly in: string;
   readonly required?: boolean;
-  readonly schema: { readonly type?: string; readonly $ref?: string };
+  readonly schema: { readonly type?: string; readonly pattern?: string };
 }
 
 interface Operation {

@@ -151,9 +151,10 @@ describe('The stand-in for Auth0: Management API', () => {
 
     it('are changed in what is named, and nothing else', async () => {
       const id = await created({ app_metadata: { customer_id: 'acme' } });
-      expect(await call(`PATCH /users/${id}`, { name: 'Ada Lovelace' })).toMatchObject({
+      const change = { name: 'Ada Lovelace', app_metadata: { plan: 'gold' } };
+      expect(await call(`PATCH /users/${id}`, change)).toMatchObject({
         status: 200,
-        body: { name: 'Ada Lovelace', email: 'ada@example.com', app_metadata: { customer_id: 'acme' } },
+        body: { name: 'Ada Lovelace', email: 'ada@example.com', app_metadata: { customer_id: 'acme', plan: 'gold' } },
       });
     });
 
@@ -178,6 +179,24 @@ describe('The stand-in for Auth0: Management API', () => {
       expect((await call(`GET /users/${id}?fields=user_id,email`)).body).toEqual({ user_id: decodeURIComponent(id), email: ADA.email });
       expect(Object.keys((await call(`GET /users/${id}?fields=email&include_fields=false`)).body as object)).not.toContain('email');
     });
+  });
+
+  it('mails a new password, or gives a ticket for it, to those who are there', async () => {
+    const id = await created();
+    const role = await createdRole();
+    await call(`POST /users/${id}/roles`, { roles: [role] });
+    const ask = async (email: string): Promise<number> => {
+      const body = new URLSearchParams({ email, connection: CONNECTION });
+      return (await fetch(`${standIn.domain}/dbconnections/change_password`, { method: 'POST', body })).status;
+    };
+    expect([await ask('nobody@example.com'), await ask(ADA.email)]).toEqual([200, 200]);
+    expect(standIn.mails).toMatchObject([{ kind: 'change-password', to: ADA.email, roles: [role] }]);
+
+    const ticket = await call('POST /tickets/password-change', { user_id: decodeURIComponent(id), mark_email_as_verified: true });
+    const url: unknown = expect.stringMatching(/^http:.*ticket=/);
+    expect(ticket).toMatchObject({ status: 201, body: { ticket: url } });
+    expect((await call('POST /tickets/password-change', { user_id: 'auth0|nobody' })).status).toBe(404);
+    expect(standIn.mails).toHaveLength(1);
   });
 
   describe('roles', () => {
