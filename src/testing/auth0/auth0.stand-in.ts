@@ -244,6 +244,14 @@ export class Auth0StandIn {
     return ids;
   }
 
+  /** Puts in a role of an organization's, which is listed among the tenant's. Returns its id. */
+  addOrganizationRole(name: string): string {
+    const role = { id: newId('rol_'), name, description: undefined, permissions: [], ownerId: newId('org_') };
+    this.tenant.roles.set(role.id, role);
+    this.tenant.hasOrganizationRoles = true;
+    return role.id;
+  }
+
   /** What the user's roles permit at the API, in any order. */
   permissionsOf(userId: string): string[] {
     const [, api] = this.tenant.resourceServers.values();

@@ -217,6 +217,17 @@ describe('The stand-in for Auth0: Management API', () => {
       expect(await page('&per_page=100')).toMatchObject({ limit: 50, total: 101 });
     });
 
+    it("of organizations are listed among the tenant's, and told apart by their type", async () => {
+      const operator = await createdRole();
+      expect((await call(`GET /roles/${operator}`)).body).not.toHaveProperty('type');
+      const id = standIn.addOrganizationRole('Member');
+      const owner: unknown = expect.stringMatching(/^org_/);
+      expect((await call('GET /roles')).body).toMatchObject([
+        { name: 'Operator', type: 'tenant' },
+        { id, name: 'Member', type: 'organization', owner_id: owner },
+      ]);
+    });
+
     it('take permissions that the API has, each once, and leave those they have', async () => {
       const id = await createdRole();
       const add = (...names: string[]) =>
