@@ -1,0 +1,47 @@
+import { generateKeyPairSync, type KeyObject, randomUUID } from 'node:crypto';
+import { exportJWK, type JSONWebKeySet, type JWTPayload, SignJWT } from 'jose';
+
+interface SigningKey {
+  readonly id: string;
+  readonly privateKey: KeyObject;
+  readonly publicKey: KeyObject;
+}
+
+/** Shared by all tenants of a process, for a key takes a while to make. */
+const KEYS: SigningKey[] = [];
+
+function keyAt(index: number): SigningKey {
+  return (KEYS[index] ??= { id: randomUUID(), ...generateKeyPairSync('rsa', { modulusLength: 2048 }) });
+}
+
+/** A tenant's signing keys: one in use, the next, and those before it. */
+export class SigningKeys {
+  private current = 0;
+  private oldest = 0;
+
+  /** Signs with the next key from now on; tokens signed before stay valid. */
+  rotate(): void {
+    this.current++;
+  }
+
+  /** Takes the keys before the current one out of the key set. */
+  revokePrevious(): void {
+    this.oldest = this.current;
+  }
+
+  async keySet(): Promise<JSONWebKeySet> {
+    const count = this.current + 2 - this.oldest;
+    const keys = Array.from({ length: count }, (_, index) => keyAt(this.oldest + index)).map(async ({ id, publicKey }) => ({
+      ...(await exportJWK(publicKey)),
+      kid: id,
+      use: 'sig',
+      alg: 'RS256',
+    }));
+    return { keys: await Promise.all(keys) };
+  }
+
+  sign(payload: JWTPayload, type: string): Promise<string> {
+    const { id, privateKey } = keyAt(this.current);
+    return new SignJWT(payload).setProtectedHeader({ alg: 'RS256', typ: type, kid: id }).sign(privateKey);
+  }
+}
