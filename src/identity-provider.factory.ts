@@ -32,7 +32,7 @@ export function identityProviderFor(environment: Environment): ChosenIdentityPro
 }
 
 function keycloak(connection: KeycloakEnvironment, { oidc: { issuer, audience }, swaggerUiClientId: clientId }: Environment): ChosenIdentityProvider {
-  const options = { ...connection, audience, invitationMail: connection.invitationMail ? { clientId } : undefined };
+  const options = { ...connection, audience, issuer, invitationMail: connection.invitationMail ? { clientId } : undefined };
   return {
     imports: [],
     identityProvider: {

@@ -4,6 +4,24 @@ import { ProviderError, ProviderUnavailable } from '../../../domain/errors.js';
 /** The provider may have done what it was asked to, or may do it yet: its answer didn't come, or says nothing about that. */
 export class OutcomeUnknown extends ProviderUnavailable {}
 
+/** We are known, and may not do what was asked. */
+export class PermissionDenied extends ProviderError {}
+
+/** The token endpoint answers with an error of OAuth 2 (RFC 6749, 5.2), or one of its own. */
+export class TokenRefused extends ProviderError {
+  /**
+   * @param error such as `invalid_client`; empty where the answer has none.
+   * @param description what the provider says about it; empty where the answer has none.
+   */
+  constructor(
+    message: string,
+    readonly error: string,
+    readonly description: string,
+  ) {
+    super(message);
+  }
+}
+
 /** The codes of errors without a connection, so that nothing was asked. */
 const UNCONNECTED: readonly unknown[] = ['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH', 'UND_ERR_CONNECT_TIMEOUT'];
 
@@ -26,7 +44,8 @@ const FAILURES: readonly (readonly [from: number, to: number, Failure])[] = [
   [503, 503, ProviderUnavailable],
   [500, 599, OutcomeUnknown],
   [300, 399, ProviderError],
-  [401, 403, ProviderError],
+  [403, 403, PermissionDenied],
+  [401, 402, ProviderError],
 ];
 
 /**
