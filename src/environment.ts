@@ -277,6 +277,7 @@ const KEYCLOAK_SETUP_VARIABLES = z.object({
   ...KEYCLOAK_REALM,
   KEYCLOAK_REALM: KEYCLOAK_REALM.KEYCLOAK_REALM.refine((realm) => realm !== 'master', "must be another realm than Keycloak's own"),
   KEYCLOAK_CLIENT_ID: z.string().default('load-data-service'),
+  KEYCLOAK_CLIENT_SECRET: z.string().optional(),
   KEYCLOAK_ADMIN_USERNAME: z.string().optional(),
   KEYCLOAK_ADMIN_PASSWORD: z.string().optional(),
 });
@@ -287,6 +288,8 @@ export interface KeycloakSetupEnvironment {
   readonly url: string;
   readonly realm: string;
   readonly clientId: string;
+  /** Of that client when it is made; Keycloak makes one up where there is none. */
+  readonly clientSecret: string | undefined;
   readonly oidc: { readonly issuer: string | undefined; readonly audience: string };
   readonly basePath: string;
   readonly publicUrl: string | undefined;
@@ -308,6 +311,7 @@ export function parseKeycloakSetupEnvironment(variables: Variables): KeycloakSet
     url: found.KEYCLOAK_URL,
     realm: found.KEYCLOAK_REALM,
     clientId: found.KEYCLOAK_CLIENT_ID,
+    clientSecret: found.KEYCLOAK_CLIENT_SECRET,
     oidc: { issuer: found.OIDC_ISSUER, audience: found.OIDC_AUDIENCE },
     basePath: found.BASE_PATH,
     publicUrl: found.PUBLIC_URL,

@@ -76,12 +76,15 @@ async function main(): Promise<number> {
     return 0;
   }
   const environment = loadKeycloakSetupEnvironment();
-  const { url, realm, clientId, oidc, baseUrl } = environment;
-  const connection = { url, realm, clientId, audience: oidc.audience, publicUrl: baseUrl };
+  const { url, realm, clientId, clientSecret, oidc, baseUrl } = environment;
+  const connection = { url, realm, clientId, clientSecret, audience: oidc.audience, publicUrl: baseUrl };
   const setup = new RealmSetup({ ...connection, credentials: await credentials(environment) });
   try {
     const count = await change(setup, administrator, dryRun);
     for (const right of await setup.needlessRights()) tell(`! client ${clientId} does not need the right ${right}`);
+    if (clientSecret !== undefined && !dryRun && clientSecret !== (await setup.clientSecret())) {
+      tell(`! client ${clientId} has another secret than KEYCLOAK_CLIENT_SECRET`);
+    }
     if (count === 0) tell('Nothing to change.');
     else tell(dryRun ? `Would change ${count}; nothing is changed.` : `Changed ${count}.`);
     if (!dryRun) process.stdout.write(toDotEnv(await serviceVariables(setup, environment)));

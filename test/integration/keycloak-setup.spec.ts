@@ -153,6 +153,18 @@ describe.runIf(isKeycloakAvailable())('npm run keycloak:setup', { timeout: 60_00
     expect(await get<unknown[]>(path)).toHaveLength(4);
   });
 
+  it('gives its client the secret that it was told, and leaves one that is there alone', async () => {
+    await server.administer('DELETE', await clientPath(SERVICE));
+    const told = { ...variables, KEYCLOAK_CLIENT_SECRET: 'chosen before' };
+    const first = await workspace.keycloakSetup([], told);
+    expect(parseEnv(first.stdout)).toMatchObject({ KEYCLOAK_CLIENT_SECRET: 'chosen before' });
+    expect(first.stderr).not.toContain('! client');
+    const second = await workspace.keycloakSetup([], { ...variables, KEYCLOAK_CLIENT_SECRET: 'another' });
+    expect(parseEnv(second.stdout)).toMatchObject({ KEYCLOAK_CLIENT_SECRET: 'chosen before' });
+    expect(second.stderr).toContain(`! client ${SERVICE} has another secret than KEYCLOAK_CLIENT_SECRET\n`);
+    expect([first.code, second.code]).toEqual([0, 0]);
+  });
+
   it('gives the role to a user who is there', async () => {
     const { changes, notes } = await setUp('--administrator', 'grace@grid.example');
     expect(changes).toEqual([`+ role ${ROLE} of user grace@grid.example`]);

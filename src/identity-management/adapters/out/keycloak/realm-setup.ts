@@ -24,6 +24,8 @@ export interface RealmSetupOptions {
   readonly audience: string;
   /** The client that the service is. */
   readonly clientId: string;
+  /** Of that client when it is made; Keycloak makes one up where there is none. */
+  readonly clientSecret: string | undefined;
   /** `{base_url}` of the service, without a trailing slash. */
   readonly publicUrl: string;
   /** Of Keycloak, in the realm `master`. */
@@ -64,14 +66,14 @@ export class RealmSetup {
 
   /** In the order in which they can be made: changes of one may want those before it. */
   parts(administrator?: RealmAdministrator): RealmPart[] {
-    const { audience } = this.options;
+    const { audience, clientSecret } = this.options;
     return [
       this.realm(),
       apiClient(this.admin, audience),
       permissions(this.admin, audience),
       defaultClientScope(this.admin, audience),
       userProfile(this.admin),
-      this.client(this.options.clientId, SERVICE_CLIENT, { standardFlowEnabled: false }),
+      this.client(this.options.clientId, SERVICE_CLIENT, { standardFlowEnabled: false, ...(clientSecret !== undefined && { secret: clientSecret }) }),
       this.serviceRights(),
       this.client(SWAGGER_UI_CLIENT_ID, swaggerUiClient(this.options.publicUrl)),
       this.swaggerUiScope(),
