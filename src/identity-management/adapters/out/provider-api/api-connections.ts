@@ -1,5 +1,10 @@
 import type { IncomingHttpHeaders } from 'node:http';
+import { createInterface } from 'node:readline';
+import type { Readable } from 'node:stream';
+import { createGunzip } from 'node:zlib';
 import { Agent, request } from 'undici';
+import { ServiceError } from '../../../../common/service-error.js';
+import { ProviderError } from '../../../domain/errors.js';
 import { assertAwaited, toConnectionFailure } from './api-failure.js';
 
 export interface RawRequest {
