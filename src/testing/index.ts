@@ -1,4 +1,5 @@
 // For those who test against fakes or write adapters; without Vitest (see contracts.ts).
+export * from './auth0/index.js';
 export { InMemoryBucket } from './in-memory.bucket.js';
 export { InMemoryFileStorage } from './in-memory.file-storage.js';
 export { InMemoryIdentityProvider } from './in-memory.identity-provider.js';

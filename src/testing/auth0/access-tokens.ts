@@ -1,0 +1,172 @@
+import { randomUUID } from 'node:crypto';
+import type { JSONWebKeySet } from 'jose';
+import { ManagementError } from './management-error.js';
+import { SigningKeys } from './signing-keys.js';
+import type { Tenant } from './tenant.js';
+
+/** Whom a token of the API is for, and what it says besides. */
+export interface TokenRequest {
+  /** A user, whose roles give the permissions. */
+  readonly userId?: string;
+  /** An application, whose grant gives them; not with `userId`. */
+  readonly clientId?: string;
+  /** In place of what roles or the grant give. */
+  readonly permissions?: readonly string[];
+  /** The API's identifier; the first one of the tenant's own unless set. */
+  readonly audience?: string;
+  /** What was asked for, separated by blanks. */
+  readonly scope?: string;
+  /** An hour in the past makes a token that has expired; a day unless set. */
+  readonly lifetimeSeconds?: number;
+  /** Over all others. */
+  readonly claims?: Readonly<Record<string, unknown>>;
+}
+
+/** A refusal of the token endpoint, in OAuth's form. */
+export class TokenError extends Error {
+  override readonly name = 'TokenError';
+
+  constructor(
+    readonly status: number,
+    readonly error: string,
+    message: string,
+  ) {
+    super(message);
+  }
+}
+
+const DAY_S = 86_400;
+
+/** The tenant's tokens: it issues them all, and knows those of the Management API again. */
+export class AccessTokens {
+  private readonly keys = new SigningKeys();
+  private readonly management = new Map<string, { scopes: ReadonlySet<string>; expiresAt: number }>();
+
+  constructor(private readonly tenant: Tenant) {}
+
+  get issuer(): string {
+    return `${this.tenant.domain}/`;
+  }
+
+  keySet(): Promise<JSONWebKeySet> {
+    return this.keys.keySet();
+  }
+
+  rotateKeys(): void {
+    this.keys.rotate();
+  }
+
+  revokePreviousKeys(): void {
+    this.keys.revokePrevious();
+  }
+
+  /** All tokens of the Management API issued so far are refused from now on. */
+  expireManagementTokens(): void {
+    for (const token of this.management.values()) token.expiresAt = 0;
+  }
+
+  /**
+   * The token endpoint's answer to a grant of client credentials.
+   *
+   * @throws TokenError
+   */
+  async grant(parameters: Readonly<Record<string, unknown>>): Promise<object> {
+    const { grant_type: grantType, client_id: clientId, client_secret: secret, audience } = parameters;
+    if (typeof grantType !== 'string') throw new TokenError(400, 'invalid_request', 'Missing required parameter: grant_type');
+    if (grantType !== 'client_credentials') throw new TokenError(403, 'unauthorized_client', `Grant type '${grantType}' not allowed for the client.`);
+    const client = typeof clientId === 'string' ? this.tenant.clients.get(clientId) : undefined;
+    if (!client || client.secret !== secret) throw new TokenError(401, 'access_denied', 'Unauthorized');
+    if (typeof audience !== 'string' || !this.tenant.resourceServer(audience)) {
+      throw new TokenError(403, 'access_denied', `Service not enabled within domain: ${String(audience)}`);
+    }
+    const grants = [...this.tenant.clientGrants.values()];
+    const grant = grants.find((each) => each.clientId === client.id && each.audience === audience);
+    if (!grant) {
+      throw new TokenError(
+        403,
+        'access_denied',
+        `Client is not authorized to access "${audience}". You might probably want to create a "client-grant" associated to this API. See: https://auth0.com/docs/api/v2#!/Client_Grants/post_client_grants`,
+      );
+    }
+    const isManagement = audience === this.tenant.managementAudience;
+    const lifetime = isManagement ? this.tenant.settings.tokenLifetimeSeconds : this.lifetimeOf(audience);
+    const token = isManagement
+      ? await this.issueForManagement(client.id, grant.scope)
+      : await this.issue({ clientId: client.id, audience, lifetimeSeconds: lifetime });
+    return { access_token: token, scope: grant.scope.join(' '), expires_in: lifetime, token_type: 'Bearer' };
+  }
+
+  /** A token of the Management API with these scopes, whatever grants say. */
+  async issueForManagement(clientId: string, scopes: readonly string[]): Promise<string> {
+    const { managementAudience: audience, settings, now } = this.tenant;
+    const [scope, lifetimeSeconds] = [scopes.join(' '), settings.tokenLifetimeSeconds];
+    const times = this.times(lifetimeSeconds);
+    const token = await this.keys.sign(
+      { iss: this.issuer, sub: `${clientId}@clients`, aud: audience, ...times, scope, gty: 'client-credentials', azp: clientId, jti: randomUUID() },
+      'JWT',
+    );
+    this.management.set(token, { scopes: new Set(scopes), expiresAt: now() + lifetimeSeconds * 1000 });
+    return token;
+  }
+
+  /** A token of an API, in the form that its settings say. */
+  async issue({ userId, clientId = 'caller', permissions, audience, scope, lifetimeSeconds, claims }: TokenRequest): Promise<string> {
+    const { tenant } = this;
+    const server = [...tenant.resourceServers.values()].find(({ identifier, isSystem }) =>
+      audience === undefined ? !isSystem : identifier === audience,
+    );
+    if (!server) throw new Error('The tenant has no such API.');
+    const { identifier, settings } = server;
+    const grant = [...tenant.clientGrants.values()].find((each) => each.clientId === clientId && each.audience === identifier);
+    const permitted = permissions ?? (userId === undefined ? (grant?.scope ?? []) : tenant.permissionsOf(userId, identifier));
+    const dialect = typeof settings.token_dialect === 'string' ? settings.token_dialect : 'access_token';
+    const isRbac = settings.enforce_policies === true && dialect.endsWith('_authz');
+    const isRfc9068 = dialect.startsWith('rfc9068');
+    const asked = scope?.split(' ') ?? [];
+    const granted = userId === undefined ? permitted : asked.filter((each) => each === 'openid' || permitted.includes(each));
+    const payload = {
+      iss: this.issuer,
+      sub: userId ?? `${clientId}@clients`,
+      aud: asked.includes('openid') ? [identifier, `${tenant.domain}/userinfo`] : identifier,
+      ...this.times(lifetimeSeconds ?? this.lifetimeOf(identifier)),
+      ...(granted.length > 0 && { scope: granted.join(' ') }),
+      ...(isRfc9068 ? { client_id: clientId, jti: randomUUID() } : { azp: clientId, ...(userId === undefined && { gty: 'client-credentials' }) }),
+      ...(isRbac && { permissions: permitted }),
+      ...this.customerIds(userId),
+      ...claims,
+    };
+    return this.keys.sign(payload, isRfc9068 ? 'at+jwt' : 'JWT');
+  }
+
+  /**
+   * The scopes that a request to the Management API comes with.
+   *
+   * @throws ManagementError 400 or 401.
+   */
+  scopesOf(authorization: string | undefined): ReadonlySet<string> {
+    if (authorization === undefined) throw new ManagementError(401, 'Missing authentication');
+    const token = /^Bearer ([\w-]+\.[\w-]+\.[\w-]+)$/i.exec(authorization)?.[1];
+    if (token === undefined) throw new ManagementError(400, 'Bad HTTP authentication header format', 'Bearer');
+    const known = this.management.get(token);
+    if (!known) throw new ManagementError(401, 'Invalid token.');
+    if (known.expiresAt <= this.tenant.now()) throw new ManagementError(401, 'Expired token received for JSON Web Token validation');
+    return known.scopes;
+  }
+
+  private times(lifetimeSeconds: number): { iat: number; exp: number } {
+    const now = Math.floor(this.tenant.now() / 1000);
+    return { iat: Math.min(now, now + lifetimeSeconds), exp: now + lifetimeSeconds };
+  }
+
+  private lifetimeOf(audience: string): number {
+    const lifetime = this.tenant.resourceServer(audience)?.settings.token_lifetime;
+    return typeof lifetime === 'number' ? lifetime : DAY_S;
+  }
+
+  /** What an Action would add. */
+  private customerIds(userId: string | undefined): object {
+    const metadata = userId === undefined ? undefined : this.tenant.users.get(userId)?.others?.app_metadata;
+    if (!this.tenant.settings.hasCustomerIdAction || typeof metadata !== 'object' || metadata === null) return {};
+    return 'customer_id' in metadata ? { customer_id: metadata.customer_id } : {};
+  }
+}

@@ -1,0 +1,26 @@
+import { STATUS_CODES } from 'node:http';
+
+/** A refusal of the Management API, in its own form. */
+export class ManagementError extends Error {
+  override readonly name = 'ManagementError';
+
+  /** @param errorCode left out where Auth0 gives none. */
+  constructor(
+    readonly status: number,
+    message: string,
+    readonly errorCode?: string,
+  ) {
+    super(message);
+  }
+
+  get body(): object {
+    const { status: statusCode, message, errorCode } = this;
+    return { statusCode, error: STATUS_CODES[statusCode], message, ...(errorCode !== undefined && { errorCode }) };
+  }
+}
+
+export const invalidBody = (reason: string): ManagementError =>
+  new ManagementError(400, `Payload validation error: '${reason}'.`, 'invalid_body');
+
+export const invalidQuery = (reason: string): ManagementError =>
+  new ManagementError(400, `Query validation error: '${reason}'.`, 'invalid_query_string');

@@ -1,0 +1,61 @@
+import type { ApiAnswer } from './route.js';
+import { invalidQuery, ManagementError } from './management-error.js';
+
+export interface Page {
+  readonly start: number;
+  readonly limit: number;
+  readonly includeTotals: boolean;
+}
+
+export interface PageRules {
+  readonly defaultSize: number;
+  /** A larger one that the API's description allows is cut to this, in silence. */
+  readonly largestSize: number;
+  readonly smallestSize: number;
+  /** Nothing behind so many items is shown. */
+  readonly cap?: number;
+}
+
+/** As the description of the API has it, for every list. */
+const LARGEST_PER_PAGE = 100;
+
+/** @throws ManagementError 400 for what is no page, and behind the cap. */
+export function readPage(query: URLSearchParams, { defaultSize, largestSize, smallestSize, cap }: PageRules): Page {
+  const page = number(query, 'page', 0, Number.MAX_SAFE_INTEGER) ?? 0;
+  const asked = number(query, 'per_page', smallestSize, LARGEST_PER_PAGE) ?? defaultSize;
+  // The cap looks at what was asked for, whatever there is.
+  if (cap !== undefined && (page + 1) * asked > cap) {
+    throw new ManagementError(
+      400,
+      `You can only page through the first ${cap} records. See https://auth0.com/docs/users/search/v3/view-search-results-by-page#limitation`,
+      'invalid_paging',
+    );
+  }
+  const limit = Math.min(asked, largestSize);
+  return { start: page * limit, limit, includeTotals: flag(query, 'include_totals') ?? false };
+}
+
+/** A page of a list that stands in memory. */
+export function listAnswer(name: string, items: readonly unknown[], page: Page): ApiAnswer {
+  return pageAnswer(name, items.slice(page.start, page.start + page.limit), page, items.length);
+}
+
+export function pageAnswer(name: string, items: readonly unknown[], { start, limit, includeTotals }: Page, total: number): ApiAnswer {
+  return { status: 200, body: includeTotals ? { start, limit, total, [name]: items } : items };
+}
+
+/** @throws ManagementError 400 for what is neither `true` nor `false`. */
+export function flag(query: URLSearchParams, name: string): boolean | undefined {
+  const value = query.get(name);
+  if (value === null) return undefined;
+  if (value !== 'true' && value !== 'false') throw invalidQuery(`Expected type boolean on property ${name}`);
+  return value === 'true';
+}
+
+function number(query: URLSearchParams, name: string, least: number, most: number): number | undefined {
+  const value = query.get(name);
+  if (value === null) return undefined;
+  const parsed = /^\d{1,15}$/.test(value) ? Number(value) : Number.NaN;
+  if (!(parsed >= least && parsed <= most)) throw invalidQuery(`Value ${value} is out of range on property ${name}`);
+  return parsed;
+}

@@ -1,0 +1,31 @@
+/** What a tenant keeps of a user. Never changed in place, so that the search may know an older one. */
+export interface UserRecord {
+  /** `<provider>|<id>` */
+  readonly userId: string;
+  readonly email: string;
+  readonly name: string;
+  readonly connection: string;
+  /** Milliseconds since 1970. */
+  readonly createdAt: number;
+  readonly updatedAt: number;
+  readonly emailVerified: boolean;
+  /** The rest of what was set: `given_name`, `app_metadata`, `blocked` and the like. */
+  readonly others?: Readonly<Record<string, unknown>>;
+}
+
+/** The user as the API shows it. A new user has a nickname and a picture that nobody set. */
+export function userView(user: UserRecord): Record<string, unknown> {
+  const [provider = '', ...id] = user.userId.split('|');
+  return {
+    created_at: new Date(user.createdAt).toISOString(),
+    email: user.email,
+    email_verified: user.emailVerified,
+    identities: [{ user_id: id.join('|'), provider, connection: user.connection, isSocial: provider !== 'auth0' }],
+    name: user.name,
+    nickname: user.email.split('@')[0],
+    picture: 'https://s.gravatar.com/avatar/0?s=480&r=pg',
+    updated_at: new Date(user.updatedAt).toISOString(),
+    user_id: user.userId,
+    ...user.others,
+  };
+}
