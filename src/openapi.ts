@@ -5,15 +5,29 @@ import { realmUrl } from './identity-management/adapters/out/keycloak/keycloak-c
 
 const TOKEN_DESCRIPTION = 'An access token, for example what `npm run token -- --user <user_id>` prints.';
 
+const AUTH0_CLIENT_DESCRIPTION = [
+  "A machine-to-machine application of the tenant's, which has the permissions.",
+  'Auth0 wants the API in the request for a token (`audience`), which Swagger UI does not send: this works where the API is the "Default Audience" of the tenant.',
+  'Otherwise request a token yourself, and give it under `token`.',
+].join(' ');
+
 type Operations = Record<string, { responses: Record<string, unknown>; security?: unknown }>;
 
 /** What the scheme `client` is with the identity provider that the environment chose. */
 function clientCredentials({ identityProvider }: Environment, publicPath: string) {
-  const [description, tokenUrl] =
-    identityProvider.adapter === 'embedded'
-      ? ['The administrator: client id `admin`, and the secret that stands in `DATA_DIR/identity/admin-secret`.', `${publicPath}/idp/token`]
-      : ["A client of the realm's, whose service account has the permissions.", `${realmUrl(identityProvider)}/protocol/openid-connect/token`];
+  const [description, tokenUrl] = tokenEndpoint(identityProvider, publicPath);
   return { description, flows: { clientCredentials: { tokenUrl, scopes: {} } } };
+}
+
+function tokenEndpoint(provider: Environment['identityProvider'], publicPath: string): [description: string, url: string] {
+  switch (provider.adapter) {
+    case 'embedded':
+      return ['The administrator: client id `admin`, and the secret that stands in `DATA_DIR/identity/admin-secret`.', `${publicPath}/idp/token`];
+    case 'keycloak':
+      return ["A client of the realm's, whose service account has the permissions.", `${realmUrl(provider)}/protocol/openid-connect/token`];
+    case 'auth0':
+      return [AUTH0_CLIENT_DESCRIPTION, `${provider.url}/oauth/token`];
+  }
 }
 
 /** OpenAPI 3 from the code, with those answers left out that this configuration never gives. */
