@@ -2,7 +2,9 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { parseArgs } from 'node:util';
 import { openBucket } from './bucket.factory.js';
-import { EnvironmentError, loadEnvironment } from './environment.js';
+import { commandArguments, runCommand } from './common/command.js';
+import { ProgressLine } from './common/progress-line.js';
+import { loadEnvironment } from './environment.js';
 import { closedDays, type Day, isClosed } from './ingestion/adapters/out/object-storage/compaction.js';
 import { type CompactionReport, jsonReport, textReport } from './ingestion/adapters/out/object-storage/compaction-report.js';
 import { CompactionRun } from './ingestion/adapters/out/object-storage/compaction-run.js';
@@ -22,7 +24,6 @@ idempotency keys. The service does so too, for the last week; both may run at on
 
 Exit code: 0 done, 1 malformed segments were left alone, 2 something couldn't be done.
 `;
-const PROGRESS_INTERVAL_MS = 200;
 
 interface CompactArguments {
   readonly kinds: readonly UploadKind[];
@@ -33,31 +34,26 @@ interface CompactArguments {
 }
 
 function given(): CompactArguments {
-  try {
-    const { values } = parseArgs({
-      options: {
-        date: { type: 'string' },
-        kind: { type: 'string' },
-        'dry-run': { type: 'boolean', default: false },
-        json: { type: 'boolean', default: false },
-        help: { type: 'boolean', default: false },
-      },
-    });
-    const { date, kind, 'dry-run': dryRun, json, help } = values;
-    const kinds = UPLOAD_KINDS.filter((known) => kind === undefined || kind === known);
-    if (kinds.length === 0) throw new Error('--kind is historical or nowcast');
-    if (date !== undefined && !/^\d{4}-\d\d-\d\d$/.test(date)) throw new Error('--date is YYYY-MM-DD');
-    if (date !== undefined && !isClosed(date)) throw new Error('--date is no day that is over for ten minutes, in UTC');
-    return { kinds, date, dryRun, json, help };
-  } catch (error) {
-    const [problem] = (error as Error).message.split('\n');
-    throw new Error(`${problem ?? ''} (usage: ${USAGE})`, { cause: error });
-  }
+  const { values } = parseArgs({
+    options: {
+      date: { type: 'string' },
+      kind: { type: 'string' },
+      'dry-run': { type: 'boolean', default: false },
+      json: { type: 'boolean', default: false },
+      help: { type: 'boolean', default: false },
+    },
+  });
+  const { date, kind, 'dry-run': dryRun, json, help } = values;
+  const kinds = UPLOAD_KINDS.filter((known) => kind === undefined || kind === known);
+  if (kinds.length === 0) throw new Error('--kind is historical or nowcast');
+  if (date !== undefined && !/^\d{4}-\d\d-\d\d$/.test(date)) throw new Error('--date is YYYY-MM-DD');
+  if (date !== undefined && !isClosed(date)) throw new Error('--date is no day that is over for ten minutes, in UTC');
+  return { kinds, date, dryRun, json, help };
 }
 
 /** @returns the exit code. */
 async function main(): Promise<number> {
-  const { kinds, date, dryRun, json, help } = given();
+  const { kinds, date, dryRun, json, help } = commandArguments(USAGE, given);
   if (help) {
     process.stdout.write(HELP);
     return 0;
@@ -79,32 +75,14 @@ async function main(): Promise<number> {
 
 /** @returns the exit code. */
 async function tell(run: CompactionRun, report: CompactionReport): Promise<number> {
-  const clear = () => process.stderr.isTTY && process.stderr.write('\r\x1b[K');
-  const show = () => {
-    clear();
-    process.stderr.write(`${run.progress.days} of ${run.days.length} days, ${run.progress.segmentsRead} segments read`);
-  };
-  const timer = process.stderr.isTTY ? setInterval(show, PROGRESS_INTERVAL_MS) : undefined;
-  async function* lines(): AsyncGenerator<string> {
-    for await (const line of report(run)) {
-      clear();
-      yield line;
-    }
-  }
+  const progress = new ProgressLine(() => `${run.progress.days} of ${run.days.length} days, ${run.progress.segmentsRead} segments read`);
   try {
-    await pipeline(Readable.from(lines()), process.stdout, { end: false });
+    await pipeline(Readable.from(progress.beside(report(run))), process.stdout, { end: false });
   } finally {
-    clearInterval(timer);
-    clear();
+    progress.end();
   }
   const { malformed, failed } = run.totals;
   return failed > 0 ? 2 : malformed > 0 ? 1 : 0;
 }
 
-try {
-  process.exitCode = await main();
-} catch (error) {
-  const lines = error instanceof EnvironmentError ? error.problems : [(error as Error).message.replaceAll(/\s+/g, ' ')];
-  process.stderr.write(lines.map((line) => `${line}\n`).join(''));
-  process.exitCode = 2;
-}
+await runCommand(main, 2);

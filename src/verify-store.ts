@@ -2,10 +2,12 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { parseArgs } from 'node:util';
 import { openBucket } from './bucket.factory.js';
-import { EnvironmentError, loadEnvironment } from './environment.js';
+import { commandArguments, runCommand } from './common/command.js';
+import { ProgressLine } from './common/progress-line.js';
+import { loadEnvironment } from './environment.js';
 import { verifyStore } from './ingestion/adapters/out/local-disk/store-verification/verify-store.js';
 import { verifyBucket } from './ingestion/adapters/out/object-storage/store-verification/verify-bucket.js';
-import { ProgressBar } from './ingestion/adapters/out/store-verification/progress-bar.js';
+import { progressBar } from './ingestion/adapters/out/store-verification/progress-bar.js';
 import { jsonReport, type Report, textReport } from './ingestion/adapters/out/store-verification/report.js';
 import type { StoreVerification } from './ingestion/adapters/out/store-verification/store-verification.js';
 
@@ -23,20 +25,15 @@ Exit code: 0 no defect, 1 defects, 2 something couldn't be checked.
 `;
 
 function given() {
-  try {
-    const options = { json: { type: 'boolean', default: false }, help: { type: 'boolean', default: false } } as const;
-    const parsed = parseArgs({ options, allowPositionals: true });
-    if (parsed.positionals.length > 1 || parsed.positionals.includes('')) throw new Error('there is one directory');
-    return parsed;
-  } catch (error) {
-    const [problem] = (error as Error).message.split('\n');
-    throw new Error(`${problem ?? ''} (usage: ${USAGE})`, { cause: error });
-  }
+  const options = { json: { type: 'boolean', default: false }, help: { type: 'boolean', default: false } } as const;
+  const parsed = parseArgs({ options, allowPositionals: true });
+  if (parsed.positionals.length > 1 || parsed.positionals.includes('')) throw new Error('there is one directory');
+  return parsed;
 }
 
 /** @returns the exit code. */
 async function main(): Promise<number> {
-  const { values, positionals } = given();
+  const { values, positionals } = commandArguments(USAGE, given);
   if (values.help) {
     process.stdout.write(HELP);
     return 0;
@@ -55,7 +52,7 @@ async function main(): Promise<number> {
 
 /** @returns the exit code. */
 async function report(verification: StoreVerification, { json }: { json: boolean }): Promise<number> {
-  const progress = new ProgressBar(verification);
+  const progress = new ProgressLine(() => progressBar(verification));
   const lines: Report = json ? jsonReport : textReport;
   try {
     await pipeline(Readable.from(progress.beside(lines(verification))), process.stdout, { end: false });
@@ -66,10 +63,4 @@ async function report(verification: StoreVerification, { json }: { json: boolean
   return unknown > 0 ? 2 : defects > 0 ? 1 : 0;
 }
 
-try {
-  process.exitCode = await main();
-} catch (error) {
-  const lines = error instanceof EnvironmentError ? error.problems : [(error as Error).message.replaceAll(/\s+/g, ' ')];
-  process.stderr.write(lines.map((line) => `${line}\n`).join(''));
-  process.exitCode = 2;
-}
+await runCommand(main, 2);

@@ -1,17 +1,14 @@
 import type { Bucket } from '../ingestion/adapters/out/object-storage/bucket.js';
+import { type SeenLine, toIndexLines } from './index-lines.js';
 
 /** What stands in a bucket, read as anyone might, without the service. */
 export class BucketView {
   constructor(private readonly bucket: Bucket) {}
 
   /** All index lines, parsed. Throws when one of them is torn. */
-  async lines(): Promise<{ upload_id: string; content_path: string | null; content_sha256: string | null }[]> {
+  async lines(): Promise<SeenLine[]> {
     const segments = await Promise.all((await this.keys('uploads/')).map((key) => this.bucket.read(key)));
-    return segments.flatMap((segment) => {
-      const lines = (segment?.bytes.toString() ?? '').split('\n');
-      if (lines.pop() !== '') throw new Error('A segment has a torn end.');
-      return lines.map((line) => JSON.parse(line) as Awaited<ReturnType<BucketView['lines']>>[number]);
-    });
+    return toIndexLines(segments.map((segment) => segment?.bytes.toString() ?? ''));
   }
 
   contentPaths(): Promise<string[]> {

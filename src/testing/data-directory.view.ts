@@ -1,18 +1,14 @@
 import { readFile, readdir } from 'node:fs/promises';
 import { join, relative, sep } from 'node:path';
+import { type SeenLine, toIndexLines } from './index-lines.js';
 
 /** What stands in a DATA_DIR, read as anyone might, without the service. */
 export class DataDirectoryView {
   constructor(readonly directory: string) {}
 
   /** All index lines, parsed. Throws when one of them is torn. */
-  async lines(): Promise<{ upload_id: string; content_path: string | null; content_sha256: string | null }[]> {
-    const segments = await Promise.all((await this.files('uploads')).map((path) => readFile(this.at(path), 'utf8')));
-    return segments.flatMap((text) => {
-      const lines = text.split('\n');
-      if (lines.pop() !== '') throw new Error(`a segment has a torn end: ${text.slice(-80)}`);
-      return lines.map((line) => JSON.parse(line) as Awaited<ReturnType<DataDirectoryView['lines']>>[number]);
-    });
+  async lines(): Promise<SeenLine[]> {
+    return toIndexLines(await Promise.all((await this.files('uploads')).map((path) => readFile(this.at(path), 'utf8'))));
   }
 
   contentPaths(): Promise<string[]> {

@@ -1,0 +1,15 @@
+/** What tests ask an index line for. */
+export interface SeenLine {
+  readonly upload_id: string;
+  readonly content_path: string | null;
+  readonly content_sha256: string | null;
+}
+
+/** The lines of index segments, read as anyone might. Throws when one of them is torn. */
+export function toIndexLines(segments: readonly string[]): SeenLine[] {
+  return segments.flatMap((text) => {
+    const lines = text.split('\n');
+    if (lines.pop() !== '') throw new Error(`A segment has a torn end: ${text.slice(-80)}`);
+    return lines.map((line) => JSON.parse(line) as SeenLine);
+  });
+}
