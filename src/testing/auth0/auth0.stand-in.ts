@@ -33,9 +33,8 @@ export interface Auth0Exchange {
   readonly query: URLSearchParams;
   /** Parsed; undefined without one. */
   readonly requestBody: unknown;
-  readonly status: number;
-  /** Parsed, if it is JSON; undefined without one. */
-  readonly responseBody: unknown;
+  /** Left out where a fault comes in its place. */
+  readonly answer?: { readonly status: number; readonly body?: unknown };
 }
 
 /** A request that came in, also when nothing was done about it. */
@@ -80,6 +79,8 @@ export const SERVICE_SCOPES = [
 
 const FIRST_CREATION = Date.UTC(2024, 0, 1);
 const KEEP_ALIVE_MS = 60_000;
+/** With these nothing is done. */
+const PREVENTING: ReadonlySet<Auth0Fault['kind']> = new Set(['answer', 'reset', 'silence']);
 
 /**
  * An Auth0 tenant for tests, on loopback and a free port: what the service and its set-up use of the Authentication API and
@@ -139,7 +140,8 @@ export class Auth0StandIn {
     this.service = this.addClient('load-data-service', serviceScopes);
     this.administrator = this.addClient('administrator', this.api.managementScopes);
     server.on('request', (request, response) => {
-      this.serve(request, response).catch((error: unknown) => response.destroy(error as Error));
+      // Whatever it rejects with is a defect of the stand-in or of `onExchange`, and shall end the test.
+      void this.serve(request, response);
     });
   }
 
@@ -264,9 +266,11 @@ export class Auth0StandIn {
 
   private async serve(incoming: IncomingMessage, response: ServerResponse): Promise<void> {
     const request = await readRequest(incoming);
-    const { method, path, query } = request;
+    if (!request) return;
+    const { method, path, query, body: requestBody } = request;
     this.requests.push({ method, path, query: query.toString(), at: this.now() });
     const fault = this.faults.next(`${method} ${path}`);
+    if (fault && PREVENTING.has(fault.kind)) this.onExchange?.({ method, path, query, requestBody });
     if (fault?.kind === 'answer') {
       send(response, { status: fault.status, headers: { ...fault.headers }, body: fault.body });
       return;
@@ -281,8 +285,7 @@ export class Auth0StandIn {
     }
     if (fault?.kind === 'delay') await setTimeout(fault.ms);
     const answer = await this.api.answer(request);
-    const { status, body: responseBody } = answer;
-    this.onExchange?.({ method, path, query, requestBody: request.body, status, responseBody });
+    this.onExchange?.({ method, path, query, requestBody, answer });
     if (fault?.kind === 'lost-answer') reset(response);
     else if (fault?.kind === 'silence-after') this.silent.add(response);
     else if (fault?.kind === 'cut-body') cut(response, answer);
@@ -291,9 +294,14 @@ export class Auth0StandIn {
   }
 }
 
-async function readRequest(incoming: IncomingMessage): Promise<Auth0Request> {
+/** Undefined when the client goes away before its end. */
+async function readRequest(incoming: IncomingMessage): Promise<Auth0Request | undefined> {
   const chunks: Buffer[] = [];
-  for await (const chunk of incoming) chunks.push(chunk as Buffer);
+  try {
+    for await (const chunk of incoming) chunks.push(chunk as Buffer);
+  } catch {
+    return undefined;
+  }
   const [path = '/', search = ''] = (incoming.url ?? '/').split('?', 2);
   const { method = 'GET', headers } = incoming;
   const body = parseBody(Buffer.concat(chunks).toString(), headers['content-type'] ?? '');

@@ -12,6 +12,7 @@ const PERMISSIONS = z.strictObject({
   permissions: z.array(z.strictObject({ resource_server_identifier: z.string(), permission_name: z.string() })).min(1),
 });
 
+const ROLE_ID = /^rol_[A-Za-z0-9]{16}$/;
 const MOST_ROLES = 1000;
 const MOST_PERMISSIONS = 1000;
 const MOST_ROLES_OF_A_USER = 50;
@@ -169,6 +170,8 @@ function addPermissions(tenant: Tenant, { id, body }: ApiCall): ApiAnswer {
 
 function assignRoles(tenant: Tenant, { id, body }: ApiCall): ApiAnswer {
   const { roles } = readBody(ROLE_IDS, body);
+  // Names sent for ids were answered so.
+  if (!roles.every((roleId) => ROLE_ID.test(roleId))) throw new ManagementError(400, 'Invalid request payload input', 'invalid_body');
   existingUser(tenant, id);
   const known = roles.filter((roleId) => tenant.roles.has(roleId));
   if (known.length < roles.length && tenant.settings.unknownRole !== 'ignored') {

@@ -7,28 +7,31 @@ interface SigningKey {
   readonly publicKey: KeyObject;
 }
 
-const newKey = (): SigningKey => ({ id: randomUUID(), ...generateKeyPairSync('rsa', { modulusLength: 2048 }) });
+/** Shared by all tenants of a process, for a key takes a while to make. */
+const KEYS: SigningKey[] = [];
+
+function keyAt(index: number): SigningKey {
+  return (KEYS[index] ??= { id: randomUUID(), ...generateKeyPairSync('rsa', { modulusLength: 2048 }) });
+}
 
 /** A tenant's signing keys: one in use, the next, and those before it. */
 export class SigningKeys {
-  private next = newKey();
-  private current = newKey();
-  private previous: SigningKey[] = [];
+  private current = 0;
+  private oldest = 0;
 
   /** Signs with the next key from now on; tokens signed before stay valid. */
   rotate(): void {
-    this.previous = [this.current, ...this.previous];
-    this.current = this.next;
-    this.next = newKey();
+    this.current++;
   }
 
-  /** Takes the previous keys out of the key set. */
+  /** Takes the keys before the current one out of the key set. */
   revokePrevious(): void {
-    this.previous = [];
+    this.oldest = this.current;
   }
 
   async keySet(): Promise<JSONWebKeySet> {
-    const keys = [this.current, this.next, ...this.previous].map(async ({ id, publicKey }) => ({
+    const count = this.current + 2 - this.oldest;
+    const keys = Array.from({ length: count }, (_, index) => keyAt(this.oldest + index)).map(async ({ id, publicKey }) => ({
       ...(await exportJWK(publicKey)),
       kid: id,
       use: 'sig',
@@ -38,6 +41,7 @@ export class SigningKeys {
   }
 
   sign(payload: JWTPayload, type: string): Promise<string> {
-    return new SignJWT(payload).setProtectedHeader({ alg: 'RS256', typ: type, kid: this.current.id }).sign(this.current.privateKey);
+    const { id, privateKey } = keyAt(this.current);
+    return new SignJWT(payload).setProtectedHeader({ alg: 'RS256', typ: type, kid: id }).sign(privateKey);
   }
 }

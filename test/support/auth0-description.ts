@@ -1,0 +1,137 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import addFormats from 'ajv-formats';
+import type { Auth0Exchange } from '../../src/testing/index.js';
+
+/** Auth0's OpenAPI description of its Management API, where it has been put beside the project. */
+const FILE = new URL('../../../shared/auth0/management-api.openapi.json', import.meta.url);
+
+interface Parameter {
+  readonly name: string;
+  readonly in: string;
+  readonly required?: boolean;
+  readonly schema: { readonly type?: string; readonly $ref?: string };
+}
+
+interface Operation {
+  readonly parameters?: readonly Parameter[];
+  readonly requestBody?: unknown;
+  readonly responses: Readonly<Record<string, { readonly content?: unknown }>>;
+}
+
+export interface Description {
+  readonly components?: unknown;
+  readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
+}
+
+export interface Violation {
+  readonly side: 'request' | 'answer';
+  readonly operation: string;
+  /** Undefined where a fault came in place of the answer. */
+  readonly status: number | undefined;
+  readonly text: string;
+}
+
+/**
+ * What the description leaves out or has otherwise, and where it is known from. With the status of a success, its body is
+ * checked as that of the status that is described.
+ */
+const DEVIATIONS: Readonly<Record<string, number>> = {
+  // Recorded traffic with a tenant: 200; described: 201.
+  'patch /resource-servers/{id} 200': 201,
+};
+/** Refusals that some operations give without naming them: the description lists 404 here and there, 5xx nearly nowhere. */
+const UNLISTED_REFUSALS = new Set([404, 413, 414, 500, 502, 503, 504]);
+
+/** Checks what goes to the Management API and what comes from it. */
+export class Auth0Description {
+  private readonly ajv = new Ajv2020({ strict: false, allErrors: true, unicodeRegExp: false });
+  private readonly paths: readonly { readonly template: string; readonly pattern: RegExp }[];
+
+  constructor(private readonly description: Description) {
+    addFormats.default(this.ajv);
+    this.ajv.addFormat('strict-uri', { type: 'string', validate: (value: string) => URL.canParse(value) });
+    this.ajv.addFormat('client-id', true);
+    this.ajv.addSchema({ $id: 'auth0', ...description });
+    this.paths = Object.keys(description.paths).map((template) => ({
+      template,
+      pattern: new RegExp(`^/api/v2${template.replace('{id}', '(?<id>[^/]+)')}$`),
+    }));
+  }
+
+  /** What is wrong with an exchange of the stand-in; nothing where it isn't described. */
+  violationsOf({ method, path, query, requestBody, answer }: Auth0Exchange): Violation[] {
+    const found = this.paths.find(({ template, pattern }) => pattern.test(path) && method.toLowerCase() in (this.description.paths[template] ?? {}));
+    if (!found) return [];
+    const { template, pattern } = found;
+    const id = pattern.exec(path)?.groups?.id ?? '';
+    const verb = method.toLowerCase();
+    const operation = this.description.paths[template]?.[verb];
+    if (!operation) return [];
+    const violations: Violation[] = [];
+    const at = `auth0#/paths/${pointer(template)}/${verb}`;
+    const note = (side: Violation['side'], texts: readonly string[]) => {
+      for (const text of texts) violations.push({ side, operation: `${method} ${template}`, status: answer?.status, text });
+    };
+    note('request', this.parameterErrors(at, operation.parameters ?? [], query, id));
+    note('request', this.bodyErrors(at, operation, requestBody));
+    if (answer) note('answer', this.answerErrors(at, `${verb} ${template}`, operation, answer.status, answer.body));
+    return violations;
+  }
+
+  private parameterErrors(at: string, parameters: readonly Parameter[], query: URLSearchParams, id: string): string[] {
+    const names = new Set(parameters.filter((each) => each.in === 'query').map(({ name }) => name));
+    const unknown = [...new Set(query.keys())].filter((name) => !names.has(name)).map((name) => `unknown parameter ${name}`);
+    const errors = parameters.flatMap(({ name, in: place, required, schema }, index) => {
+      if (place === 'path' && !isEncoding(id)) return ['a path that is not encoded'];
+      const values = place === 'path' ? [decodeURIComponent(id)] : query.getAll(name);
+      if (values.length === 0) return required ? [`missing parameter ${name}`] : [];
+      const value = schema.type === 'array' ? values : toTyped(values[0] ?? '', schema.type);
+      return this.errors(`${at}/parameters/${index}/schema`, value).map((error) => `parameter ${name}: ${error}`);
+    });
+    return [...unknown, ...errors];
+  }
+
+  private bodyErrors(at: string, { requestBody }: Operation, body: unknown): string[] {
+    if (!requestBody) return body === undefined ? [] : ['a body that is not described'];
+    return this.errors(`${at}/requestBody/content/application~1json/schema`, body);
+  }
+
+  private answerErrors(at: string, name: string, { responses }: Operation, status: number, body: unknown): string[] {
+    const described = DEVIATIONS[`${name} ${status}`] ?? status;
+    const response = responses[described];
+    if (!response) return UNLISTED_REFUSALS.has(status) ? [] : ['a status that is not described'];
+    if (!response.content) return [];
+    return this.errors(`${at}/responses/${described}/content/application~1json/schema`, body);
+  }
+
+  private errors(reference: string, value: unknown): string[] {
+    const validate = this.ajv.getSchema(reference) ?? this.ajv.compile({ $ref: reference });
+    if (validate(value)) return [];
+    return (validate.errors ?? []).map(({ instancePath, message = '' }) => `${instancePath} ${message}`.trim());
+  }
+}
+
+let description: Auth0Description | undefined;
+
+/** Undefined where the description isn't at hand. Read and compiled once. */
+export function readAuth0Description(): Auth0Description | undefined {
+  if (!description && existsSync(FILE)) description = new Auth0Description(JSON.parse(readFileSync(FILE, 'utf8')) as Description);
+  return description;
+}
+
+/** Says so when it can't be checked. */
+export default function prepare(): void {
+  if (!existsSync(FILE)) console.log("Left out: the check of requests and answers against Auth0's description, which isn't here.");
+}
+
+/** Whether each `%` begins a byte; the bytes may be no UTF-8, which no test sends. */
+const isEncoding = (segment: string): boolean => !/%(?![0-9A-Fa-f]{2})/.test(segment);
+
+const pointer = (key: string): string => encodeURIComponent(key.replaceAll('~', '~0').replaceAll('/', '~1'));
+
+function toTyped(text: string, type: string | undefined): unknown {
+  if (type === 'integer' && /^-?\d+$/.test(text)) return Number(text);
+  if (type === 'boolean' && /^(true|false)$/.test(text)) return text === 'true';
+  return text;
+}

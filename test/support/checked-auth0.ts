@@ -1,0 +1,46 @@
+import { type Auth0Exchange, type Auth0StandIn, type Auth0StandInOptions, startAuth0StandIn } from '../../src/testing/index.js';
+import { readAuth0Description, type Violation } from './auth0-description.js';
+
+/** A stand-in together with what its exchanges have against Auth0's description. */
+export interface CheckedAuth0 {
+  readonly standIn: Auth0StandIn;
+  /** Empty where the description isn't at hand. */
+  readonly violations: readonly Violation[];
+}
+
+export async function startCheckedAuth0(options: Auth0StandInOptions = {}): Promise<CheckedAuth0> {
+  const description = readAuth0Description();
+  const violations: Violation[] = [];
+  const onExchange = (exchange: Auth0Exchange) => {
+    violations.push(...(description?.violationsOf(exchange) ?? []));
+    options.onExchange?.(exchange);
+  };
+  return { standIn: await startAuth0StandIn({ ...options, onExchange }), violations };
+}
+
+/** What the stand-in accepted or answered against the description; what it refused is as it should be. */
+export const ownViolations = ({ violations }: CheckedAuth0): Violation[] =>
+  violations.filter(({ side, status = 0 }) => side === 'answer' || status < 400);
+
+export interface Called {
+  readonly status: number;
+  readonly headers: Headers;
+  /** Parsed, if it is JSON. */
+  readonly body: unknown;
+}
+
+/**
+ * Calls the Management API.
+ *
+ * @param operation method and path behind `/api/v2`, encoded.
+ * @param token of the administrator unless given.
+ */
+export async function callManagementApi(standIn: Auth0StandIn, operation: string, body?: unknown, token?: string): Promise<Called> {
+  const [method = '', path = ''] = operation.split(' ');
+  const authorization = `Bearer ${token ?? (await standIn.issueManagementToken())}`;
+  const init = body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) };
+  const headers = { authorization, 'content-type': 'application/json' };
+  const response = await fetch(`${standIn.domain}/api/v2${path}`, { method, headers, ...init });
+  const text = await response.text();
+  return { status: response.status, headers: response.headers, body: text.startsWith('{') || text.startsWith('[') ? JSON.parse(text) : text };
+}
