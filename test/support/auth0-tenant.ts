@@ -10,17 +10,17 @@ export const startTenant = (settings: Partial<Auth0Settings> = {}): Promise<Chec
   startCheckedAuth0({ audience: AUDIENCE, apiScopes: PERMISSIONS, settings });
 
 /** What the adapter is made with. */
-export const auth0Options = ({ domain, service }: Auth0StandIn, url = domain): Auth0Options => ({
+export const auth0Options = ({ domain, service }: Auth0StandIn): Auth0Options => ({
   ...service,
-  url,
+  url: domain,
   audience: AUDIENCE,
   connection: 'Username-Password-Authentication',
 });
 
 /** What the service is started with. */
-export const auth0Variables = ({ domain, service }: Auth0StandIn, url = domain): Record<string, string> => ({
+export const auth0Variables = ({ domain, service }: Auth0StandIn): Record<string, string> => ({
   IDENTITY_PROVIDER: 'auth0',
-  AUTH0_DOMAIN: url,
+  AUTH0_DOMAIN: domain,
   AUTH0_CLIENT_ID: service.clientId,
   AUTH0_CLIENT_SECRET: service.clientSecret,
   OIDC_AUDIENCE: AUDIENCE,

@@ -5,7 +5,7 @@ import { mayBeDone } from '../provider-api/api-failure.js';
 
 const SCOPE = z.object({ value: z.string(), description: z.string().nullish() });
 /** Without scopes the member isn't there. */
-const RESOURCE_SERVER = z.object({ scopes: z.array(SCOPE).nullish() });
+const RESOURCE_SERVER = z.object({ identifier: z.string(), scopes: z.array(SCOPE).nullish() });
 
 type Scope = z.infer<typeof SCOPE>;
 

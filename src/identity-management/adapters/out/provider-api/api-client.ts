@@ -126,7 +126,7 @@ export class ApiClient {
   }
 }
 
-/** @throws ProviderError when the status is another one; as `AnswerUnreadable` when the body has another form. */
+/** @throws ProviderError when the status is another one, as `AnswerUnreadable` when it is one of success, or the body has another form. */
 export function read<Schema extends z.ZodType>(answer: ApiAnswer, schema: Schema, status = 200): z.infer<Schema> {
   if (answer.status !== status) throw unexpected(answer);
   const { success, data, error } = schema.safeParse(answer.body);
@@ -135,7 +135,10 @@ export function read<Schema extends z.ZodType>(answer: ApiAnswer, schema: Schema
 }
 
 /** An answer that the operation doesn't know. */
-export const unexpected = ({ label, status }: ApiAnswer): ProviderError => new ProviderError(`${label} with ${status}.`);
+export function unexpected({ label, status }: ApiAnswer): ProviderError {
+  const Failure = status < 300 ? AnswerUnreadable : ProviderError;
+  return new Failure(`${label} with ${status}.`);
+}
 
 /** As Auth0 lists them: `Insufficient scope, expected any of: create:users`. */
 const SCOPES = /expected[a-z ]*: ([a-z_:, ]+)/;
