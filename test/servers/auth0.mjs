@@ -1,5 +1,7 @@
-// A stand-in for an Auth0 tenant, from what was built. `node test/servers/auth0.mjs` runs one until it is interrupted.
+// A stand-in for an Auth0 tenant, from what was built. `node test/servers/auth0.mjs 1000` runs one with so many users until
+// it is interrupted, and prints what to set for the service, and a token for its callers.
 import { once } from 'node:events';
+import { PERMISSIONS } from '../../dist/authentication/permissions.js';
 import { startAuth0StandIn } from '../../dist/testing/index.js';
 
 const signalled = Promise.race(['SIGINT', 'SIGTERM'].map((signal) => once(process, signal)));
@@ -13,6 +15,7 @@ const variables = {
   AUTH0_CLIENT_ID: clientId,
   AUTH0_CLIENT_SECRET: clientSecret,
   OIDC_AUDIENCE: 'load-data-api',
+  TOKEN: await standIn.issueToken({ permissions: PERMISSIONS, claims: { customer_id: '*' } }),
 };
 for (const [name, value] of Object.entries(variables)) console.log(`export ${name}=${value}`);
 console.log('Ready');

@@ -10,7 +10,7 @@ interface Parameter {
   readonly name: string;
   readonly in: string;
   readonly required?: boolean;
-  readonly schema: { readonly type?: string; readonly $ref?: string };
+  readonly schema: { readonly type?: string; readonly pattern?: string };
 }
 
 interface Operation {
@@ -40,6 +40,8 @@ const DEVIATIONS: Readonly<Record<string, number>> = {
   // Recorded traffic with a tenant: 200; described: 201.
   'patch /resource-servers/{id} 200': 201,
 };
+/** In answers of a tenant whose organizations have roles (early access), by recorded traffic. */
+const UNDESCRIBED_MEMBERS = new Set(['type', 'owner_id']);
 /** Refusals that some operations give without naming them: the description lists 404 here and there, 5xx nearly nowhere. */
 const UNLISTED_REFUSALS = new Set([404, 413, 414, 500, 502, 503, 504]);
 
@@ -104,7 +106,7 @@ export class Auth0Description {
     const response = responses[described];
     if (!response) return UNLISTED_REFUSALS.has(status) ? [] : ['a status that is not described'];
     if (!response.content) return [];
-    return this.errors(`${at}/responses/${described}/content/application~1json/schema`, body);
+    return this.errors(`${at}/responses/${described}/content/application~1json/schema`, name.includes('/roles') ? withoutUndescribed(body) : body);
   }
 
   private errors(reference: string, value: unknown): string[] {
@@ -129,6 +131,13 @@ export default function prepare(): void {
 
 /** Whether each `%` begins a byte; the bytes may be no UTF-8, which no test sends. */
 const isEncoding = (segment: string): boolean => !/%(?![0-9A-Fa-f]{2})/.test(segment);
+
+const withoutUndescribed = (body: unknown): unknown =>
+  JSON.parse(JSON.stringify(body ?? null), (_, value: unknown) =>
+    typeof value === 'object' && value !== null && !Array.isArray(value)
+      ? Object.fromEntries(Object.entries(value).filter(([name]) => !UNDESCRIBED_MEMBERS.has(name)))
+      : value,
+  );
 
 const pointer = (key: string): string => encodeURIComponent(key.replaceAll('~', '~0').replaceAll('/', '~1'));
 

@@ -4,10 +4,11 @@ import type { AddressInfo } from 'node:net';
 import { setTimeout } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { AccessTokens, type TokenRequest } from './access-tokens.js';
-import { Auth0Api, type Auth0Answer, type Auth0Request } from './auth0-api.js';
+import { Auth0Api } from './auth0-api.js';
 import { type Auth0Fault, type FaultOptions, Faults, requestPattern } from './faults.js';
 import { newResourceServer } from './resource-servers.routes.js';
 import { type Auth0Mail, type Auth0Settings, DEFAULT_SETTINGS, newId, Tenant } from './tenant.js';
+import { cut, readRequest, reset, send } from './transport.js';
 
 export interface Auth0StandInOptions {
   /** What differs from the usual; `settings` of the stand-in changes them later. */
@@ -250,6 +251,14 @@ export class Auth0StandIn {
     return ids;
   }
 
+  /** Puts in a role of an organization's, which is listed among the tenant's. Returns its id. */
+  addOrganizationRole(name: string): string {
+    const role = { id: newId('rol_'), name, description: undefined, permissions: [], ownerId: newId('org_') };
+    this.tenant.roles.set(role.id, role);
+    this.tenant.hasOrganizationRoles = true;
+    return role.id;
+  }
+
   /** What the user's roles permit at the API, in any order. */
   permissionsOf(userId: string): string[] {
     const [, api] = this.tenant.resourceServers.values();
@@ -299,52 +308,3 @@ export class Auth0StandIn {
     else send(response, answer);
   }
 }
-
-/** Undefined when the client goes away before its end. */
-async function readRequest(incoming: IncomingMessage): Promise<Auth0Request | undefined> {
-  const chunks: Buffer[] = [];
-  try {
-    for await (const chunk of incoming) chunks.push(chunk as Buffer);
-  } catch {
-    return undefined;
-  }
-  const [path = '/', search = ''] = (incoming.url ?? '/').split('?', 2);
-  const { method = 'GET', headers } = incoming;
-  const body = parseBody(Buffer.concat(chunks).toString(), headers['content-type'] ?? '');
-  return { method, path, query: new URLSearchParams(search), headers, ...body };
-}
-
-function parseBody(text: string, contentType: string): { body: unknown; isMalformed: boolean } {
-  if (text === '') return { body: undefined, isMalformed: false };
-  if (contentType.startsWith('application/x-www-form-urlencoded')) {
-    return { body: Object.fromEntries(new URLSearchParams(text)), isMalformed: false };
-  }
-  try {
-    return { body: JSON.parse(text), isMalformed: !contentType.startsWith('application/json') };
-  } catch {
-    return { body: undefined, isMalformed: true };
-  }
-}
-
-/** @param share how much of the body is sent. */
-function send(response: ServerResponse, { status, headers, body }: Auth0Answer, share = 1): void {
-  const bytes = encode(body);
-  const type = body === undefined ? {} : { 'content-type': typeof body === 'object' ? 'application/json; charset=utf-8' : 'text/html' };
-  const kept = bytes.subarray(0, Math.ceil(bytes.length * share));
-  response.writeHead(status, { ...type, ...(status !== 204 && { 'content-length': kept.length }), ...headers }).end(kept);
-}
-
-function cut(response: ServerResponse, { status, headers, body }: Auth0Answer): void {
-  const bytes = encode(body);
-  response.writeHead(status, { 'content-type': 'application/json', 'content-length': bytes.length + 1, ...headers });
-  response.write(bytes.subarray(0, Math.ceil(bytes.length / 2)), () => response.destroy());
-}
-
-const encode = (body: unknown): Buffer => {
-  if (body === undefined || Buffer.isBuffer(body)) return body ?? Buffer.alloc(0);
-  return Buffer.from(typeof body === 'string' ? body : JSON.stringify(body));
-};
-
-const reset = (response: ServerResponse): void => {
-  response.socket?.resetAndDestroy();
-};

@@ -151,9 +151,10 @@ describe('The stand-in for Auth0: Management API', () => {
 
     it('are changed in what is named, and nothing else', async () => {
       const id = await created({ app_metadata: { customer_id: 'acme' } });
-      expect(await call(`PATCH /users/${id}`, { name: 'Ada Lovelace' })).toMatchObject({
+      const change = { name: 'Ada Lovelace', app_metadata: { plan: 'gold' } };
+      expect(await call(`PATCH /users/${id}`, change)).toMatchObject({
         status: 200,
-        body: { name: 'Ada Lovelace', email: 'ada@example.com', app_metadata: { customer_id: 'acme' } },
+        body: { name: 'Ada Lovelace', email: 'ada@example.com', app_metadata: { customer_id: 'acme', plan: 'gold' } },
       });
     });
 
@@ -180,6 +181,24 @@ describe('The stand-in for Auth0: Management API', () => {
     });
   });
 
+  it('mails a new password, or gives a ticket for it, to those who are there', async () => {
+    const id = await created();
+    const role = await createdRole();
+    await call(`POST /users/${id}/roles`, { roles: [role] });
+    const ask = async (email: string): Promise<number> => {
+      const body = new URLSearchParams({ email, connection: CONNECTION });
+      return (await fetch(`${standIn.domain}/dbconnections/change_password`, { method: 'POST', body })).status;
+    };
+    expect([await ask('nobody@example.com'), await ask(ADA.email)]).toEqual([200, 200]);
+    expect(standIn.mails).toMatchObject([{ kind: 'change-password', to: ADA.email, roles: [role] }]);
+
+    const ticket = await call('POST /tickets/password-change', { user_id: decodeURIComponent(id), mark_email_as_verified: true });
+    const url: unknown = expect.stringMatching(/^http:.*ticket=/);
+    expect(ticket).toMatchObject({ status: 201, body: { ticket: url } });
+    expect((await call('POST /tickets/password-change', { user_id: 'auth0|nobody' })).status).toBe(404);
+    expect(standIn.mails).toHaveLength(1);
+  });
+
   describe('roles', () => {
     it('are created with 200, and once by their name', async () => {
       const first = await call('POST /roles', { name: 'Operator', description: 'Runs it' });
@@ -196,6 +215,17 @@ describe('The stand-in for Auth0: Management API', () => {
       standIn.settings.largestPage = 50;
       expect(await sizes()).toEqual([25, 50, 50]);
       expect(await page('&per_page=100')).toMatchObject({ limit: 50, total: 101 });
+    });
+
+    it("of organizations are listed among the tenant's, and told apart by their type", async () => {
+      const operator = await createdRole();
+      expect((await call(`GET /roles/${operator}`)).body).not.toHaveProperty('type');
+      const id = standIn.addOrganizationRole('Member');
+      const owner: unknown = expect.stringMatching(/^org_/);
+      expect((await call('GET /roles')).body).toMatchObject([
+        { name: 'Operator', type: 'tenant' },
+        { id, name: 'Member', type: 'organization', owner_id: owner },
+      ]);
     });
 
     it('take permissions that the API has, each once, and leave those they have', async () => {

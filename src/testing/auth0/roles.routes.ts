@@ -30,14 +30,14 @@ export const rolesRoutes = (tenant: Tenant): Route[] => {
       answer: ({ query }) => {
         const part = query.get('name_filter')?.toLowerCase() ?? '';
         const found = [...tenant.roles.values()].filter(({ name }) => name.toLowerCase().includes(part));
-        return listAnswer('roles', found.map(roleView), pageOf(query));
+        return listAnswer('roles', found.map((role) => roleView(tenant, role)), pageOf(query));
       },
     },
     { operation: 'POST /roles', scopes: ['create:roles'], answer: (call) => createRole(tenant, call) },
     {
       operation: 'GET /roles/{id}',
       scopes: ['read:roles'],
-      answer: ({ id }) => ({ status: 200, body: roleView(existingRole(tenant, id)) }),
+      answer: ({ id }) => ({ status: 200, body: roleView(tenant, existingRole(tenant, id)) }),
     },
     {
       operation: 'PATCH /roles/{id}',
@@ -48,7 +48,7 @@ export const rolesRoutes = (tenant: Tenant): Route[] => {
         if (name !== undefined && name !== role.name) assertFree(tenant, name);
         role.name = name ?? role.name;
         role.description = description ?? role.description;
-        return { status: 200, body: roleView(role) };
+        return { status: 200, body: roleView(tenant, role) };
       },
     },
     {
@@ -105,7 +105,7 @@ export const rolesRoutes = (tenant: Tenant): Route[] => {
       scopes: ['read:users', 'read:roles', 'read:role_members'],
       answer: ({ id, query }) => {
         existingUser(tenant, id);
-        return listAnswer('roles', tenant.rolesOf(id).map(roleView), pageOf(query));
+        return listAnswer('roles', tenant.rolesOf(id).map((role) => roleView(tenant, role)), pageOf(query));
       },
     },
     // The description, its 403 text and the guide name three sets of scopes; whoever has all of them is safe.
@@ -127,7 +127,10 @@ export const rolesRoutes = (tenant: Tenant): Route[] => {
   ];
 };
 
-const roleView = ({ id, name, description }: RoleRecord) => ({ id, name, ...(description !== undefined && { description }) });
+function roleView(tenant: Tenant, { id, name, description, ownerId }: RoleRecord): object {
+  const owner = ownerId === undefined ? { type: 'tenant' } : { type: 'organization', owner_id: ownerId };
+  return { id, name, ...(description !== undefined && { description }), ...(tenant.hasOrganizationRoles && owner) };
+}
 
 function existingRole(tenant: Tenant, id: string): RoleRecord {
   const role = tenant.roles.get(id);
@@ -148,7 +151,7 @@ function createRole(tenant: Tenant, { body }: ApiCall): ApiAnswer {
   const role = { id: newId('rol_'), name, description, permissions: [] };
   tenant.roles.set(role.id, role);
   // 200, where others answer 201.
-  return { status: 200, body: roleView(role) };
+  return { status: 200, body: roleView(tenant, role) };
 }
 
 /** All or nothing; what the role has already stays once. */

@@ -51,6 +51,8 @@ export interface RoleRecord {
   name: string;
   description: string | undefined;
   permissions: RolePermission[];
+  /** The organization whose role it is; left out for the tenant's. */
+  readonly ownerId?: string;
 }
 
 export interface ApiScope {
@@ -106,6 +108,8 @@ export class Tenant {
   readonly clients = new Map<string, ClientRecord>();
   readonly clientGrants = new Map<string, ClientGrantRecord>();
   readonly mails: Auth0Mail[] = [];
+  /** Whether organizations have roles of their own, so that each role says whose it is. */
+  hasOrganizationRoles = false;
   private readonly roleIds = new Map<string, Set<string>>();
 
   /**

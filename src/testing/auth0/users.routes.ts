@@ -181,11 +181,17 @@ function updateUser(tenant: Tenant, { id, body }: ApiCall): ApiAnswer {
     name: name === null ? address : (name ?? user.name),
     emailVerified: isVerified ?? user.emailVerified,
     updatedAt: tenant.now(),
-    others: othersOf({ ...user.others, ...change }),
+    others: othersOf({ ...user.others, ...change, ...mergedMetadata(user, change) }),
   };
   tenant.put(changed);
   if (isAsked) tenant.send('verification', changed);
   return { status: 200, body: userView(changed) };
+}
+
+/** Metadata keep the members that a change doesn't name. */
+function mergedMetadata({ others }: UserRecord, change: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const changed = ['app_metadata', 'user_metadata'].filter((name) => Object.hasOwn(change, name));
+  return Object.fromEntries(changed.map((name) => [name, Object.assign({}, others?.[name], change[name])]));
 }
 
 /** What is kept as it was sent; null takes a member away. */
