@@ -1,4 +1,3 @@
-import { performance } from 'node:perf_hooks';
 import { ProviderUnavailable } from '../../../domain/errors.js';
 import type { RawAnswer } from './api-connections.js';
 import { assertAwaited } from './api-failure.js';
@@ -14,6 +13,8 @@ interface Limit {
 
 /** An operation, which may take several calls. */
 interface Operation {
+  /** Grows with each that comes. */
+  readonly number: number;
   readonly since: number;
   hasBegun: boolean;
 }
@@ -48,6 +49,7 @@ export class CallPace {
   private readonly limits = new Map<number, Limit>();
   private readonly operations = new WeakMap<AbortSignal, Operation>();
   private readonly line: Waiter[] = [];
+  private count = 0;
   private underWay = 0;
   private isKnown = false;
   /** Grows with each 429 that comes although we waited: what is taken for a refill's time is multiplied by it. */
@@ -64,7 +66,7 @@ export class CallPace {
    * again; the call wasn't made, or was refused with 429. What `send` throws.
    */
   async run(signal: AbortSignal, send: () => Promise<RawAnswer>): Promise<RawAnswer> {
-    const operation = this.operations.get(signal) ?? { since: performance.now(), hasBegun: false };
+    const operation = this.operations.get(signal) ?? { number: this.count++, since: performance.now(), hasBegun: false };
     this.operations.set(signal, operation);
     for (;;) {
       await this.turn(operation, signal);
@@ -90,19 +92,20 @@ export class CallPace {
     const done = new AbortController();
     // A signal of our own: the caller's may be waited on by many, of which Node warns.
     const ours = AbortSignal.any([signal]);
+    let timer: NodeJS.Timeout | undefined;
     await new Promise<void>((resolve, reject) => {
       const waiter = { operation, go: resolve };
       const leave = (reason: () => Error) => () => {
         this.line.splice(this.line.indexOf(waiter), 1);
         reject(reason());
       };
-      const timer = setTimeout(leave(() => this.refusal()), end - performance.now());
-      done.signal.addEventListener('abort', () => { clearTimeout(timer); });
+      timer = setTimeout(leave(() => this.refusal()), end - performance.now());
       ours.addEventListener('abort', leave(() => new ProviderUnavailable('The caller waits no longer.', { cause: signal.reason })), { signal: done.signal });
-      const behind = this.line.findIndex((other) => other.operation.since > operation.since);
+      const behind = this.line.findIndex((other) => other.operation.number > operation.number);
       this.line.splice(behind < 0 ? this.line.length : behind, 0, waiter);
       this.moveOn();
     }).finally(() => {
+      clearTimeout(timer);
       done.abort();
     });
   }
