@@ -72,7 +72,7 @@ export class ApiConnections {
     try {
       const { statusCode, body } = await request(url, { dispatcher: this.agent, signal });
       if (statusCode !== 200) {
-        body.destroy();
+        await body.dump();
         throw new ProviderError(`${label} comes with ${statusCode}.`);
       }
       yield* textLines(body);
