@@ -252,16 +252,26 @@ describe('the service on an Auth0 tenant that', { timeout: 60_000 }, () => {
 
   it('breaks off in a list: what was begun ends in an error', async () => {
     const cut = { kind: 'cut-body' } as const;
-    tenant.fail('GET /api/v2/users', cut, { times: 2 });
+    tenant.fail('GET /api/v2/users', cut, { times: Infinity });
     expect(await send('users')).toEqual(ANSWERS.unavailable);
+    tenant.recover();
 
     tenant.loadUsers(150);
     const provider = new Auth0IdentityProvider(auth0Options(tenant));
     const pages = provider.listUsers({ signal: new AbortController().signal })[Symbol.asyncIterator]();
     expect((await pages.next()).done).toBe(false);
-    tenant.fail('GET /api/v2/users', cut, { times: 2 });
+    tenant.fail('GET /api/v2/users', cut, { times: Infinity });
     await expect(pages.next()).rejects.toThrow(ProviderUnavailable);
+    tenant.recover();
     await provider.onApplicationShutdown();
+  });
+
+  it('answers one search in a list with 503: the list is whole', async () => {
+    tenant.loadUsers(150);
+    tenant.fail('GET /api/v2/users', { kind: 'answer', status: 503, body: PAGE }, { skip: 1 });
+    const { status, body } = await send('users');
+    expect(status).toBe(200);
+    expect((JSON.parse(body) as { users: unknown[] }).users.length).toBeGreaterThanOrEqual(150);
   });
 
   it('is not there at boot: the service is live, and well once it is there', async () => {

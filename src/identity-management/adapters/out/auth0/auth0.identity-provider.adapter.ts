@@ -1,4 +1,5 @@
 import { randomBytes, randomUUID } from 'node:crypto';
+import { setTimeout } from 'node:timers/promises';
 import type { OnApplicationShutdown } from '@nestjs/common';
 import { z } from 'zod';
 import { ServiceError } from '../../../../common/service-error.js';
@@ -16,7 +17,7 @@ import {
 import type { NewRole, Role } from '../../../domain/role.js';
 import type { NewUser, User } from '../../../domain/user.js';
 import { type ApiAnswer, type ApiClient, read, unexpected } from '../provider-api/api-client.js';
-import { assertAwaited, mayBeDone } from '../provider-api/api-failure.js';
+import { assertAwaited, mayBeDone, OutcomeUnknown } from '../provider-api/api-failure.js';
 import { LeftBehind } from '../provider-api/left-behind.js';
 import { ApiScopes } from './api-scopes.js';
 import { type Auth0Connection, managementApi } from './auth0-connection.js';
@@ -41,6 +42,7 @@ const MOST_ROLES_OF_A_USER = 50;
 /** More than 100 a page there never are. The public cloud may show 50. */
 const PER_PAGE = 100;
 const SEARCH_PAGES = 10;
+const SEARCH_AGAIN_AFTER_MS = 500;
 const READ_AT_ONCE = 5;
 const HEALTH_TIMEOUT_MS = 4_000;
 
@@ -175,7 +177,7 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
   override async *listUsers({ signal }: ProviderCallOptions): AsyncGenerator<readonly User[], void, undefined> {
     const outdated = this.recentUsers.updateTimes();
     const source = {
-      search: (from: number | undefined, page: number) => this.api.get(`/users?${searchOf(from, page)}`, USERS, turnOf(signal)),
+      search: (from: number | undefined, page: number) => this.search(from, page, signal),
       searchPages: SEARCH_PAGES,
       exported: () => exportedUsers(this.api, signal),
     };
@@ -261,6 +263,16 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     if (errorCode === 'inexistent_user' || /\buser does not exist/i.test(message)) return new UserNotFound('user_id');
     for (const roleId of roleIds) this.knownRoles.forget(roleId);
     return /\brole does not exist/i.test(message) ? new RoleNotFound('role_id') : new InvalidIdentityValue('roles');
+  }
+
+  private async search(from: number | undefined, page: number, signal: AbortSignal): Promise<z.infer<typeof USERS>> {
+    const ask = () => this.api.get(`/users?${searchOf(from, page)}`, USERS, turnOf(signal));
+    return await ask().catch(async (error: unknown) => {
+      // One answer in a thousand doesn't end a list of a thousand calls.
+      if (!(error instanceof OutcomeUnknown) || signal.aborted) throw error;
+      await setTimeout(SEARCH_AGAIN_AFTER_MS);
+      return await ask();
+    });
   }
 
   /** Undefined when there is none. */
