@@ -80,6 +80,7 @@ const VARIABLES: Readonly<Record<string, Variable>> = {
     ],
     wrong: ['a.example', 'https://a.example/', 'https://a.example,', 'null'],
   },
+  SWAGGER_UI_CLIENT_ID: { read: ({ swaggerUiClientId }) => swaggerUiClientId, unset: undefined, good: [['swagger ui', 'swagger ui']], wrong: [] },
   RATE_LIMIT_PER_MINUTE: { read: ({ rateLimitPerMinute }) => rateLimitPerMinute, unset: 0, good: [['60', 60]], wrong: NOT_WHOLE },
   REQUEST_TIMEOUT_MS: { read: ({ requestTimeoutMs }) => requestTimeoutMs, unset: 7_200_000, good: [['1', 1]], wrong: [...NOT_WHOLE, '0'] },
   REQUEST_IDLE_TIMEOUT_MS: {
@@ -158,6 +159,7 @@ describe('parseEnvironment', () => {
     realm: 'my-realm',
     clientId: 'the service',
     clientSecret: 's3cr3t!:% ä',
+    invitationMail: false,
   };
   const AUTH0 = {
     IDENTITY_PROVIDER: 'auth0',
@@ -197,6 +199,7 @@ describe('parseEnvironment', () => {
   it.each<[string, Record<string, string>, object]>([
     ['keycloak', KEYCLOAK, KEYCLOAK_PROVIDER],
     ['KEYCLOAK_URL with a slash at its end', { ...KEYCLOAK, KEYCLOAK_URL: 'https://id.example/auth/' }, KEYCLOAK_PROVIDER],
+    ['KEYCLOAK_INVITATION_MAIL', { ...KEYCLOAK, KEYCLOAK_INVITATION_MAIL: 'true' }, { ...KEYCLOAK_PROVIDER, invitationMail: true }],
     ['auth0', AUTH0, AUTH0_PROVIDER],
     ['AUTH0_CONNECTION', { ...AUTH0, AUTH0_CONNECTION: 'people' }, { ...AUTH0_PROVIDER, connection: 'people' }],
     ['AUTH0_DOMAIN of a stand-in', { ...AUTH0, AUTH0_DOMAIN: 'http://127.0.0.1:8080' }, { ...AUTH0_PROVIDER, url: 'http://127.0.0.1:8080' }],
@@ -233,6 +236,7 @@ describe('parseEnvironment', () => {
     ),
     ['AUTH0_DOMAIN', { ...AUTH0, AUTH0_DOMAIN: 'http://127.0.0.1:8080', NODE_ENV: 'production' }],
     ...['.', '..', 'a/b', 'a b'].map((realm): [string, Record<string, string>] => ['KEYCLOAK_REALM', { ...KEYCLOAK, KEYCLOAK_REALM: realm }]),
+    ['KEYCLOAK_INVITATION_MAIL', { ...KEYCLOAK, KEYCLOAK_INVITATION_MAIL: 'yes' }],
   ])('refuses a wrong %s of the adapter that is chosen, beside the others', (name, variables) => {
     const problems = problemsOf(() => parseEnvironment({ ...variables, PORT: 'x' }));
     expect(problems).toEqual([expect.stringMatching(/^PORT: must /), expect.stringMatching(new RegExp(`^${name}: must [^\\n]+$`))]);

@@ -21,6 +21,8 @@ export interface Environment {
   readonly maxUploadBytes: number;
   readonly maxJsonBytes: number;
   readonly corsOrigins: readonly string[];
+  /** The public client with which people log in from Swagger UI, at a provider other than the embedded one. */
+  readonly swaggerUiClientId: string | undefined;
   readonly rateLimitPerMinute: number;
   readonly requestTimeoutMs: number;
   readonly requestIdleTimeoutMs: number;
@@ -58,6 +60,8 @@ export interface KeycloakEnvironment {
   readonly realm: string;
   readonly clientId: string;
   readonly clientSecret: string;
+  /** Whether new users get a mail with which they set their password. */
+  readonly invitationMail: boolean;
 }
 
 /** Which tenant of Auth0's, and who the service is there. */
@@ -160,6 +164,7 @@ const KEYCLOAK_VARIABLES = z
     KEYCLOAK_REALM: required.regex(/^(?!\.)[A-Za-z0-9._~-]+$/, 'must be letters, digits and . _ ~ - and not begin with "."'),
     KEYCLOAK_CLIENT_ID: required,
     KEYCLOAK_CLIENT_SECRET: required,
+    KEYCLOAK_INVITATION_MAIL: oneOf('true', 'false').default('false'),
   })
   .transform((found): KeycloakEnvironment => ({
     adapter: 'keycloak',
@@ -167,6 +172,7 @@ const KEYCLOAK_VARIABLES = z
     realm: found.KEYCLOAK_REALM,
     clientId: found.KEYCLOAK_CLIENT_ID,
     clientSecret: found.KEYCLOAK_CLIENT_SECRET,
+    invitationMail: found.KEYCLOAK_INVITATION_MAIL === 'true',
   }));
 
 /** A host name, or an address that begins with `http://`: a stand-in. */
@@ -226,6 +232,7 @@ const VARIABLES = z.object({
     .transform((list) => list.split(',').map((origin) => origin.trim()))
     .refine((origins) => origins.every(isOrigin), 'must be origins such as https://app.example.com, separated by commas')
     .default([]),
+  SWAGGER_UI_CLIENT_ID: z.string().optional(),
   RATE_LIMIT_PER_MINUTE: whole(0, 0, 1_000_000_000),
   REQUEST_TIMEOUT_MS: whole(7_200_000, 1, HIGHEST_TIMEOUT_MS),
   REQUEST_IDLE_TIMEOUT_MS: whole(60_000, 1, HIGHEST_TIMEOUT_MS),
@@ -267,6 +274,7 @@ export function parseEnvironment(variables: Readonly<Record<string, string | und
     maxUploadBytes: found.MAX_UPLOAD_BYTES,
     maxJsonBytes: found.MAX_JSON_BYTES,
     corsOrigins: found.CORS_ORIGINS,
+    swaggerUiClientId: found.SWAGGER_UI_CLIENT_ID,
     rateLimitPerMinute: found.RATE_LIMIT_PER_MINUTE,
     requestTimeoutMs: found.REQUEST_TIMEOUT_MS,
     requestIdleTimeoutMs: found.REQUEST_IDLE_TIMEOUT_MS,
@@ -297,6 +305,10 @@ function readDotEnv(): Record<string, string | undefined> {
 /** The `{base_url}` that clients see, for the port that the service listens on. */
 export const baseUrl = (environment: Environment, port: number): string =>
   environment.publicUrl ?? `${origin(environment.host, port)}${environment.basePath}`;
+
+/** The path of `{base_url}`, without a trailing slash: a proxy in front may have one of its own. */
+export const publicPath = ({ publicUrl, basePath }: Environment): string =>
+  publicUrl === undefined ? basePath : new URL(publicUrl).pathname.replace(/\/$/, '');
 
 /** `http://host:port`, an IPv6 address in brackets. */
 export const origin = (host: string, port: number): string =>

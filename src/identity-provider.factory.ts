@@ -49,12 +49,13 @@ function auth0(tenant: Auth0Environment, { oidc: { issuer, audience } }: Environ
   };
 }
 
-function keycloak(connection: KeycloakEnvironment, { oidc: { issuer, audience } }: Environment): ChosenIdentityProvider {
+function keycloak(connection: KeycloakEnvironment, { oidc: { issuer, audience }, swaggerUiClientId: clientId }: Environment): ChosenIdentityProvider {
+  const options = { ...connection, audience, invitationMail: connection.invitationMail ? { clientId } : undefined };
   return {
     imports: [],
     identityProvider: {
       inject: [Metrics],
-      useFactory: (metrics: Metrics) => new MeasuredIdentityProvider(new KeycloakIdentityProvider({ ...connection, audience }), metrics),
+      useFactory: (metrics: Metrics) => new MeasuredIdentityProvider(new KeycloakIdentityProvider(options), metrics),
     },
     authentication: AuthenticationModule.forRoot({
       issuer: issuer ?? realmUrl(connection),

@@ -5,6 +5,7 @@ import { callManagementApi, type CheckedAuth0, ownViolations } from '../support/
 import { identityOperations } from '../support/identity-operations.js';
 import { BASE, type Fields, fresh, freshEmail, identityRequests } from '../support/identity-requests.js';
 import { type RunningService, startService } from '../support/service.js';
+import { swaggerUiOptions } from '../support/swagger-ui.js';
 
 let checked: CheckedAuth0;
 let tenant: Auth0StandIn;
@@ -13,7 +14,7 @@ let service: RunningService;
 const start = async () => {
   checked = await startTenant({ searchDelayMs: 200, largestPage: 50, unknownRole: 'ignored' });
   tenant = checked.standIn;
-  service = await startService(auth0Variables(tenant));
+  service = await startService({ ...auth0Variables(tenant), SWAGGER_UI_CLIENT_ID: 'single-page' });
   return { url: service.url, token: await operatorToken(tenant) };
 };
 const stop = async () => {
@@ -73,12 +74,13 @@ describe('the service on Auth0', () => {
     expect(await statuses(await tenant.issueToken({ permissions: ['read:users', 'read:roles'], ...request }))).toEqual([403, 403]);
   });
 
-  it('names where its tokens come from in its OpenAPI document, and that Swagger UI may not get one', async () => {
-    const { client } = (JSON.parse((await send('GET', '/docs-json')).body) as { components: { securitySchemes: Record<string, unknown> } }).components.securitySchemes;
-    expect(client).toMatchObject({
-      description: expect.stringContaining('Default Audience') as string,
-      flows: { clientCredentials: { tokenUrl: `${tenant.domain}/oauth/token` } },
+  it('tells Swagger UI where tokens come from, and to ask for those of the API; that a machine may get none there, it says', async () => {
+    const tokenUrl = `${tenant.domain}/oauth/token`;
+    expect(await swaggerUiOptions(service.url)).toMatchObject({
+      flows: { authorizationCode: { authorizationUrl: `${tenant.domain}/authorize`, tokenUrl }, clientCredentials: { tokenUrl } },
+      initOAuth: { clientId: 'single-page', usePkceWithAuthorizationCodeGrant: true, additionalQueryStringParams: { audience: 'load-data-api' } },
     });
+    expect((await send('GET', '/docs-json')).body).toContain('Default Audience');
   });
 
   it('lists what others have made, once the search knows it', async () => {

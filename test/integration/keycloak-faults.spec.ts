@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { KeycloakIdentityProvider } from '../../src/identity-management/adapters/out/keycloak/keycloak.identity-provider.adapter.js';
 import { ProviderUnavailable } from '../../src/identity-management/domain/errors.js';
 import { type FaultProxy, type ProxiedRequest, startFaultProxy } from '../servers/fault-proxy.mjs';
@@ -225,6 +225,47 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
       await expect.poll(async () => (await fetch(`${late.url}/health/ready`)).status, PATIENCE).toBe(200);
     } finally {
       await late.close();
+    }
+  });
+
+  it('changes its keys: tokens of the old and the new one are believed, and those of the old one no longer ten minutes after it is gone', async () => {
+    const type = 'org.keycloak.keys.KeyProvider';
+    const keys = async () => (await server.administer('GET', `/components?type=${type}`)) as { id: string; name: string; config: object }[];
+    const setEnabled = async (named: string, enabled: boolean) => {
+      const [key] = (await keys()).filter(({ name }) => name === named);
+      await server.administer('PUT', `/components/${key?.id ?? ''}`, { ...key, config: { ...key?.config, enabled: [String(enabled)] } });
+    };
+    let fetches = 0;
+    proxy.respond(500, '', { to: ({ url }) => { fetches += Number(url.endsWith('/certs')); return false; } });
+    // One of its own, which alone lives in the time to come.
+    const issuer = `${server.endpoint}/realms/${realm.realm}`;
+    const another = await startService({ ...keycloakVariables(proxy.endpoint), OIDC_ISSUER: issuer });
+    const status = async (each: string) => (await fetch(`${another.url}${BASE}/roles`, { headers: { authorization: `Bearer ${each}` } })).status;
+    const statuses = (...tokens: string[]) => Promise.all(tokens.map(status));
+    const later = (seconds: number) => vi.setSystemTime(Date.now() + seconds * 1000);
+    try {
+      expect(await statuses(token)).toEqual([200]);
+      await server.administer('POST', '/components', { name: 'new', providerId: 'rsa-generated', providerType: type, config: { priority: ['200'] } });
+      const next = await keycloakToken(server);
+      vi.useFakeTimers({ toFake: ['Date'] });
+      // An unknown key leads to a fetch of all keys, once in five seconds.
+      later(5);
+      const many = Array.from({ length: 20 }, (_, index) => (index % 2 === 0 ? token : next));
+      expect(await statuses(...many)).toEqual(many.map(() => 200));
+      expect(fetches).toBe(2);
+
+      await setEnabled('rsa-generated', false);
+      later(599);
+      expect(await statuses(token, next)).toEqual([200, 200]);
+      later(1);
+      expect(await statuses(token, next)).toEqual([403, 200]);
+      expect(fetches).toBe(3);
+    } finally {
+      vi.useRealTimers();
+      await setEnabled('rsa-generated', true);
+      await setEnabled('new', false);
+      await another.close();
+      await proxy.pass();
     }
   });
 

@@ -17,6 +17,7 @@ import type { NewUser, User } from '../../../domain/user.js';
 import { type ApiAnswer, type ApiClient, read, unexpected } from '../provider-api/api-client.js';
 import { assertAwaited, OutcomeUnknown } from '../provider-api/api-failure.js';
 import { LeftBehind } from '../provider-api/left-behind.js';
+import { InvitationMail, type InvitationMailOptions, REQUIRED_ACTIONS } from './invitation-mail.js';
 import { adminApi, type KeycloakConnection } from './keycloak-connection.js';
 import { fromKeycloakNames, toKeycloakNames } from './user-name.js';
 import { offsetPages } from './user-pages.js';
@@ -24,6 +25,8 @@ import { offsetPages } from './user-pages.js';
 export interface KeycloakOptions extends KeycloakConnection {
   /** The `clientId` of the API, whose client roles are the permissions. */
   readonly audience: string;
+  /** Mails to new users; none without it. */
+  readonly invitationMail?: InvitationMailOptions | undefined;
   /** 1,000 unless told. */
   readonly usersPerPage?: number;
 }
@@ -69,18 +72,21 @@ const isOurs = ({ clientRole, attributes }: KeycloakRole): boolean =>
  * A realm of Keycloak's, 26 or newer. A permission is a client role of the API; a role is a composite realm role; a display
  * name is the first name. One that Keycloak has no room for is refused: a role's of more than 255 UTF-16 units.
  *
+ * A new user has no password, and has to set one at the first login; `invitationMail` sends them a link for that.
  * A user whose creation fails is removed again, after the answer if need be. A role whose creation got no answer stands
  * as a whole or not at all.
  */
 export class KeycloakIdentityProvider extends IdentityProvider implements OnApplicationShutdown {
   private readonly api: ApiClient;
   private readonly leftBehind = new LeftBehind();
+  private readonly invitationMail: InvitationMail | undefined;
   private readonly health = new SharedProbe(() => this.probe());
   private latestCreation = 0;
 
   constructor(private readonly options: KeycloakOptions) {
     super();
     this.api = adminApi(options);
+    this.invitationMail = options.invitationMail && new InvitationMail(this.api, options.invitationMail);
   }
 
   override async createRole({ name, permissions }: NewRole, { signal }: ProviderCallOptions): Promise<string> {
@@ -104,7 +110,7 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
     for (const roleId of roleIds) roles.push(await this.role(roleId, signal));
     // By it a user is known again whose creation got no answer.
     const createdTimestamp = (this.latestCreation = Math.max(Date.now(), this.latestCreation + 1));
-    const body = { username: email, email, ...toKeycloakNames(name), enabled: true, createdTimestamp };
+    const body = { username: email, email, ...toKeycloakNames(name), enabled: true, requiredActions: REQUIRED_ACTIONS, createdTimestamp };
     let id: string | undefined;
     try {
       const answer = await this.api.call({ method: 'POST', path: '/users', body, signal });
@@ -115,6 +121,7 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
       id = newId;
       if (roles.length > 0) await this.giveRoles(id, roles, signal);
       assertAwaited(signal);
+      this.invitationMail?.send(id);
       return USER_PREFIX + id;
     } catch (error) {
       if (id !== undefined || error instanceof OutcomeUnknown) {
@@ -167,6 +174,7 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
   async onApplicationShutdown(): Promise<void> {
     this.leftBehind.close();
     await this.api.close();
+    await this.invitationMail?.close();
   }
 
   private async probe(): Promise<void> {

@@ -1,5 +1,5 @@
 import { applyDecorators } from '@nestjs/common';
-import { ApiBearerAuth, ApiHeader, ApiOperation, ApiQuery } from '@nestjs/swagger';
+import { ApiBearerAuth, ApiHeader, ApiOAuth2, ApiOperation, ApiQuery } from '@nestjs/swagger';
 import { ApiErrors } from '../../../../http/api-errors.decorator.js';
 import { ApiSuccess } from '../../../../http/api-success.decorator.js';
 import { GREEN_BUTTON_EXAMPLE, NEM12_EXAMPLE } from './load-file.examples.js';
@@ -80,6 +80,7 @@ export function ApiUpload(what: string): MethodDecorator {
     ...QUERY,
     ...REQUEST_HEADERS,
     ApiBearerAuth('token'),
+    ApiOAuth2([], 'client'),
     ApiSuccess(200, 'Data uploaded successfully.', { headers: HEADERS }),
     ApiErrors(
       'invalid-query-parameter',

@@ -1,0 +1,66 @@
+import { Logger } from '@nestjs/common';
+import { z } from 'zod';
+import { type ApiClient, unexpected } from '../provider-api/api-client.js';
+
+export interface InvitationMailOptions {
+  /** The client whose `baseUrl` Keycloak leads to when the password is set; nowhere without it. */
+  readonly clientId?: string | undefined;
+}
+
+/** What a new user has to do before anything else; a mail's link leads to it. */
+export const REQUIRED_ACTIONS = ['UPDATE_PASSWORD'] as const;
+
+const REALM = z.object({ smtpServer: z.record(z.string(), z.unknown()).nullish() });
+const TIMEOUT_MS = 20_000;
+
+/**
+ * What the realm lacks to send mails, in a line; undefined when it has all.
+ *
+ * @throws ProviderUnavailable, ProviderError
+ */
+export async function mailProblem(api: ApiClient, signal: AbortSignal): Promise<string | undefined> {
+  const { smtpServer } = await api.get('', REALM, signal);
+  return smtpServer?.host ? undefined : 'New users get no invitation (KEYCLOAK_INVITATION_MAIL): the realm has no mail server.';
+}
+
+/**
+ * Mails to new users, which Keycloak sends, with a link to set their password. One at a time, in the background: nobody's
+ * answer waits for a mail server. One that fails is logged with the user's id, and not tried again.
+ */
+export class InvitationMail {
+  private readonly logger = new Logger(InvitationMail.name);
+  private latest: Promise<void> = Promise.resolve();
+  private told: string | undefined;
+
+  constructor(
+    private readonly api: ApiClient,
+    private readonly options: InvitationMailOptions,
+  ) {}
+
+  /** Sends one behind those before it, unless the realm can't send any. */
+  send(userId: string): void {
+    this.latest = this.latest
+      .then(() => this.attempt(userId))
+      .catch((error: unknown) => {
+        this.logger.warn({ msg: 'A new user may have got no invitation', userId, err: error });
+      });
+  }
+
+  /** Resolves when none is left to send; at once where the API is closed. */
+  async close(): Promise<void> {
+    await this.latest;
+  }
+
+  private async attempt(userId: string): Promise<void> {
+    const signal = AbortSignal.timeout(TIMEOUT_MS);
+    const problem = await mailProblem(this.api, signal);
+    if (problem !== undefined && this.told === undefined) this.logger.warn(problem);
+    this.told = problem;
+    if (problem !== undefined) return;
+    const { clientId } = this.options;
+    const query = clientId === undefined ? '' : `?client_id=${encodeURIComponent(clientId)}`;
+    const path = `/users/${userId}/execute-actions-email${query}`;
+    const answer = await this.api.call({ method: 'PUT', path, body: REQUIRED_ACTIONS, signal });
+    if (answer.status !== 204) throw unexpected(answer);
+  }
+}
