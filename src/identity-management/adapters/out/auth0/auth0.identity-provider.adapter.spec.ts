@@ -88,6 +88,7 @@ describe('Auth0IdentityProvider', () => {
 
     it.each<[string, number, (index: number) => number, Partial<Auth0Settings>, { searches: number; exports: number }]>([
       ['3,500', 3_500, (index) => MOMENT + index * 777, {}, { searches: 36, exports: 0 }],
+      ['100,000', 100_000, (index) => MOMENT + index * 777, {}, { searches: 1_011, exports: 0 }],
       ['999 of the same moment', 1_200, (index) => MOMENT + Math.max(0, index - 998), {}, { searches: 14, exports: 0 }],
       ['3,500, of which 1,500 are of the same moment', 3_500, (index) => MOMENT + Math.min(index, 1_000) + Math.max(0, index - 2_500), {}, { searches: 21, exports: 1 }],
       ['2,500, where the search knows seconds', 2_500, (index) => MOMENT + index, { searchGranularity: 'second' }, { searches: 21, exports: 1 }],
@@ -125,6 +126,7 @@ describe('Auth0IdentityProvider', () => {
 
   it('says that an export has failed, or that its file cannot be read', async () => {
     tenant.loadUsers(1_001, { createdAt: () => 0 });
+    tenant.settings.exportReads = 0;
     tenant.settings.exportEnd = 'failed';
     await expect(listUsers()).rejects.toThrow(ProviderError);
     tenant.settings.exportEnd = 'completed';

@@ -146,7 +146,7 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     }
   }
 
-  /** One call where the role was seen in the last minute; otherwise the role is read first. */
+  /** One call where the role was created, listed or read in the last minute; otherwise it is read first. */
   override async assignRole(userId: string, roleId: string, { signal }: ProviderCallOptions): Promise<void> {
     assertUserId(userId);
     assertRoleId(roleId);
@@ -160,7 +160,10 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     for (let page = 0, known = 0, isLast = false; !isLast; ) {
       const { start, total, roles } = await this.api.get(`/roles?${pageOf(page)}`, ROLES, turnOf(signal));
       const fresh = roles.filter((role) => isTenantRole(role) && !listed.has(role.id));
-      for (const { id } of fresh) listed.add(id);
+      for (const { id } of fresh) {
+        listed.add(id);
+        this.knownRoles.add(id);
+      }
       yield fresh.map(({ id, name }) => ({ roleId: id, name }));
       // One was deleted, and those behind it have moved up.
       const isShorter = total < known;
@@ -224,7 +227,11 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     const { errorCode, message } = refusalOf(answer);
     if (answer.status === 409 && errorCode !== 'custom_domain_conflict') throw new UserAlreadyExists('email');
     if (answer.status === 400 && errorCode === 'invalid_body') throw new InvalidIdentityValue('email');
-    if (answer.status >= 400) throw new ProviderError(`${answer.label} with ${answer.status}: ${errorCode || message}`);
+    if (answer.status >= 400) {
+      // Of a message no more than the error's name: it may hold what a client sent.
+      const reason = errorCode || (/^\w+Error\b/.exec(message)?.[0] ?? 'no code');
+      throw new ProviderError(`${answer.label} with ${answer.status} (${reason}).`);
+    }
     return read(answer, FOUND_USER, 201);
   }
 
