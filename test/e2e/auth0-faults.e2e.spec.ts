@@ -194,7 +194,7 @@ describe('the service on an Auth0 tenant that', { timeout: 60_000 }, () => {
     tenant.recover();
   });
 
-  it('has several custom domains, or another connection: that is no e-mail in use', async () => {
+  it('has several custom domains: that is no e-mail in use', async () => {
     tenant.settings.hasSeveralCustomDomains = true;
     expect(await send('create-user', newUser())).toEqual(ANSWERS.error);
     tenant.settings.hasSeveralCustomDomains = false;

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { identityProviderContract } from '../../../../testing/identity-provider.contract.js';
-import { type Auth0Exchange, type Auth0Settings, type Auth0StandIn, startAuth0StandIn } from '../../../../testing/index.js';
+import { type Auth0Exchange, type Auth0Settings, type Auth0StandIn, SERVICE_SCOPES, startAuth0StandIn } from '../../../../testing/index.js';
 import { ProviderError, ProviderUnavailable } from '../../../domain/errors.js';
 import type { User } from '../../../domain/user.js';
 import { Auth0IdentityProvider } from './auth0.identity-provider.adapter.js';
@@ -216,6 +216,31 @@ describe('Auth0IdentityProvider', () => {
     await administer('PATCH', '/resource-servers/load-data-api', { scopes: Array.from({ length: 1_000 }, (_, index) => ({ value: `s:${index}` })) });
     await expect(createRole('role', ['one:more'])).rejects.toThrow('permissions');
     await expect(createRole('role', ['s:1'])).resolves.toMatch(/^rol_/);
+  });
+
+  it('gets a new token at once when the one that it has permits less than it may', async () => {
+    tenant.grantService(SERVICE_SCOPES.filter((scope) => scope !== 'update:users'));
+    const userId = await createUser('ada@example.com');
+    tenant.grantService(SERVICE_SCOPES);
+    await provider.updateUser(userId, { name: 'Grace' }, options);
+    expect(tenant.count('POST /oauth/token')).toBe(2);
+  });
+
+  it('names the scope that it lacks, and does not ask for a token each time', async () => {
+    tenant.grantService(SERVICE_SCOPES.filter((scope) => scope !== 'update:users'));
+    const userId = await createUser('ada@example.com');
+    for (let time = 0; time < 3; time++) {
+      const update = provider.updateUser(userId, { name: 'Grace' }, options);
+      await expect(update).rejects.toThrow(ProviderError);
+      await expect(update).rejects.toThrow('update:users');
+    }
+    expect(tenant.count('POST /oauth/token')).toBe(2);
+  });
+
+  it('takes a connection that is not there for our mistake, not the request\'s', async () => {
+    const other = new Auth0IdentityProvider({ url: tenant.domain, ...tenant.service, connection: 'other', audience: 'load-data-api' });
+    await expect(other.createUser({ email: 'ada@example.com', name: 'Ada', roleIds: [] }, options)).rejects.toThrow(ProviderError);
+    await other.onApplicationShutdown();
   });
 
   describe('with a limit of calls', () => {
