@@ -2,7 +2,15 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { baseUrl, type Environment, EnvironmentError, loadEnvironment, origin, parseEnvironment } from './environment.js';
+import {
+  baseUrl,
+  type Environment,
+  EnvironmentError,
+  loadEnvironment,
+  origin,
+  parseEnvironment,
+  parseKeycloakSetupEnvironment,
+} from './environment.js';
 
 interface Variable {
   readonly read: (environment: Environment) => unknown;
@@ -313,5 +321,45 @@ describe('loadEnvironment', () => {
   it('says that .env cannot be read', () => {
     mkdirSync('.env');
     expect(problemsOf(loadEnvironment)).toEqual([expect.stringMatching(/^\.env: EISDIR[^\n]*$/)]);
+  });
+});
+
+describe('parseKeycloakSetupEnvironment', () => {
+  const REALM = { KEYCLOAK_URL: 'https://id.example/auth/', KEYCLOAK_REALM: 'my-realm' };
+
+  it('has defaults but for where the realm is', () => {
+    expect(parseKeycloakSetupEnvironment(REALM)).toEqual({
+      url: 'https://id.example/auth',
+      realm: 'my-realm',
+      clientId: 'load-data-service',
+      oidc: { issuer: undefined, audience: 'load-data-api' },
+      basePath: '',
+      publicUrl: undefined,
+      baseUrl: 'http://127.0.0.1:3000',
+      username: undefined,
+      password: undefined,
+    });
+  });
+
+  it.each<[Record<string, string>, string]>([
+    [{ PORT: '8080', BASE_PATH: '/load' }, 'http://127.0.0.1:8080/load'],
+    [{ HOST: '::1' }, 'http://[::1]:3000'],
+    [{ PUBLIC_URL: 'https://a.example/load/', BASE_PATH: '/load', PORT: '0' }, 'https://a.example/load'],
+  ])('with %j finds clients at %s', (variables, url) => {
+    expect(parseKeycloakSetupEnvironment({ ...REALM, ...variables }).baseUrl).toBe(url);
+  });
+
+  it.each([
+    ['KEYCLOAK_URL', { KEYCLOAK_URL: '' }],
+    ['KEYCLOAK_URL', { KEYCLOAK_URL: 'https://admin:secret@id.example' }],
+    ['KEYCLOAK_REALM', { KEYCLOAK_REALM: 'a/b' }],
+    ['KEYCLOAK_REALM', { KEYCLOAK_REALM: 'master' }],
+    ['PUBLIC_URL', { PUBLIC_URL: 'x' }],
+    ['PUBLIC_URL', { PUBLIC_URL: 'https://a.example', BASE_PATH: '/load' }],
+    ['PUBLIC_URL', { PORT: '0' }],
+  ])('refuses a wrong %s in one line: %j', (name, variables) => {
+    expect(problemsOf(() => parseKeycloakSetupEnvironment({ ...REALM, ...variables }))).toEqual([
+      expect.stringMatching(new RegExp(`^${name}: must [^\\n]+$`)),
+    ]);
   });
 });

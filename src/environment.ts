@@ -158,17 +158,23 @@ const AZURE_VARIABLES = z
 
 const FILE_STORAGES = { local: z.object({}).transform(() => ({ adapter: 'local' as const })), s3: S3_VARIABLES, azure: AZURE_VARIABLES };
 
+const withoutSlash = (url: string): string => url.replace(/\/+$/, '');
+
+const KEYCLOAK_REALM = {
+  KEYCLOAK_URL: required.pipe(httpUrl).transform(withoutSlash),
+  KEYCLOAK_REALM: required.regex(/^(?!\.)[A-Za-z0-9._~-]+$/, 'must be letters, digits and . _ ~ - and not begin with "."'),
+};
+
 const KEYCLOAK_VARIABLES = z
   .object({
-    KEYCLOAK_URL: required.pipe(httpUrl),
-    KEYCLOAK_REALM: required.regex(/^(?!\.)[A-Za-z0-9._~-]+$/, 'must be letters, digits and . _ ~ - and not begin with "."'),
+    ...KEYCLOAK_REALM,
     KEYCLOAK_CLIENT_ID: required,
     KEYCLOAK_CLIENT_SECRET: required,
     KEYCLOAK_INVITATION_MAIL: oneOf('true', 'false').default('false'),
   })
   .transform((found): KeycloakEnvironment => ({
     adapter: 'keycloak',
-    url: found.KEYCLOAK_URL.replace(/\/+$/, ''),
+    url: found.KEYCLOAK_URL,
     realm: found.KEYCLOAK_REALM,
     clientId: found.KEYCLOAK_CLIENT_ID,
     clientSecret: found.KEYCLOAK_CLIENT_SECRET,
@@ -216,7 +222,7 @@ const VARIABLES = z.object({
     .string()
     .regex(/^(\/(?!\.{1,2}(\/|$))[A-Za-z0-9._~-]+)+$/, 'must begin with "/" and not end with it, of letters, digits and . _ ~ -')
     .default(''),
-  PUBLIC_URL: httpUrl.transform((url) => url.replace(/\/+$/, '')).optional(),
+  PUBLIC_URL: httpUrl.transform(withoutSlash).optional(),
   TRUST_PROXY: whole(0, 0, 100),
   DATA_DIR: z.string().default('./data'),
   FILE_STORAGE: oneOf('local', 's3', 'azure').default('local'),
@@ -240,24 +246,29 @@ const VARIABLES = z.object({
   LOG_LEVEL: oneOf(...LOG_LEVELS).default('info'),
 });
 
+type Variables = Readonly<Record<string, string | undefined>>;
+
+const onlySet = (variables: Variables): Record<string, string | undefined> =>
+  Object.fromEntries(Object.entries(variables).filter(([, value]) => value !== undefined && value !== ''));
+
+const toProblem = ({ path, message }: z.core.$ZodIssue): string => `${path.join('.')}: ${message}`;
+
 /**
  * Checks the variables; empty is unset.
  *
  * @throws EnvironmentError with a line for each wrong one.
  */
-export function parseEnvironment(variables: Readonly<Record<string, string | undefined>>): Environment {
-  const set = Object.fromEntries(Object.entries(variables).filter(([, value]) => value !== undefined && value !== ''));
+export function parseEnvironment(variables: Variables): Environment {
+  const set = onlySet(variables);
   const parsed = VARIABLES.safeParse(set);
   const fileStorage = FILE_STORAGES[VARIABLES.shape.FILE_STORAGE.catch('local').parse(set.FILE_STORAGE)].safeParse(set);
   const identityProvider = IDENTITY_PROVIDERS[VARIABLES.shape.IDENTITY_PROVIDER.catch('embedded').parse(set.IDENTITY_PROVIDER)].safeParse(set);
   if (!parsed.success || !fileStorage.success || !identityProvider.success) {
     const issues = [parsed, fileStorage, identityProvider].flatMap(({ error }) => error?.issues ?? []);
-    throw new EnvironmentError(issues.map(({ path, message }) => `${path.join('.')}: ${message}`));
+    throw new EnvironmentError(issues.map(toProblem));
   }
   const found = parsed.data;
-  if (found.PUBLIC_URL !== undefined && !new URL(found.PUBLIC_URL).pathname.endsWith(found.BASE_PATH || '')) {
-    throw new EnvironmentError(['PUBLIC_URL: must end with BASE_PATH']);
-  }
+  assertBasePath(found);
   return {
     production: found.NODE_ENV === 'production',
     host: found.HOST,
@@ -288,10 +299,65 @@ export function parseEnvironment(variables: Readonly<Record<string, string | und
  *
  * @throws EnvironmentError
  */
-export function loadEnvironment(): Environment {
-  const set = Object.entries(process.env).filter(([, value]) => value !== '');
-  return parseEnvironment({ ...readDotEnv(), ...Object.fromEntries(set) });
+export const loadEnvironment = (): Environment => parseEnvironment(readVariables());
+
+const { HOST, PORT, BASE_PATH, PUBLIC_URL, OIDC_ISSUER, OIDC_AUDIENCE } = VARIABLES.shape;
+
+const KEYCLOAK_SETUP_VARIABLES = z.object({
+  ...{ HOST, PORT, BASE_PATH, PUBLIC_URL, OIDC_ISSUER, OIDC_AUDIENCE },
+  ...KEYCLOAK_REALM,
+  KEYCLOAK_REALM: KEYCLOAK_REALM.KEYCLOAK_REALM.refine((realm) => realm !== 'master', "must be another realm than Keycloak's own"),
+  KEYCLOAK_CLIENT_ID: z.string().default('load-data-service'),
+  KEYCLOAK_ADMIN_USERNAME: z.string().optional(),
+  KEYCLOAK_ADMIN_PASSWORD: z.string().optional(),
+});
+
+/** What a realm of Keycloak's is set up with. */
+export interface KeycloakSetupEnvironment {
+  /** Without a trailing slash. */
+  readonly url: string;
+  readonly realm: string;
+  readonly clientId: string;
+  readonly oidc: { readonly issuer: string | undefined; readonly audience: string };
+  readonly basePath: string;
+  readonly publicUrl: string | undefined;
+  /** The `{base_url}` that clients see. */
+  readonly baseUrl: string;
+  /** Keycloak's administrator. */
+  readonly username: string | undefined;
+  readonly password: string | undefined;
 }
+
+/** As `parseEnvironment`, for the setup of Keycloak. */
+export function parseKeycloakSetupEnvironment(variables: Variables): KeycloakSetupEnvironment {
+  const { data: found, error } = KEYCLOAK_SETUP_VARIABLES.safeParse(onlySet(variables));
+  if (!found) throw new EnvironmentError(error.issues.map(toProblem));
+  assertBasePath(found);
+  if (found.PORT === 0 && found.PUBLIC_URL === undefined) throw new EnvironmentError(['PUBLIC_URL: must be set where PORT is 0']);
+  const address = { host: found.HOST, basePath: found.BASE_PATH, publicUrl: found.PUBLIC_URL };
+  return {
+    url: found.KEYCLOAK_URL,
+    realm: found.KEYCLOAK_REALM,
+    clientId: found.KEYCLOAK_CLIENT_ID,
+    oidc: { issuer: found.OIDC_ISSUER, audience: found.OIDC_AUDIENCE },
+    basePath: found.BASE_PATH,
+    publicUrl: found.PUBLIC_URL,
+    baseUrl: baseUrl(address, found.PORT),
+    username: found.KEYCLOAK_ADMIN_USERNAME,
+    password: found.KEYCLOAK_ADMIN_PASSWORD,
+  };
+}
+
+/** As `loadEnvironment`, for the setup of Keycloak. */
+export const loadKeycloakSetupEnvironment = (): KeycloakSetupEnvironment => parseKeycloakSetupEnvironment(readVariables());
+
+function assertBasePath(found: { readonly PUBLIC_URL?: string | undefined; readonly BASE_PATH: string }): void {
+  if (found.PUBLIC_URL !== undefined && !new URL(found.PUBLIC_URL).pathname.endsWith(found.BASE_PATH || '')) {
+    throw new EnvironmentError(['PUBLIC_URL: must end with BASE_PATH']);
+  }
+}
+
+const readVariables = (): Variables => ({ ...readDotEnv(), ...onlySet(process.env) });
 
 function readDotEnv(): Record<string, string | undefined> {
   try {
@@ -303,7 +369,7 @@ function readDotEnv(): Record<string, string | undefined> {
 }
 
 /** The `{base_url}` that clients see, for the port that the service listens on. */
-export const baseUrl = (environment: Environment, port: number): string =>
+export const baseUrl = (environment: Pick<Environment, 'host' | 'basePath' | 'publicUrl'>, port: number): string =>
   environment.publicUrl ?? `${origin(environment.host, port)}${environment.basePath}`;
 
 /** The path of `{base_url}`, without a trailing slash: a proxy in front may have one of its own. */

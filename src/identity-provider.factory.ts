@@ -50,7 +50,7 @@ function auth0(tenant: Auth0Environment, { oidc: { issuer, audience } }: Environ
 }
 
 function keycloak(connection: KeycloakEnvironment, { oidc: { issuer, audience }, swaggerUiClientId: clientId }: Environment): ChosenIdentityProvider {
-  const options = { ...connection, audience, invitationMail: connection.invitationMail ? { clientId } : undefined };
+  const options = { ...connection, audience, issuer, invitationMail: connection.invitationMail ? { clientId } : undefined };
   return {
     imports: [],
     identityProvider: {

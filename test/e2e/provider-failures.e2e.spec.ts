@@ -9,7 +9,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest
 import { ServiceError } from '../../src/common/service-error.js';
 import { IdentityManagementLimits } from '../../src/identity-management/application/identity-management.options.js';
 import { IdentityProvider, type ProviderCallOptions } from '../../src/identity-management/application/ports/identity-provider.port.js';
-import { ProviderError, ProviderUnavailable } from '../../src/identity-management/domain/errors.js';
+import { ProviderError, ProviderMisconfigured, ProviderUnavailable } from '../../src/identity-management/domain/errors.js';
 import type { User } from '../../src/identity-management/domain/user.js';
 import { FileStorage } from '../../src/ingestion/application/ports/file-storage.port.js';
 import { InMemoryFileStorage } from '../../src/testing/in-memory.file-storage.js';
@@ -297,6 +297,12 @@ describe('health', () => {
   const failures: [string, () => void, object, object][] = [
     ['nothing', () => undefined, { file_storage: up, identity_provider: up }, {}],
     ['the provider', () => { provider.failWith(new ProviderUnavailable('the-cause')); }, { file_storage: up }, { identity_provider: down }],
+    [
+      'what the provider lacks',
+      () => { provider.failWith(new ProviderMisconfigured(['There is no realm.', 'There is no client.'])); },
+      { file_storage: up },
+      { identity_provider: { status: 'down', problems: ['There is no realm.', 'There is no client.'] } },
+    ],
     ['the storage', () => { storage.failWith(new Error('the-cause')); }, { identity_provider: up }, { file_storage: down }],
     [
       'both',
@@ -331,6 +337,19 @@ describe('health', () => {
 });
 
 describe('the log', () => {
+  it('says once what the provider lacks, a line for each', async () => {
+    const lines = (text: string): number => service.log.entries.filter((entry) => entry.level === 'error' && entry.text.includes(text)).length;
+    provider.failWith(new ProviderMisconfigured(['It lacks one.', 'It lacks another.']));
+    await send('GET', '/health/ready');
+    await send('GET', '/health/ready');
+    provider.failWith(new ProviderMisconfigured(['It lacks another.', 'It lacks a third.']));
+    await send('GET', '/health/ready');
+    expect(['one', 'another', 'a third'].map((what) => lines(`identity_provider: It lacks ${what}.`))).toEqual([1, 1, 1]);
+    provider.recover();
+    await send('GET', '/health/ready');
+    expect(service.log.entries.at(-2)?.text).toContain('identity_provider is well again');
+  });
+
   it('holds no token, secret or additional_data', async () => {
     const secret = (await readFile(join(service.dataDirectory, 'identity', 'admin-secret'), 'utf8')).trim();
     const basic = `Basic ${Buffer.from(`admin:${secret}`).toString('base64')}`;

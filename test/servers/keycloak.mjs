@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { mkdir, mkdtemp, rename, rm } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
+import { parseEnv, promisify } from 'node:util';
 import { freePort, serveShell, Server } from './server.mjs';
 
 const VERSION = '26.7.3';
@@ -24,6 +24,7 @@ const runs = (command, ...parameters) => spawnSync(command, parameters).status =
 
 class Keycloak extends Server {
   #realm;
+  #token;
 
   constructor(port, realm, log) {
     super('Keycloak', port, log);
@@ -31,10 +32,17 @@ class Keycloak extends Server {
   }
 
   async administer(method, path, body) {
-    const token = await this.#administratorToken();
-    const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
     const url = `${this.endpoint}/admin/realms/${this.#realm}${path}`;
-    const response = await fetch(url, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
+    const ask = async () => {
+      this.#token ??= await this.#administratorToken();
+      const headers = { authorization: `Bearer ${this.#token}`, 'content-type': 'application/json' };
+      return fetch(url, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
+    };
+    let response = await ask();
+    if (response.status === 401) {
+      this.#token = undefined;
+      response = await ask();
+    }
     const text = await response.text();
     if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${text}`);
     return text === '' ? undefined : JSON.parse(text);
@@ -100,19 +108,13 @@ export async function startKeycloak({ realm, log }) {
 
 if (process.argv[1] === import.meta.filename) {
   await serveShell(async () => {
-    const dist = '../../dist/';
-    const { realmRepresentation } = await import(`${dist}identity-management/adapters/out/keycloak/realm.js`);
-    const { PERMISSIONS } = await import(`${dist}authentication/permissions.js`);
-    const client = { realm: 'load-data', clientId: 'load-data-service', clientSecret: 'load-data-secret' };
-    const realm = realmRepresentation({ ...client, audience: 'load-data-api', permissions: PERMISSIONS });
-    const server = await startKeycloak({ realm });
-    const variables = {
-      IDENTITY_PROVIDER: 'keycloak',
-      KEYCLOAK_URL: server.endpoint,
-      KEYCLOAK_REALM: client.realm,
-      KEYCLOAK_CLIENT_ID: client.clientId,
-      KEYCLOAK_CLIENT_SECRET: client.clientSecret,
-    };
-    return { server, variables };
+    const server = await startKeycloak({ realm: { realm: 'load-data', enabled: true } });
+    const { PATH, HOME } = process.env;
+    const { KC_BOOTSTRAP_ADMIN_USERNAME, KC_BOOTSTRAP_ADMIN_PASSWORD } = ADMINISTRATOR;
+    const administrator = { KEYCLOAK_ADMIN_USERNAME: KC_BOOTSTRAP_ADMIN_USERNAME, KEYCLOAK_ADMIN_PASSWORD: KC_BOOTSTRAP_ADMIN_PASSWORD };
+    const env = { PATH, HOME, KEYCLOAK_URL: server.endpoint, KEYCLOAK_REALM: 'load-data', ...administrator };
+    const program = join(import.meta.dirname, '../../dist/keycloak-setup.js');
+    const { stdout } = await promisify(execFile)(process.execPath, [program], { cwd: server.directory, env });
+    return { server, variables: parseEnv(stdout) };
   });
 }

@@ -1,6 +1,6 @@
 import { PERMISSIONS } from '../../src/authentication/permissions.js';
 import type { KeycloakOptions } from '../../src/identity-management/adapters/out/keycloak/keycloak.identity-provider.adapter.js';
-import { protocolMappers, realmRepresentation } from '../../src/identity-management/adapters/out/keycloak/realm.js';
+import { API_CLIENT, newRealm, protocolMappers, REALM_MANAGEMENT, SERVICE_CLIENT, SERVICE_RIGHTS } from '../../src/identity-management/adapters/out/keycloak/realm.js';
 import type { Keycloak } from '../servers/keycloak.mjs';
 
 const SERVICE = { realm: 'loads', audience: 'load-data-api', clientId: 'load-data-service', clientSecret: 'service-secret' };
@@ -9,18 +9,19 @@ const OPERATOR = { clientId: 'operator', secret: 'operator-secret' };
 
 /** The realm of the tests: what the service needs, and a client for tokens. */
 export function testRealm() {
-  const realm = realmRepresentation({ ...SERVICE, permissions: PERMISSIONS });
-  const operator = { ...OPERATOR, serviceAccountsEnabled: true, directAccessGrantsEnabled: true, protocolMappers: protocolMappers(SERVICE.audience) };
-  const account = {
-    username: `service-account-${OPERATOR.clientId}`,
-    enabled: true,
-    serviceAccountClientId: OPERATOR.clientId,
-    attributes: { customer_id: ['acme', 'north'] },
-  };
+  const account = ({ clientId }: { clientId: string }) => ({ username: `service-account-${clientId}`, enabled: true, serviceAccountClientId: clientId });
   return {
-    ...realm,
-    clients: [...realm.clients, operator],
-    users: [...realm.users, { ...account, clientRoles: { [SERVICE.audience]: PERMISSIONS } }],
+    ...newRealm(SERVICE.realm),
+    clients: [
+      { clientId: SERVICE.audience, ...API_CLIENT },
+      { clientId: SERVICE.clientId, secret: SERVICE.clientSecret, ...SERVICE_CLIENT },
+      { ...OPERATOR, serviceAccountsEnabled: true, directAccessGrantsEnabled: true, protocolMappers: protocolMappers(SERVICE.audience) },
+    ],
+    roles: { client: { [SERVICE.audience]: PERMISSIONS.map((name) => ({ name })) } },
+    users: [
+      { ...account(SERVICE), clientRoles: { [REALM_MANAGEMENT]: SERVICE_RIGHTS } },
+      { ...account(OPERATOR), attributes: { customer_id: ['acme', 'north'] }, clientRoles: { [SERVICE.audience]: PERMISSIONS } },
+    ],
   };
 }
 

@@ -48,6 +48,15 @@ export class Program {
     }
   }
 
+  /** Types an answer and Enter once the question is there; rejects when the program ends before. */
+  async answer(question: string, answer: string): Promise<void> {
+    while (!this.stdout.includes(question)) {
+      const isOver = await Promise.race([this.exited.then(() => true), once(this.child.stdout as NodeJS.EventEmitter, 'data').then(() => false)]);
+      if (isOver && !this.stdout.includes(question)) throw new Error(`It ended without asking ${question}\n${this.stdout}${this.stderr}`);
+    }
+    this.child.stdin?.write(`${answer}\r`);
+  }
+
   /** Sends a signal and waits for the end. */
   end(signal: NodeJS.Signals): Promise<Exit> {
     this.child.kill(signal);
@@ -123,10 +132,22 @@ export class Workspace {
     return Object.assign(program, await program.exited);
   }
 
+  /** Runs the setup of a Keycloak's realm to its end. */
+  async keycloakSetup(parameters: readonly string[] = [], variables: Variables = {}): Promise<Program & Exit> {
+    const program = this.run(process.execPath, [resolve('dist/keycloak-setup.js'), ...parameters], variables);
+    return Object.assign(program, await program.exited);
+  }
+
+  /** Starts the setup of a Keycloak's realm on a terminal of its own, which is its standard output and error in one. Needs `script`. */
+  keycloakSetupOnTerminal(parameters: string, variables: Variables): Program {
+    const command = `'${process.execPath}' '${resolve('dist/keycloak-setup.js')}' ${parameters}`;
+    return this.run('script', ['-qefc', command, '/dev/null'], variables);
+  }
+
   /** Starts any program, in this directory unless another is named. */
   run(command: string, parameters: readonly string[], variables: Variables, cwd = this.directory): Program {
     const env = { PATH: process.env.PATH, HOME: this.directory, PORT: '0', DATA_DIR: this.data, ...variables };
-    const program = new Program(spawn(command, parameters, { cwd, env, stdio: ['ignore', 'pipe', 'pipe'] }));
+    const program = new Program(spawn(command, parameters, { cwd, env, stdio: ['pipe', 'pipe', 'pipe'] }));
     this.programs.push(program);
     return program;
   }

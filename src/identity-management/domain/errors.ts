@@ -31,3 +31,11 @@ export class ProviderError extends ServiceError {
     super('provider-error', message, options);
   }
 }
+
+/** The provider lacks what the service needs there, or the service was told something else than the provider. */
+export class ProviderMisconfigured extends ProviderError {
+  /** @param problems a line for each, which holds no secret. */
+  constructor(readonly problems: readonly string[]) {
+    super(problems.join(' '));
+  }
+}

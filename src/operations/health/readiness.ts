@@ -2,6 +2,7 @@ import { Injectable, Logger } from '@nestjs/common';
 import { type HealthIndicatorResult, HealthIndicatorService } from '@nestjs/terminus';
 import { withTimeLimit } from '../../common/time-limit.js';
 import { IdentityProvider } from '../../identity-management/application/ports/identity-provider.port.js';
+import { ProviderMisconfigured } from '../../identity-management/domain/errors.js';
 import { FileStorage } from '../../ingestion/application/ports/file-storage.port.js';
 
 const CHECK_TIMEOUT_MS = 5_000;
@@ -11,6 +12,8 @@ const CHECK_TIMEOUT_MS = 5_000;
 export class Readiness {
   private readonly logger = new Logger(Readiness.name);
   private readonly unwell = new Set<string>();
+  /** The lines of each check that the log has, until they are over. */
+  private readonly told = new Map<string, readonly string[]>();
 
   constructor(
     private readonly indicators: HealthIndicatorService,
@@ -18,28 +21,46 @@ export class Readiness {
     private readonly identityProvider: IdentityProvider,
   ) {}
 
-  /** Answers within five seconds each; the reason of a failure is for the log alone. */
+  /**
+   * Answers within five seconds each; the reason of a failure is for the log alone. What somebody must put right in the
+   * identity provider is shown, too: as `problems`, and as `warnings` where the operations work all the same (`degraded`,
+   * which is ready).
+   */
   readonly checks = [
     (): Promise<HealthIndicatorResult> => this.check('file_storage', () => this.fileStorage.checkHealth()),
     (): Promise<HealthIndicatorResult> =>
-      this.check('identity_provider', () => this.identityProvider.checkHealth({ signal: AbortSignal.timeout(CHECK_TIMEOUT_MS) })),
+      this.check(
+        'identity_provider',
+        () => this.identityProvider.checkHealth({ signal: AbortSignal.timeout(CHECK_TIMEOUT_MS) }),
+        () => this.identityProvider.warnings,
+      ),
   ];
 
   async isReady(): Promise<boolean> {
     const results = await Promise.all(this.checks.map((check) => check()));
-    return results.every((result) => Object.values(result).every(({ status }) => status === 'up'));
+    return results.every((result) => Object.values(result).every(({ status }) => status !== 'down'));
   }
 
-  private async check(name: string, probe: () => Promise<void>): Promise<HealthIndicatorResult> {
+  private async check(name: string, probe: () => Promise<void>, warningsOf: () => readonly string[] = () => []): Promise<HealthIndicatorResult> {
     const indicator = this.indicators.check(name);
     try {
       await withTimeLimit(CHECK_TIMEOUT_MS, probe(), () => new Error(`no answer within ${CHECK_TIMEOUT_MS} ms`));
       if (this.unwell.delete(name)) this.logger.log({ msg: `${name} is well again` });
-      return indicator.up();
+      const warnings = warningsOf();
+      for (const line of this.untold(name, warnings)) this.logger.warn({ msg: `${name}: ${line}` });
+      return warnings.length > 0 ? indicator.degraded({ warnings }) : indicator.up();
     } catch (error) {
-      if (!this.unwell.has(name)) this.logger.error({ msg: `${name} is unwell`, err: error });
+      const problems = error instanceof ProviderMisconfigured ? error.problems : [];
+      for (const line of this.untold(name, problems)) this.logger.error({ msg: `${name}: ${line}` });
+      if (!this.unwell.has(name) && problems.length === 0) this.logger.error({ msg: `${name} is unwell`, err: error });
       this.unwell.add(name);
-      return indicator.down();
+      return indicator.down(problems.length > 0 ? { problems } : {});
     }
+  }
+
+  private untold(name: string, lines: readonly string[]): readonly string[] {
+    const told = this.told.get(name) ?? [];
+    this.told.set(name, lines);
+    return lines.filter((line) => !told.includes(line));
   }
 }

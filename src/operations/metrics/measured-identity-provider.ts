@@ -45,6 +45,10 @@ export class MeasuredIdentityProvider extends IdentityProvider implements OnAppl
     return this.measured('checkHealth', () => this.provider.checkHealth(options));
   }
 
+  override get warnings(): readonly string[] {
+    return this.provider.warnings;
+  }
+
   async onApplicationShutdown(signal?: string): Promise<void> {
     await this.provider.onApplicationShutdown?.(signal);
   }

@@ -56,6 +56,15 @@ export abstract class IdentityProvider {
   /** All users, those that others made included; otherwise as `listRoles`. */
   abstract listUsers(options: ProviderCallOptions): AsyncIterable<readonly User[]>;
 
-  /** Resolves when the provider answers and accepts us; rejects with the reason otherwise. */
+  /**
+   * Resolves when the provider answers and accepts us; rejects with the reason otherwise.
+   *
+   * @throws ProviderMisconfigured when the reason is known, with a line for each thing that somebody must put right.
+   */
   abstract checkHealth(options: ProviderCallOptions): Promise<void>;
+
+  /** What is not as it should be though the operations work, by the latest `checkHealth`: a line for each, without a secret. */
+  get warnings(): readonly string[] {
+    return [];
+  }
 }

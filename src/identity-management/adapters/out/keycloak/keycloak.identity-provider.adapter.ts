@@ -6,6 +6,7 @@ import { IdentityProvider, type ProviderCallOptions } from '../../../application
 import {
   InvalidIdentityValue,
   ProviderError,
+  ProviderMisconfigured,
   ProviderUnavailable,
   RoleAlreadyExists,
   RoleNotFound,
@@ -19,20 +20,21 @@ import { assertAwaited, OutcomeUnknown } from '../provider-api/api-failure.js';
 import { LeftBehind } from '../provider-api/left-behind.js';
 import { InvitationMail, type InvitationMailOptions, REQUIRED_ACTIONS } from './invitation-mail.js';
 import { adminApi, type KeycloakConnection } from './keycloak-connection.js';
+import { composedRole, ROLE_ATTRIBUTE } from './realm.js';
+import { checkRealm, type RealmFindings } from './realm-check.js';
 import { fromKeycloakNames, toKeycloakNames } from './user-name.js';
 import { offsetPages } from './user-pages.js';
 
 export interface KeycloakOptions extends KeycloakConnection {
   /** The `clientId` of the API, whose client roles are the permissions. */
   readonly audience: string;
+  /** What tokens must carry as `iss`, where somebody has said so; else the realm's address. */
+  readonly issuer?: string | undefined;
   /** Mails to new users; none without it. */
   readonly invitationMail?: InvitationMailOptions | undefined;
   /** 1,000 unless told. */
   readonly usersPerPage?: number;
 }
-
-/** Of a realm's roles only those that have it, `true`, are listed and given. */
-export const ROLE_ATTRIBUTE = 'load_data_role';
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const USER_PREFIX = 'keycloak|';
@@ -81,6 +83,8 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
   private readonly leftBehind = new LeftBehind();
   private readonly invitationMail: InvitationMail | undefined;
   private readonly health = new SharedProbe(() => this.probe());
+  /** Of the latest look at the whole realm. */
+  private findings: RealmFindings | undefined;
   private latestCreation = 0;
 
   constructor(private readonly options: KeycloakOptions) {
@@ -91,8 +95,7 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
 
   override async createRole({ name, permissions }: NewRole, { signal }: ProviderCallOptions): Promise<string> {
     if (name.length > MAX_ROLE_NAME_UNITS) throw new InvalidIdentityValue('role name');
-    const composites = { client: { [this.options.audience]: permissions } };
-    const body = { name, composite: true, composites, attributes: { [ROLE_ATTRIBUTE]: ['true'] } };
+    const body = composedRole(name, this.options.audience, permissions);
     const create = (): Promise<ApiAnswer> => this.api.call({ method: 'POST', path: '/roles', body, signal });
     let answer = await create();
     if (answer.status === 404) {
@@ -164,11 +167,19 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
     }
   }
 
+  /**
+   * Looks at all that the service needs in the realm (`checkRealm` has the list) until nothing is wrong, and from then on
+   * whether Keycloak answers and has the API's client, until it doesn't.
+   */
   override async checkHealth({ signal }: ProviderCallOptions): Promise<void> {
     assertAwaited(signal);
     await this.health.check().catch((error: unknown) => {
       throw error instanceof ServiceError ? error : new ProviderUnavailable('Keycloak does not answer.', { cause: error });
     });
+  }
+
+  override get warnings(): readonly string[] {
+    return this.findings?.warnings ?? [];
   }
 
   async onApplicationShutdown(): Promise<void> {
@@ -178,7 +189,21 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
   }
 
   private async probe(): Promise<void> {
-    await this.idOfApi(AbortSignal.timeout(HEALTH_TIMEOUT_MS));
+    const signal = AbortSignal.timeout(HEALTH_TIMEOUT_MS);
+    if (this.findings && isWell(this.findings) && (await this.hasApi(signal))) return;
+    this.findings = await checkRealm(this.api, this.options, signal);
+    if (this.findings.problems.length > 0) throw new ProviderMisconfigured(this.findings.problems);
+  }
+
+  /** Whether all is as it was, by one call; false when somebody may have to put something right. */
+  private async hasApi(signal: AbortSignal): Promise<boolean> {
+    try {
+      await this.idOfApi(signal);
+      return true;
+    } catch (error) {
+      if (error instanceof ProviderError) return false;
+      throw error;
+    }
   }
 
   /** The id under which Keycloak keeps the API client. */
@@ -248,6 +273,8 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
     if (!roles.every(({ id }) => given.has(id))) throw new ProviderUnavailable('Keycloak does not give the user the roles.');
   }
 }
+
+const isWell = ({ problems, warnings }: RealmFindings): boolean => problems.length === 0 && warnings.length === 0;
 
 function assertUuid(id: string, Unknown: typeof RoleNotFound | typeof UserNotFound): void {
   if (!UUID.test(id)) throw new Unknown('id');

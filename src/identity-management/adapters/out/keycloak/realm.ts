@@ -1,31 +1,58 @@
-export interface RealmOptions {
-  readonly realm: string;
-  /** The `clientId` of the API, whose client roles are the permissions; what tokens carry as `aud`. */
-  readonly audience: string;
-  /** What the API's clients may be permitted from the beginning. */
-  readonly permissions: readonly string[];
-  /** The confidential client that the service is in Keycloak, made with this secret. */
-  readonly clientId: string;
-  readonly clientSecret: string;
-}
+import { NEW_USER_PROFILE } from './user-profile.js';
 
-/** Least rights: users; roles of the realm; clients, because permissions are made and put into roles. */
-export const SERVICE_ROLES = ['manage-users', 'manage-realm', 'manage-clients'] as const;
+/** Of a realm's roles only those that have it, `true`, are listed and given. */
+export const ROLE_ATTRIBUTE = 'load_data_role';
 
-const BOTH = { view: ['admin', 'user'], edit: ['admin', 'user'] };
-const ADMINISTRATORS = { view: ['admin'], edit: ['admin'] };
-const LENGTH = { length: { max: 255 } };
+/** The client that keeps Keycloak's own rights over a realm, as roles. */
+export const REALM_MANAGEMENT = 'realm-management';
 
-/** Names of any characters, and no last name demanded; `customer_id` is the administrators'. */
-export const USER_PROFILE = {
-  attributes: [
-    { name: 'username', displayName: '${username}', permissions: BOTH, validations: LENGTH },
-    { name: 'email', displayName: '${email}', permissions: BOTH, required: { roles: ['user'] }, validations: { email: {}, ...LENGTH } },
-    { name: 'firstName', displayName: '${firstName}', permissions: BOTH, validations: LENGTH },
-    { name: 'lastName', displayName: '${lastName}', permissions: BOTH, validations: LENGTH },
-    { name: 'customer_id', displayName: 'customer_id', permissions: ADMINISTRATORS, multivalued: true },
-  ],
+/** The least rights of the service: users; roles of the realm; clients, because permissions are made and put into roles. */
+export const SERVICE_RIGHTS = ['manage-users', 'manage-realm', 'manage-clients'] as const;
+
+/** The public client that Swagger UI is. */
+export const SWAGGER_UI_CLIENT_ID = 'load-data-swagger-ui';
+
+/** The role with all permissions. */
+export const ADMINISTRATOR_ROLE = 'load-data-administrator';
+
+/** A realm before its parts: users are known by their e-mail. */
+export const newRealm = (realm: string) => ({
+  realm,
+  enabled: true,
+  registrationEmailAsUsername: true,
+  components: {
+    'org.keycloak.userprofile.UserProfileProvider': [
+      { providerId: 'declarative-user-profile', config: { 'kc.user.profile.config': [JSON.stringify(NEW_USER_PROFILE)] } },
+    ],
+  },
+});
+
+/** The API: nobody logs in with it. Its `clientId` is what tokens carry as `aud`; its roles are the permissions. */
+export const API_CLIENT = { bearerOnly: true };
+
+/** What the service is in Keycloak: a confidential client with a service account. */
+export const SERVICE_CLIENT = {
+  enabled: true,
+  publicClient: false,
+  bearerOnly: false,
+  serviceAccountsEnabled: true,
+  clientAuthenticatorType: 'client-secret',
 };
+
+/** Authorization code with PKCE, and no other grant. */
+export const swaggerUiClient = (publicUrl: string) => ({
+  enabled: true,
+  publicClient: true,
+  bearerOnly: false,
+  standardFlowEnabled: true,
+  implicitFlowEnabled: false,
+  directAccessGrantsEnabled: false,
+  serviceAccountsEnabled: false,
+  baseUrl: `${publicUrl}/docs`,
+  redirectUris: [`${publicUrl}/docs/oauth2-redirect.html`],
+  webOrigins: [new URL(publicUrl).origin],
+  attributes: { 'pkce.code.challenge.method': 'S256' },
+});
 
 /** Puts the API into the `aud` of a client's tokens, and a user's `customer_id` into them. */
 export const protocolMappers = (audience: string) => [
@@ -43,27 +70,18 @@ export const protocolMappers = (audience: string) => [
   },
 ];
 
-/** A realm that has all that the service needs, in Keycloak's own form: for an import, or `POST /admin/realms`. */
-export const realmRepresentation = ({ realm, audience, permissions, clientId, clientSecret }: RealmOptions) => ({
-  realm,
-  enabled: true,
-  registrationEmailAsUsername: true,
-  components: {
-    'org.keycloak.userprofile.UserProfileProvider': [
-      { providerId: 'declarative-user-profile', config: { 'kc.user.profile.config': [JSON.stringify(USER_PROFILE)] } },
-    ],
-  },
-  clients: [
-    { clientId: audience, bearerOnly: true },
-    { clientId, secret: clientSecret, serviceAccountsEnabled: true, standardFlowEnabled: false },
-  ],
-  roles: { client: { [audience]: permissions.map((name) => ({ name })) } },
-  users: [
-    {
-      username: `service-account-${clientId}`,
-      enabled: true,
-      serviceAccountClientId: clientId,
-      clientRoles: { 'realm-management': SERVICE_ROLES },
-    },
-  ],
+/** By it each client of the realm gets the mappers. */
+export const clientScope = (audience: string) => ({
+  name: audience,
+  protocol: 'openid-connect',
+  attributes: { 'include.in.token.scope': 'false', 'display.on.consent.screen': 'false' },
+  protocolMappers: protocolMappers(audience),
+});
+
+/** A composite of client roles of the API, which the service lists and gives. */
+export const composedRole = (name: string, audience: string, permissions: readonly string[]) => ({
+  name,
+  composite: true,
+  composites: { client: { [audience]: permissions } },
+  attributes: { [ROLE_ATTRIBUTE]: ['true'] },
 });

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { ProviderError } from '../../../domain/errors.js';
 import { ApiConnections, type RawAnswer, type RawRequest } from './api-connections.js';
-import { AnswerUnreadable, toStatusFailure } from './api-failure.js';
+import { AnswerUnreadable, PermissionDenied, TokenRefused, toStatusFailure } from './api-failure.js';
 import type { CallPace } from './call-pace.js';
 import { type IssuedToken, ServiceToken } from './service-token.js';
 
@@ -42,11 +42,14 @@ const REQUEST_TIMEOUT_MS = 10_000;
 const TOKEN_TIMEOUT_MS = 5_000;
 
 const TOKEN = z.object({ access_token: z.string().min(1), expires_in: z.number().positive() });
+const TOKEN_REFUSAL = z.object({ error: z.string(), error_description: z.string().default('') });
+/** As RFC 6749 has them, and where the issuer isn't there, or shut. */
+const TOKEN_REFUSED: readonly number[] = [400, 401, 403, 404];
 
 /** A provider's HTTP API of JSON, used with one access token for all. Any number of calls may be under way. */
 export class ApiClient {
+  readonly token = new ServiceToken(() => this.issueToken());
   private readonly connections: ApiConnections;
-  private readonly token = new ServiceToken(() => this.issueToken());
 
   constructor(private readonly options: ApiClientOptions) {
     this.connections = new ApiConnections(options.provider);
@@ -111,14 +114,21 @@ export class ApiClient {
       timeoutMs: TOKEN_TIMEOUT_MS,
       signal: new AbortController().signal,
     });
+    if (TOKEN_REFUSED.includes(answer.status)) throw this.toTokenRefused(label, answer);
     const issued = read(this.parse(label, answer), TOKEN);
     return { value: issued.access_token, expiresInSeconds: issued.expires_in };
+  }
+
+  private toTokenRefused(request: string, { status, text }: RawAnswer): TokenRefused {
+    const label = `${this.options.provider} answers ${request}`;
+    const { error, error_description: description } = TOKEN_REFUSAL.parse(parseJson(label, status, text));
+    return new TokenRefused(`${label} with ${status} (${error}).`, error, description);
   }
 
   private parse(request: string, answer: RawAnswer): ApiAnswer {
     const { status, headers, text } = answer;
     const label = `${this.options.provider} answers ${request}`;
-    if (lacksScope(answer)) throw new ProviderError(`${label} with 403: the token lacks a scope (${SCOPES.exec(text)?.[1] ?? 'which, it does not say'}).`);
+    if (lacksScope(answer)) throw new PermissionDenied(`${label} with 403: the token lacks a scope (${SCOPES.exec(text)?.[1] ?? 'which, it does not say'}).`);
     const failure = toStatusFailure(`${label} with ${status}.`, status, headers['retry-after']);
     if (failure) throw failure;
     const { location } = headers;

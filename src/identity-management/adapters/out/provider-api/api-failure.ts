@@ -10,6 +10,24 @@ export class AnswerUnreadable extends ProviderError {}
 /** Whether what was asked may have been done, although it failed. */
 export const mayBeDone = (error: unknown): boolean => error instanceof OutcomeUnknown || error instanceof AnswerUnreadable;
 
+/** We are known, and may not do what was asked. */
+export class PermissionDenied extends ProviderError {}
+
+/** The token endpoint answers with an error of OAuth 2 (RFC 6749, 5.2), or one of its own. */
+export class TokenRefused extends ProviderError {
+  /**
+   * @param error such as `invalid_client`; empty where the answer has none.
+   * @param description what the provider says about it; empty where the answer has none.
+   */
+  constructor(
+    message: string,
+    readonly error: string,
+    readonly description: string,
+  ) {
+    super(message);
+  }
+}
+
 /** The codes of errors without a connection, so that nothing was asked. */
 const UNCONNECTED: readonly unknown[] = ['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH', 'UND_ERR_CONNECT_TIMEOUT'];
 
@@ -31,7 +49,8 @@ const FAILURES: readonly (readonly [from: number, to: number, Failure])[] = [
   [429, 429, ProviderUnavailable],
   [500, 599, OutcomeUnknown],
   [300, 399, ProviderError],
-  [401, 403, ProviderError],
+  [403, 403, PermissionDenied],
+  [401, 402, ProviderError],
 ];
 
 /**

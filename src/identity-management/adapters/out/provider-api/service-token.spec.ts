@@ -42,6 +42,11 @@ describe('the token of a service', () => {
     expect(await token.get(signal)).toBe('2');
   });
 
+  it('is another where a new one is wanted, for all from then on', async () => {
+    const token = new ServiceToken(issuer());
+    expect([await token.getNew(signal), await token.getNew(signal), await token.get(signal)]).toEqual(['1', '2', '2']);
+  });
+
   it('is no longer used when its life is over', async () => {
     const token = new ServiceToken(issuer(0));
     expect([await token.get(signal), await token.get(signal)]).toEqual(['1', '2']);

@@ -49,6 +49,12 @@ export class ServiceToken {
     return true;
   }
 
+  /** One that nobody had before the call, in place of the current one; otherwise as `get`. */
+  async getNew(signal: AbortSignal): Promise<string> {
+    this.current = undefined;
+    return await this.get(signal);
+  }
+
   private async renew(): Promise<string> {
     const asked = performance.now();
     const { value, expiresInSeconds } = await this.issue();

@@ -1,0 +1,22 @@
+import { parseEnv } from 'node:util';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { toDotEnv } from './dot-env.js';
+
+const value = fc.string({ unit: fc.constantFrom('a', 'n', ' ', '#', '$', '\\', '=', '"', "'", '`', 'é', '€'), maxLength: 8 });
+
+describe('a .env file', () => {
+  it('gives Node the same values again', () => {
+    fc.assert(
+      fc.property(value, value, (one, other) => {
+        fc.pre(![one, other].some((text) => text.includes("'") && text.includes('`') && /"|\\n/.test(text)));
+        expect(parseEnv(toDotEnv({ ONE: one, OTHER: other }))).toEqual({ ONE: one, OTHER: other });
+      }),
+      { numRuns: 1_000 },
+    );
+  });
+
+  it.each(['"\'`', "\\n'`", 'two\nlines'])('is not made for what it has no form for: %j', (impossible) => {
+    expect(() => toDotEnv({ SECRET: impossible })).toThrow(/^SECRET can't be written/);
+  });
+});

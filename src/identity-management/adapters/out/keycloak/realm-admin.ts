@@ -1,0 +1,84 @@
+import { z } from 'zod';
+import { ProviderError } from '../../../domain/errors.js';
+import { type ApiAnswer, type ApiClient, read } from '../provider-api/api-client.js';
+
+export type Members = Readonly<Record<string, unknown>>;
+
+export const NAMED = z.object({ id: z.string(), name: z.string() });
+export type Named = z.infer<typeof NAMED>;
+const CLIENT = z.looseObject({ id: z.string(), clientId: z.string() });
+export type Client = z.infer<typeof CLIENT>;
+const REFUSAL = z.object({ error: z.string().optional(), errorMessage: z.string().optional() });
+
+/** Looks at a realm and alters it, with the rights that the API's token has. */
+export class RealmAdmin {
+  constructor(
+    private readonly api: ApiClient,
+    private readonly signal: AbortSignal,
+  ) {}
+
+  /** @throws as `ApiClient.get`. */
+  get<Schema extends z.ZodType>(path: string, schema: Schema): Promise<z.infer<Schema>> {
+    return this.api.get(path, schema, this.signal);
+  }
+
+  /** Undefined where Keycloak has no such thing, or not even the realm; otherwise as `get`. */
+  async find<Schema extends z.ZodType>(path: string, schema: Schema): Promise<z.infer<Schema> | undefined> {
+    const answer = await this.api.call({ method: 'GET', path, signal: this.signal });
+    return answer.status === 404 ? undefined : read(answer, schema);
+  }
+
+  /** @throws ProviderError with Keycloak's reason when it refuses; otherwise as `ApiClient.call`. */
+  async send(method: 'POST' | 'PUT', path: string, body?: unknown): Promise<void> {
+    assertDone(await this.api.call({ method, path, body, signal: this.signal }));
+  }
+
+  /** The client that has this `clientId`. */
+  async client(clientId: string): Promise<Client | undefined> {
+    return (await this.find(`/clients?clientId=${encodeURIComponent(clientId)}`, z.array(CLIENT)))?.[0];
+  }
+
+  /** @throws ProviderError when there is none. */
+  async pathOfClient(clientId: string): Promise<string> {
+    const client = await this.client(clientId);
+    if (!client) throw new ProviderError(`There is no client "${clientId}".`);
+    return `/clients/${client.id}`;
+  }
+
+  /** Its roles; none where there is no such client. */
+  async rolesOfClient(clientId: string): Promise<readonly Named[]> {
+    const client = await this.client(clientId);
+    return client ? await this.get(`/clients/${client.id}/roles`, z.array(NAMED)) : [];
+  }
+}
+
+/** @throws ProviderError with Keycloak's reason, unless it has done what it was asked to. */
+export function assertDone({ label, status, body }: ApiAnswer): void {
+  if (status >= 200 && status < 300) return;
+  const { error, errorMessage } = REFUSAL.safeParse(body).data ?? {};
+  const reason = errorMessage ?? error;
+  throw new ProviderError(`${label} with ${status}${reason === undefined ? '.' : `: ${reason}`}`);
+}
+
+/**
+ * Those members of what is wanted that something doesn't have, as they should be: a list with what it has and what it
+ * lacks, an object likewise.
+ */
+export function lacking(present: Members, wanted: Members): Record<string, unknown> {
+  const entries = Object.entries(wanted).map(([name, value]) => [name, present[name], value] as const);
+  return Object.fromEntries(entries.filter(([, has, value]) => !includes(has, value)).map(([name, has, value]) => [name, joined(has, value)]));
+}
+
+function includes(has: unknown, value: unknown): boolean {
+  if (isList(value)) return isList(has) && value.every((item) => has.includes(item));
+  if (isMembers(value)) return isMembers(has) && Object.keys(lacking(has, value)).length === 0;
+  return has === value;
+}
+
+function joined(has: unknown, value: unknown): unknown {
+  if (isList(value) && isList(has)) return [...new Set([...has, ...value])];
+  return isMembers(value) && isMembers(has) ? { ...has, ...value } : value;
+}
+
+const isList = (value: unknown): value is readonly unknown[] => Array.isArray(value);
+const isMembers = (value: unknown): value is Members => typeof value === 'object' && value !== null && !isList(value);

@@ -1,0 +1,105 @@
+import { decodeJwt } from 'jose';
+import { z } from 'zod';
+import { ProviderError } from '../../../domain/errors.js';
+import type { ApiClient } from '../provider-api/api-client.js';
+import { TokenRefused } from '../provider-api/api-failure.js';
+import { type KeycloakConnection, realmUrl } from './keycloak-connection.js';
+import { REALM_MANAGEMENT, SERVICE_RIGHTS } from './realm.js';
+import { RealmAdmin } from './realm-admin.js';
+import { apiClient, defaultClientScope, permissions, type RealmPart, type Repair, userProfile } from './realm-parts.js';
+
+export interface RealmCheckOptions extends KeycloakConnection {
+  readonly audience: string;
+  /** What tokens must carry as `iss`; unless told, the realm's address. */
+  readonly issuer?: string | undefined;
+}
+
+/** What is not as the service needs it, a line for each. */
+export interface RealmFindings {
+  /** What makes operations fail. */
+  readonly problems: readonly string[];
+  /** What does not. */
+  readonly warnings: readonly string[];
+}
+
+const CLAIMS = z.object({
+  iss: z.string(),
+  resource_access: z.object({ [REALM_MANAGEMENT]: z.object({ roles: z.array(z.string()) }).optional() }).default({}),
+});
+
+/**
+ * Looks at all that the service needs in a realm, as the service, with a new token.
+ *
+ * Problems: the realm, the service's client, one of its rights or the API's client is missing; Keycloak issues tokens that
+ * the service doesn't believe; users can't be created without a last name. Warnings: a permission is missing, which
+ * nobody can have then; the client scope; the user profile otherwise; another issuer than OIDC_ISSUER at the address
+ * that the service uses, for Keycloak may have one for each address.
+ *
+ * @throws as `ApiClient.call`.
+ */
+export async function checkRealm(api: ApiClient, options: RealmCheckOptions, signal: AbortSignal): Promise<RealmFindings> {
+  const token = await tokenOrProblem(api, options, signal);
+  if ('problem' in token) return { problems: [token.problem], warnings: [] };
+  const { iss, resource_access: access } = claimsOf(token.value);
+
+  const issuer = options.issuer ?? realmUrl(options);
+  const otherIssuer = iss === issuer ? [] : [`Keycloak issues tokens as "${iss}", and the service believes "${issuer}" (OIDC_ISSUER).`];
+  const rights = new Set(access[REALM_MANAGEMENT]?.roles);
+  const missing = SERVICE_RIGHTS.filter((right) => !rights.has(right));
+  const repairs = await necessaryRepairs(new RealmAdmin(api, signal), options.audience, (right) => rights.has(right));
+
+  const sentences = (isFatal: boolean) => repairs.filter((repair) => repair.isFatal === isFatal).map(({ problem }) => problem);
+  const missingRights = missing.map((right) => `The service account of the client "${options.clientId}" lacks the right ${right}.`);
+  const isBelievable = options.issuer !== undefined;
+  return {
+    problems: [...(isBelievable ? [] : otherIssuer), ...missingRights, ...sentences(true)],
+    warnings: [...(isBelievable ? otherIssuer : []), ...sentences(false)],
+  };
+}
+
+function claimsOf(token: string): z.infer<typeof CLAIMS> {
+  try {
+    return CLAIMS.parse(decodeJwt(token));
+  } catch (error) {
+    throw new ProviderError('Keycloak gives the service a token of another form.', { cause: error });
+  }
+}
+
+type ServiceRight = (typeof SERVICE_RIGHTS)[number];
+
+/** Of those parts that may be looked at with these rights. */
+async function necessaryRepairs(admin: RealmAdmin, audience: string, may: (right: ServiceRight) => boolean): Promise<readonly Repair[]> {
+  const ofClients = async (): Promise<readonly Repair[]> => {
+    const absence = await apiClient(admin, audience).changes();
+    const rest = absence.length > 0 ? [defaultClientScope] : [permissions, defaultClientScope];
+    return [...absence, ...(await repairsOf(rest.map((part) => part(admin, audience))))];
+  };
+  const repairs = await Promise.all([
+    may('manage-clients') ? ofClients() : [],
+    may('manage-users') || may('manage-realm') ? userProfile(admin).changes() : [],
+  ]);
+  return repairs.flat();
+}
+
+const repairsOf = async (parts: readonly RealmPart<Repair>[]): Promise<readonly Repair[]> =>
+  (await Promise.all(parts.map(({ changes }) => changes()))).flat();
+
+async function tokenOrProblem(api: ApiClient, options: KeycloakConnection, signal: AbortSignal): Promise<{ value: string } | { problem: string }> {
+  try {
+    return { value: await api.token.getNew(signal) };
+  } catch (error) {
+    const problem = error instanceof TokenRefused ? refusal(error, options) : undefined;
+    if (problem === undefined) throw error;
+    return { problem };
+  }
+}
+
+/** Why Keycloak gives the service no token; undefined where it doesn't say so. */
+function refusal({ error, description }: TokenRefused, { realm, clientId }: KeycloakConnection): string | undefined {
+  if (error === 'Realm does not exist') return `There is no realm "${realm}" (KEYCLOAK_REALM).`;
+  if (description === 'Realm not enabled') return `The realm "${realm}" is disabled.`;
+  if (/service account/i.test(description)) return `The client "${clientId}" has no service account.`;
+  if (error === 'invalid_client') return `There is no client "${clientId}" (KEYCLOAK_CLIENT_ID), or it is disabled.`;
+  if (error === 'unauthorized_client') return `KEYCLOAK_CLIENT_SECRET is not the secret of the client "${clientId}".`;
+  return undefined;
+}

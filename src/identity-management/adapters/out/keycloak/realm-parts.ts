@@ -1,0 +1,116 @@
+import { z } from 'zod';
+import { PERMISSIONS } from '../../../../authentication/permissions.js';
+import { API_CLIENT, clientScope, protocolMappers } from './realm.js';
+import { lacking, NAMED, type RealmAdmin } from './realm-admin.js';
+import { profileDefects, USER_PROFILE } from './user-profile.js';
+
+/** Makes something as the service needs it. */
+export interface Change {
+  /** `+ client load-data-api`, as the setup shows it: `+` makes what isn't there, `~` alters what is. */
+  readonly line: string;
+  readonly make: () => Promise<void>;
+  /** What to say, once, when it is made. */
+  readonly note?: string;
+}
+
+/** A part of what the service needs in a realm. */
+export interface RealmPart<Needed extends Change = Change> {
+  readonly name: string;
+  /** What there is to change; nothing where all is well, all where there isn't even the realm. */
+  readonly changes: () => Promise<readonly Needed[]>;
+}
+
+/** A change without which the service is not as it should be. */
+export interface Repair extends Change {
+  /** What is wrong, in a sentence that holds no secret. */
+  readonly problem: string;
+  /** Whether operations fail. */
+  readonly isFatal: boolean;
+}
+
+const MAPPER = z.looseObject({ id: z.string(), name: z.string() });
+const SCOPES = z.array(NAMED.extend({ protocolMappers: z.array(MAPPER).nullish() }));
+const NAMED_ONES = z.array(NAMED);
+
+/** The API, as a client. */
+export function apiClient(admin: RealmAdmin, audience: string): RealmPart<Repair> {
+  const name = `client ${audience}`;
+  const make = () => admin.send('POST', '/clients', { clientId: audience, ...API_CLIENT });
+  const repair = { line: `+ ${name}`, problem: `There is no client "${audience}" (OIDC_AUDIENCE).`, isFatal: true, make };
+  return { name, changes: async () => ((await admin.client(audience)) ? [] : [repair]) };
+}
+
+/** The permissions that the operations ask for, as roles of the API. */
+export function permissions(admin: RealmAdmin, audience: string): RealmPart<Repair> {
+  const repair = (permission: string): Repair => ({
+    line: `+ permission ${permission}`,
+    problem: `The client "${audience}" has no role "${permission}".`,
+    isFatal: false,
+    make: async () => admin.send('POST', `${await admin.pathOfClient(audience)}/roles`, { name: permission }),
+  });
+  return {
+    name: 'permissions',
+    changes: async () => {
+      const present = new Set((await admin.rolesOfClient(audience)).map(({ name }) => name));
+      return PERMISSIONS.filter((permission) => !present.has(permission)).map(repair);
+    },
+  };
+}
+
+/** What puts the API and a user's customers into the tokens of all clients that the realm gets from then on. */
+export function defaultClientScope(admin: RealmAdmin, audience: string): RealmPart<Repair> {
+  const name = `client scope ${audience}`;
+  const defaults = '/default-default-client-scopes';
+  const wanted = clientScope(audience);
+  const present = async () => (await admin.find('/client-scopes', SCOPES))?.find((scope) => scope.name === wanted.name);
+
+  const makeDefault = async (): Promise<void> => admin.send('PUT', `${defaults}/${(await present())?.id ?? ''}`);
+  const make = async (): Promise<void> => {
+    await admin.send('POST', '/client-scopes', wanted);
+    await makeDefault();
+  };
+  const absence = { line: `+ ${name}`, problem: `There is no client scope "${audience}".`, isFatal: false, make };
+  const optional = {
+    line: `~ ${name}: a default`,
+    problem: `The client scope "${audience}" is no default of the realm.`,
+    isFatal: false,
+    make: makeDefault,
+  };
+  return {
+    name,
+    changes: async () => {
+      const scope = await present();
+      if (!scope) return [absence];
+      const path = `/client-scopes/${scope.id}/protocol-mappers/models`;
+      const mappers = protocolMappers(audience).flatMap((mapper): Repair[] => {
+        const existing = scope.protocolMappers?.find((one) => one.name === mapper.name);
+        const defect = { problem: `The client scope "${audience}" does not put ${mapper.name} into tokens.`, isFatal: false };
+        if (!existing) return [{ line: `+ ${name}: ${mapper.name}`, ...defect, make: () => admin.send('POST', path, mapper) }];
+        const change = lacking(existing, mapper);
+        if (Object.keys(change).length === 0) return [];
+        const make = () => admin.send('PUT', `${path}/${existing.id}`, { ...existing, ...change });
+        return [{ line: `~ ${name}: ${mapper.name}`, ...defect, make }];
+      });
+      const isDefault = (await admin.get(defaults, NAMED_ONES)).some(({ id }) => id === scope.id);
+      return isDefault ? mappers : [...mappers, optional];
+    },
+  };
+}
+
+/** What users have. A realm that the setup makes begins with one that fits. */
+export function userProfile(admin: RealmAdmin): RealmPart<Repair> {
+  const path = '/users/profile';
+  return {
+    name: 'user profile',
+    changes: async () => {
+      const profile = await admin.find(path, USER_PROFILE);
+      if (!profile) return [];
+      return profileDefects(profile).map(({ change, problem, isFatal, repair }) => ({
+        line: change,
+        problem,
+        isFatal,
+        make: async () => admin.send('PUT', path, repair(await admin.get(path, USER_PROFILE))),
+      }));
+    },
+  };
+}

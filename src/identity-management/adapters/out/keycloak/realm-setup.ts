@@ -1,0 +1,249 @@
+import { z } from 'zod';
+import { PERMISSIONS } from '../../../../authentication/permissions.js';
+import { ApiClient } from '../provider-api/api-client.js';
+import { realmUrl } from './keycloak-connection.js';
+import {
+  ADMINISTRATOR_ROLE,
+  composedRole,
+  newRealm,
+  REALM_MANAGEMENT,
+  ROLE_ATTRIBUTE,
+  SERVICE_CLIENT,
+  SERVICE_RIGHTS,
+  SWAGGER_UI_CLIENT_ID,
+  swaggerUiClient,
+} from './realm.js';
+import { assertDone, lacking, type Members, NAMED, RealmAdmin } from './realm-admin.js';
+import { apiClient, defaultClientScope, permissions, type RealmPart, userProfile } from './realm-parts.js';
+
+export interface RealmSetupOptions {
+  /** Where Keycloak is, without a trailing slash. */
+  readonly url: string;
+  readonly realm: string;
+  /** The `clientId` of the API. */
+  readonly audience: string;
+  /** The client that the service is. */
+  readonly clientId: string;
+  /** `{base_url}` of the service, without a trailing slash. */
+  readonly publicUrl: string;
+  /** Of Keycloak, in the realm `master`. */
+  readonly credentials: { readonly username: string; readonly password: string };
+}
+
+/** Who gets the role with all permissions. */
+export interface RealmAdministrator {
+  readonly email: string;
+  /** Temporary; of a user that isn't there yet. */
+  readonly password: string;
+}
+
+const REALM = z.looseObject({ enabled: z.boolean().nullish() });
+const ROLE = NAMED.extend({ attributes: z.record(z.string(), z.array(z.string().nullable())).nullish() });
+const NAMED_ONES = z.array(NAMED);
+const USERS = z.array(z.object({ id: z.string() }));
+const SCOPE_NAMES = z.array(z.string()).default([]);
+const SECRET = z.object({ value: z.string().optional() });
+const DISCOVERY = z.object({ issuer: z.string() });
+
+/**
+ * What the service needs in a realm, and what comes in handy: a client for Swagger UI, a role with all permissions and a
+ * user who has it. Made by an administrator of Keycloak. Of what is there already nothing is taken away.
+ */
+export class RealmSetup {
+  /** Of all realms, and of this one. */
+  private readonly keycloak: ApiClient;
+  private readonly api: ApiClient;
+  private readonly admin: RealmAdmin;
+  private readonly signal = new AbortController().signal;
+
+  constructor(private readonly options: RealmSetupOptions) {
+    this.keycloak = this.connect('');
+    this.api = this.connect(`/admin/realms/${encodeURIComponent(options.realm)}`);
+    this.admin = new RealmAdmin(this.api, this.signal);
+  }
+
+  /** In the order in which they can be made: changes of one may want those before it. */
+  parts(administrator?: RealmAdministrator): RealmPart[] {
+    const { audience } = this.options;
+    return [
+      this.realm(),
+      apiClient(this.admin, audience),
+      permissions(this.admin, audience),
+      defaultClientScope(this.admin, audience),
+      userProfile(this.admin),
+      this.client(this.options.clientId, SERVICE_CLIENT, { standardFlowEnabled: false }),
+      this.serviceRights(),
+      this.client(SWAGGER_UI_CLIENT_ID, swaggerUiClient(this.options.publicUrl)),
+      this.swaggerUiScope(),
+      this.administratorRole(),
+      ...(administrator ? [this.administrator(administrator)] : []),
+    ];
+  }
+
+  /** Rights over the realm that the service was given, and doesn't need. */
+  async needlessRights(): Promise<readonly string[]> {
+    const rights = (await this.rights('')).map(({ name }) => name);
+    return rights.filter((right) => !(SERVICE_RIGHTS as readonly string[]).includes(right));
+  }
+
+  /** The secret of the service's client. */
+  async clientSecret(): Promise<string> {
+    const path = `${await this.admin.pathOfClient(this.options.clientId)}/client-secret`;
+    const { value } = await this.admin.get(path, SECRET);
+    if (value !== undefined) return value;
+    // A client that was public has none.
+    await this.admin.send('POST', path);
+    return (await this.admin.get(path, SECRET)).value ?? '';
+  }
+
+  /** What Keycloak names itself in the realm's tokens, at the address that it was asked at. */
+  async issuer(): Promise<string> {
+    const path = `/realms/${encodeURIComponent(this.options.realm)}/.well-known/openid-configuration`;
+    return (await this.keycloak.get(path, DISCOVERY, this.signal)).issuer;
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([this.keycloak.close(), this.api.close()]);
+  }
+
+  private connect(path: string): ApiClient {
+    const { url, credentials } = this.options;
+    const grant = { grant_type: 'password', client_id: 'admin-cli', ...credentials };
+    const token = { url: `${realmUrl({ url, realm: 'master' })}/protocol/openid-connect/token`, grant };
+    return new ApiClient({ provider: 'Keycloak', url: url + path, token });
+  }
+
+  private realm(): RealmPart {
+    const { realm } = this.options;
+    const name = `realm ${realm}`;
+    const make = async (): Promise<void> => {
+      assertDone(await this.keycloak.call({ method: 'POST', path: '/admin/realms', body: newRealm(realm), signal: this.signal }));
+    };
+    return {
+      name,
+      changes: async () => {
+        const present = await this.admin.find('/', REALM);
+        if (!present) return [{ line: `+ ${name}`, make }];
+        if (present.enabled === true) return [];
+        return [{ line: `~ ${name}: enabled`, make: () => this.admin.send('PUT', '/', { enabled: true }) }];
+      },
+    };
+  }
+
+  private client(clientId: string, wanted: Members, atFirst: Members = {}): RealmPart {
+    const name = `client ${clientId}`;
+    const make = () => this.admin.send('POST', '/clients', { clientId, ...wanted, ...atFirst });
+    return {
+      name,
+      changes: async () => {
+        const present = await this.admin.client(clientId);
+        if (!present) return [{ line: `+ ${name}`, make }];
+        const change = lacking(present, wanted);
+        const members = Object.keys(change);
+        if (members.length === 0) return [];
+        return [{ line: `~ ${name}: ${members.join(', ')}`, make: () => this.admin.send('PUT', `/clients/${present.id}`, change) }];
+      },
+    };
+  }
+
+  private serviceRights(): RealmPart {
+    const { clientId } = this.options;
+    const give = async (right: string): Promise<void> => {
+      const role = (await this.admin.rolesOfClient(REALM_MANAGEMENT)).find(({ name }) => name === right);
+      await this.admin.send('POST', (await this.rightsPath()) ?? '', [role]);
+    };
+    return {
+      name: `rights of client ${clientId}`,
+      changes: async () => {
+        const given = new Set((await this.rights('/composite')).map(({ name }) => name));
+        const missing = SERVICE_RIGHTS.filter((right) => !given.has(right));
+        return missing.map((right) => ({ line: `+ right ${right} of client ${clientId}`, make: () => give(right) }));
+      },
+    };
+  }
+
+  /** Of the service's account; `/composite` counts what others bring with them. */
+  private async rights(kind: '' | '/composite'): Promise<readonly { name: string }[]> {
+    const path = await this.rightsPath();
+    return path === undefined ? [] : await this.admin.get(path + kind, NAMED_ONES);
+  }
+
+  /** Undefined where there is no service account, or no realm. */
+  private async rightsPath(): Promise<string | undefined> {
+    const service = await this.admin.client(this.options.clientId);
+    const management = await this.admin.client(REALM_MANAGEMENT);
+    if (service?.serviceAccountsEnabled !== true || !management) return undefined;
+    const account = await this.admin.get(`/clients/${service.id}/service-account-user`, z.object({ id: z.string() }));
+    return `/users/${account.id}/role-mappings/clients/${management.id}`;
+  }
+
+  /** A client that was there before the scope was a default doesn't have it. */
+  private swaggerUiScope(): RealmPart {
+    const { audience } = this.options;
+    const name = `client scope ${audience} of client ${SWAGGER_UI_CLIENT_ID}`;
+    const make = async (): Promise<void> => {
+      const scope = (await this.admin.get('/client-scopes', NAMED_ONES)).find((one) => one.name === audience);
+      await this.admin.send('PUT', `${await this.admin.pathOfClient(SWAGGER_UI_CLIENT_ID)}/default-client-scopes/${scope?.id ?? ''}`);
+    };
+    return {
+      name,
+      changes: async () => {
+        const client = await this.admin.client(SWAGGER_UI_CLIENT_ID);
+        const isGiven = !client || SCOPE_NAMES.parse(client.defaultClientScopes).includes(audience);
+        return isGiven ? [] : [{ line: `+ ${name}`, make }];
+      },
+    };
+  }
+
+  private administratorRole(): RealmPart {
+    const { audience } = this.options;
+    const path = `/roles/${ADMINISTRATOR_ROLE}`;
+    const name = `role ${ADMINISTRATOR_ROLE}`;
+    const wanted = composedRole(ADMINISTRATOR_ROLE, audience, PERMISSIONS);
+    const make = () => this.admin.send('POST', '/roles', wanted);
+    const add = async (permission: string): Promise<void> => {
+      const role = (await this.admin.rolesOfClient(audience)).find((one) => one.name === permission);
+      await this.admin.send('POST', `${path}/composites`, [role]);
+    };
+    return {
+      name,
+      changes: async () => {
+        const present = await this.admin.find(path, ROLE);
+        if (!present) return [{ line: `+ ${name}`, make }];
+        const { attributes } = lacking(present, { attributes: wanted.attributes });
+        const change = { name: ADMINISTRATOR_ROLE, attributes };
+        const marking = { line: `~ ${name}: ${ROLE_ATTRIBUTE}`, make: () => this.admin.send('PUT', path, change) };
+        const api = await this.admin.client(audience);
+        const composites = api ? await this.admin.get(`${path}/composites/clients/${api.id}`, NAMED_ONES) : [];
+        const missing = PERMISSIONS.filter((permission) => !composites.some((role) => role.name === permission));
+        return [
+          ...(attributes === undefined ? [] : [marking]),
+          ...missing.map((permission) => ({ line: `+ permission ${permission} of ${name}`, make: () => add(permission) })),
+        ];
+      },
+    };
+  }
+
+  private administrator({ email, password }: RealmAdministrator): RealmPart {
+    const user = { username: email, email, firstName: email, enabled: true };
+    const credentials = [{ type: 'password', value: password, temporary: true }];
+    const present = async () => (await this.admin.find(`/users?exact=true&email=${encodeURIComponent(email)}`, USERS))?.[0];
+    const giveRole = async (): Promise<void> => {
+      const role = await this.admin.get(`/roles/${ADMINISTRATOR_ROLE}`, NAMED);
+      await this.admin.send('POST', `/users/${(await present())?.id ?? ''}/role-mappings/realm`, [role]);
+    };
+    const given = { line: `+ role ${ADMINISTRATOR_ROLE} of user ${email}`, make: giveRole };
+    return {
+      name: `user ${email}`,
+      changes: async () => {
+        const found = await present();
+        if (!found) {
+          const make = () => this.admin.send('POST', '/users', { ...user, credentials });
+          return [{ line: `+ user ${email}`, note: `The password of ${email} is ${password} until the first login.`, make }, given];
+        }
+        const roles = await this.admin.get(`/users/${found.id}/role-mappings/realm/composite`, NAMED_ONES);
+        return roles.some(({ name }) => name === ADMINISTRATOR_ROLE) ? [] : [given];
+      },
+    };
+  }
+}
