@@ -1,6 +1,8 @@
+import { spawn } from 'node:child_process';
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
 import { request } from 'node:http';
 import { join, resolve } from 'node:path';
+import { createInterface } from 'node:readline';
 import { Readable } from 'node:stream';
 import { json } from 'node:stream/consumers';
 import { pipeline } from 'node:stream/promises';
@@ -24,7 +26,8 @@ export default async function memory() {
     await withServices((services) =>
       upload(services, '1 GiB form', { type: 'multipart/form-data; boundary=b', head: FORM_HEAD, tail: FORM_TAIL, chunk, digest }),
     ),
-    await withServices(listUsers),
+    await withServices(listEmbeddedUsers),
+    await withServices(listAuth0Users),
   ];
   console.table(Object.fromEntries(rows.map(({ title, columns }) => [title, columns])));
   return rows.every(({ ok }) => ok);
@@ -61,10 +64,19 @@ async function upload(services, title, { type, head, tail, chunk, digest }) {
 }
 
 /** Lists users that stand in the embedded provider's database. */
-async function listUsers(services) {
+async function listEmbeddedUsers(services) {
   await fillDatabase(services.data);
   const service = await services.start();
-  const token = await service.token();
+  return listUsers('100,000 users', service, await service.token());
+}
+
+/** Lists users of a stand-in for an Auth0 tenant, which has a process of its own. */
+async function listAuth0Users(services) {
+  const { TOKEN, ...variables } = await startTenant(services);
+  return listUsers("100,000 users of Auth0's", await services.start(variables), TOKEN);
+}
+
+async function listUsers(title, service, token) {
   const { result: users, seconds, row } = await measured(service, async () => {
     const listed = request(`${service.url}/idpManagementBackend/users`, { headers: { Authorization: `Bearer ${token}` } });
     const answered = new Promise((done, failed) => listed.once('response', done).once('error', failed));
@@ -73,7 +85,20 @@ async function listUsers(services) {
   });
   const distinct = new Set(users.map(({ user_id }) => user_id)).size;
   const columns = { ...row, rate: `${Math.round(USERS / seconds)} users/s`, result: `${distinct} users` };
-  return { title: '100,000 users', ok: distinct === USERS, columns };
+  return { title, ok: distinct === USERS && users.length === USERS, columns };
+}
+
+/** @returns what to set for the service, and a token. */
+async function startTenant(services) {
+  const tenant = spawn(process.execPath, ['test/servers/auth0.mjs', String(USERS)], { stdio: ['ignore', 'pipe', 'inherit'] });
+  services.atEnd(() => tenant.kill());
+  const variables = {};
+  for await (const line of createInterface({ input: tenant.stdout })) {
+    const [, name, value] = /^export (\w+)=(.*)$/.exec(line) ?? [];
+    if (name === undefined) return variables;
+    variables[name] = value;
+  }
+  throw new Error('The stand-in for an Auth0 tenant did not start.');
 }
 
 /** A hundred thousand requests would measure something else. */

@@ -19,6 +19,12 @@ export interface Login {
   readonly additionalQueryStringParams?: Readonly<Record<string, string>>;
 }
 
+const AUTH0_DESCRIPTION = [
+  "An application of the tenant's: a machine-to-machine application, which has the permissions, or the person who logs in.",
+  'For a machine Auth0 wants the API (`audience`) in the request for a token, which Swagger UI does not send there: this works where the API is the "Default Audience" of the tenant.',
+  'Otherwise request a token yourself, and give it under `token`.',
+].join(' ');
+
 /** The authorization server of the identity provider that the environment chose, as browsers see it. */
 export function authorizationServerFor(environment: Environment): AuthorizationServer {
   const { identityProvider, oidc, swaggerUiClientId: clientId } = environment;
@@ -36,6 +42,16 @@ export function authorizationServerFor(environment: Environment): AuthorizationS
         description: "A client of the realm's: its service account has the permissions, or the person who logs in through it.",
         tokenUrl: `${openIdConnect}/token`,
         login: clientId === undefined ? undefined : { clientId, authorizationUrl: `${openIdConnect}/auth` },
+      };
+    }
+    case 'auth0': {
+      // People may come by a domain of the tenant's own, which is the issuer then.
+      const domain = (oidc.issuer ?? identityProvider.url).replace(/\/$/, '');
+      const additionalQueryStringParams = { audience: oidc.audience };
+      return {
+        description: AUTH0_DESCRIPTION,
+        tokenUrl: `${domain}/oauth/token`,
+        login: clientId === undefined ? undefined : { clientId, authorizationUrl: `${domain}/authorize`, additionalQueryStringParams },
       };
     }
   }

@@ -150,12 +150,6 @@ describe('parseEnvironment', () => {
     if (text.trim().length > 3 && text !== 'null') expect(problem).not.toContain(text);
   });
 
-  it.each([['IDENTITY_PROVIDER', 'auth0', '"embedded" or "keycloak"']])('%s=%s is refused as not yet available, with what is', (name, later, here) => {
-    expect(problemsOf(() => parseEnvironment({ [name]: later }))).toEqual([
-      `${name}: "${later}" is not available in this version; use ${here}`,
-    ]);
-  });
-
   const S3 = { FILE_STORAGE: 's3', S3_BUCKET: 'load-data' };
   const AZURE = { FILE_STORAGE: 'azure', AZURE_STORAGE_CONTAINER: 'load-data', AZURE_STORAGE_ACCOUNT_URL: 'https://a.example' };
   const S3_STORAGE = { adapter: 's3', bucket: 'load-data', prefix: '', region: undefined, endpoint: undefined, forcePathStyle: false, timeoutMs: 30_000 };
@@ -174,6 +168,20 @@ describe('parseEnvironment', () => {
     clientId: 'the service',
     clientSecret: 's3cr3t!:% ä',
     invitationMail: false,
+  };
+  const AUTH0 = {
+    IDENTITY_PROVIDER: 'auth0',
+    AUTH0_DOMAIN: 'tenant.eu.auth0.com',
+    AUTH0_CLIENT_ID: 'the service',
+    AUTH0_CLIENT_SECRET: 's3cr3t!:% ä',
+    OIDC_AUDIENCE: 'https://api.example/',
+  };
+  const AUTH0_PROVIDER = {
+    adapter: 'auth0',
+    url: 'https://tenant.eu.auth0.com',
+    clientId: 'the service',
+    clientSecret: 's3cr3t!:% ä',
+    connection: 'Username-Password-Authentication',
   };
   const CONNECTION = 'DefaultEndpointsProtocol=https;AccountName=a;AccountKey=a2V5';
 
@@ -200,7 +208,10 @@ describe('parseEnvironment', () => {
     ['keycloak', KEYCLOAK, KEYCLOAK_PROVIDER],
     ['KEYCLOAK_URL with a slash at its end', { ...KEYCLOAK, KEYCLOAK_URL: 'https://id.example/auth/' }, KEYCLOAK_PROVIDER],
     ['KEYCLOAK_INVITATION_MAIL', { ...KEYCLOAK, KEYCLOAK_INVITATION_MAIL: 'true' }, { ...KEYCLOAK_PROVIDER, invitationMail: true }],
-    ['embedded beside wrong variables of others', { KEYCLOAK_URL: 'x', KEYCLOAK_REALM: '/' }, { adapter: 'embedded' }],
+    ['auth0', AUTH0, AUTH0_PROVIDER],
+    ['AUTH0_CONNECTION', { ...AUTH0, AUTH0_CONNECTION: 'people' }, { ...AUTH0_PROVIDER, connection: 'people' }],
+    ['AUTH0_DOMAIN of a stand-in', { ...AUTH0, AUTH0_DOMAIN: 'http://127.0.0.1:8080' }, { ...AUTH0_PROVIDER, url: 'http://127.0.0.1:8080' }],
+    ['embedded beside wrong variables of others', { KEYCLOAK_URL: 'x', KEYCLOAK_REALM: '/', AUTH0_DOMAIN: '/' }, { adapter: 'embedded' }],
   ])('takes %s', (_, variables, expected) => {
     expect(parseEnvironment(variables).identityProvider).toEqual(expected);
   });
@@ -225,6 +236,13 @@ describe('parseEnvironment', () => {
     ...['id.example', 'ftp://id.example', 'https://id.example?a'].map(
       (url): [string, Record<string, string>] => ['KEYCLOAK_URL', { ...KEYCLOAK, KEYCLOAK_URL: url }],
     ),
+    ...['AUTH0_DOMAIN', 'AUTH0_CLIENT_ID', 'AUTH0_CLIENT_SECRET', 'OIDC_AUDIENCE'].map(
+      (name): [string, Record<string, string>] => [name, { ...AUTH0, [name]: '' }],
+    ),
+    ...['https://tenant.eu.auth0.com', 'tenant.eu.auth0.com/', 'http://u:p@a.example', 'http://a.example/b', 'a b', '.a.example', '-'].map(
+      (domain): [string, Record<string, string>] => ['AUTH0_DOMAIN', { ...AUTH0, AUTH0_DOMAIN: domain }],
+    ),
+    ['AUTH0_DOMAIN', { ...AUTH0, AUTH0_DOMAIN: 'http://127.0.0.1:8080', NODE_ENV: 'production' }],
     ...['.', '..', 'a/b', 'a b'].map((realm): [string, Record<string, string>] => ['KEYCLOAK_REALM', { ...KEYCLOAK, KEYCLOAK_REALM: realm }]),
     ['KEYCLOAK_INVITATION_MAIL', { ...KEYCLOAK, KEYCLOAK_INVITATION_MAIL: 'yes' }],
   ])('refuses a wrong %s of the adapter that is chosen, beside the others', (name, variables) => {

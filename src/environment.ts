@@ -14,7 +14,7 @@ export interface Environment {
   readonly trustProxy: number;
   readonly dataDirectory: string;
   readonly fileStorage: { readonly adapter: 'local' } | BucketEnvironment;
-  readonly identityProvider: { readonly adapter: 'embedded' } | KeycloakEnvironment;
+  readonly identityProvider: { readonly adapter: 'embedded' } | KeycloakEnvironment | Auth0Environment;
   readonly oidc: { readonly issuer: string | undefined; readonly audience: string };
   readonly embeddedAdminSecret: string | undefined;
   readonly ingestionAuthorization: 'open' | 'required';
@@ -62,6 +62,17 @@ export interface KeycloakEnvironment {
   readonly clientSecret: string;
   /** Whether new users get a mail with which they set their password. */
   readonly invitationMail: boolean;
+}
+
+/** Which tenant of Auth0's, and who the service is there. */
+export interface Auth0Environment {
+  readonly adapter: 'auth0';
+  /** Where the tenant is, without a trailing slash. */
+  readonly url: string;
+  readonly clientId: string;
+  readonly clientSecret: string;
+  /** The name of the database connection that new users come into. */
+  readonly connection: string;
 }
 
 const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
@@ -170,16 +181,38 @@ const KEYCLOAK_VARIABLES = z
     invitationMail: found.KEYCLOAK_INVITATION_MAIL === 'true',
   }));
 
+/** A host name, or an address that begins with `http://`: a stand-in. */
+const DOMAIN = /^(http:\/\/)?[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:\d{1,5})?$/;
+
+const AUTH0_VARIABLES = z
+  .object({
+    NODE_ENV: z.string().optional(),
+    AUTH0_DOMAIN: required.regex(DOMAIN, 'must be a host name such as tenant.eu.auth0.com'),
+    AUTH0_CLIENT_ID: required,
+    AUTH0_CLIENT_SECRET: required,
+    AUTH0_CONNECTION: z.string().default('Username-Password-Authentication'),
+    OIDC_AUDIENCE: required,
+  })
+  .transform((found, context): Auth0Environment => {
+    const { AUTH0_DOMAIN: domain } = found;
+    const isPlain = domain.startsWith('http://');
+    if (isPlain && found.NODE_ENV === 'production') {
+      context.addIssue({ code: 'custom', path: ['AUTH0_DOMAIN'], message: 'must be a host name alone with NODE_ENV=production' });
+    }
+    return {
+      adapter: 'auth0',
+      url: isPlain ? domain : `https://${domain}`,
+      clientId: found.AUTH0_CLIENT_ID,
+      clientSecret: found.AUTH0_CLIENT_SECRET,
+      connection: found.AUTH0_CONNECTION,
+    };
+  });
+
 const IDENTITY_PROVIDERS = {
   embedded: z.object({}).transform(() => ({ adapter: 'embedded' as const })),
   keycloak: KEYCLOAK_VARIABLES,
+  auth0: AUTH0_VARIABLES,
 };
-
-/** The message for an adapter that isn't there: some come with a later version. */
-const adapterMessage =
-  (here: string, ...later: string[]) =>
-  ({ input }: { input?: unknown }): string =>
-    later.includes(String(input)) ? `"${String(input)}" is not available in this version; use ${here}` : `must be ${here}`;
 
 const VARIABLES = z.object({
   NODE_ENV: z.string().optional(),
@@ -193,9 +226,7 @@ const VARIABLES = z.object({
   TRUST_PROXY: whole(0, 0, 100),
   DATA_DIR: z.string().default('./data'),
   FILE_STORAGE: oneOf('local', 's3', 'azure').default('local'),
-  IDENTITY_PROVIDER: z
-    .enum(['embedded', 'keycloak'], { error: adapterMessage('"embedded" or "keycloak"', 'auth0') })
-    .default('embedded'),
+  IDENTITY_PROVIDER: oneOf('embedded', 'keycloak', 'auth0').default('embedded'),
   OIDC_ISSUER: httpUrl.optional(),
   OIDC_AUDIENCE: z.string().default('load-data-api'),
   EMBEDDED_ADMIN_SECRET: z.string().regex(/^[\x21-\x7e]+$/, 'must be visible ASCII characters').optional(),

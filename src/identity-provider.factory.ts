@@ -1,7 +1,8 @@
 import type { DynamicModule } from '@nestjs/common';
 import { AuthenticationModule } from './authentication/authentication.module.js';
 import type { ProviderDefinition } from './common/provider-definition.js';
-import type { Environment, KeycloakEnvironment } from './environment.js';
+import type { Auth0Environment, Environment, KeycloakEnvironment } from './environment.js';
+import { Auth0IdentityProvider } from './identity-management/adapters/out/auth0/auth0.identity-provider.adapter.js';
 import { EmbeddedIdentityProvider } from './identity-management/adapters/out/embedded/embedded.identity-provider.adapter.js';
 import { EmbeddedIdentityProviderModule } from './identity-management/adapters/out/embedded/embedded-identity-provider.module.js';
 import { TokenIssuer } from './identity-management/adapters/out/embedded/token-issuer.js';
@@ -28,7 +29,24 @@ export function identityProviderFor(environment: Environment): ChosenIdentityPro
       return embedded(environment);
     case 'keycloak':
       return keycloak(identityProvider, environment);
+    case 'auth0':
+      return auth0(identityProvider, environment);
   }
+}
+
+function auth0(tenant: Auth0Environment, { oidc: { issuer, audience } }: Environment): ChosenIdentityProvider {
+  return {
+    imports: [],
+    identityProvider: {
+      inject: [Metrics],
+      useFactory: (metrics: Metrics) => new MeasuredIdentityProvider(new Auth0IdentityProvider({ ...tenant, audience }), metrics),
+    },
+    authentication: AuthenticationModule.forRoot({
+      issuer: issuer ?? `${tenant.url}/`,
+      audience,
+      keySet: { url: `${tenant.url}/.well-known/jwks.json` },
+    }),
+  };
 }
 
 function keycloak(connection: KeycloakEnvironment, { oidc: { issuer, audience }, swaggerUiClientId: clientId }: Environment): ChosenIdentityProvider {

@@ -15,6 +15,7 @@ export { IdentityProvider, type ProviderCallOptions } from './identity-managemen
 export * from './identity-management/domain/errors.js';
 export type { NewRole, Role } from './identity-management/domain/role.js';
 export type { NewUser, User } from './identity-management/domain/user.js';
+export { Auth0IdentityProvider, type Auth0Options } from './identity-management/adapters/out/auth0/auth0.identity-provider.adapter.js';
 export { EmbeddedIdentityProvider } from './identity-management/adapters/out/embedded/embedded.identity-provider.adapter.js';
 export { KeycloakIdentityProvider, type KeycloakOptions } from './identity-management/adapters/out/keycloak/keycloak.identity-provider.adapter.js';
 export { IdentityManagementModule } from './identity-management/identity-management.module.js';

@@ -7,6 +7,7 @@ import { type Environment, publicPath } from './environment.js';
 const TOKEN_DESCRIPTIONS: Readonly<Record<Environment['identityProvider']['adapter'], string>> = {
   embedded: 'An access token, for example what `npm run token -- --user <user_id>` prints.',
   keycloak: "An access token of the realm's.",
+  auth0: "An access token of the tenant's, requested with the API's identifier as `audience`.",
 };
 
 type Operations = Record<string, { responses: Record<string, unknown>; security?: unknown }>;

@@ -63,7 +63,11 @@ describe('a start that cannot be', () => {
   it.each<[string, Variables, RegExp[]]>([
     ['one wrong variable', { PORT: 'x' }, [/^PORT: /]],
     ['several', { PORT: '70000', LOG_LEVEL: 'loud', INGESTION_AUTH: '1' }, [/^PORT: /, /^INGESTION_AUTH: /, /^LOG_LEVEL: /]],
-    ['an adapter of a later version', { IDENTITY_PROVIDER: 'auth0' }, [/^IDENTITY_PROVIDER: "auth0" is not available/]],
+    [
+      'what Auth0 needs',
+      { IDENTITY_PROVIDER: 'auth0', AUTH0_CLIENT_ID: 'a', AUTH0_CLIENT_SECRET: 'secret' },
+      [/^AUTH0_DOMAIN: must be set$/, /^OIDC_AUDIENCE: must be set$/],
+    ],
     [
       'a connection string that is none',
       { FILE_STORAGE: 'azure', AZURE_STORAGE_CONTAINER: 'a', AZURE_STORAGE_CONNECTION_STRING: 'secret' },

@@ -52,6 +52,8 @@ export class Auth0Description {
 
   constructor(private readonly description: Description) {
     addFormats.default(this.ajv);
+    // Whether Auth0 takes letters beyond ASCII in an e-mail is written nowhere.
+    this.ajv.addFormat('email', /^[^\s@]+@[^\s@]+$/u);
     this.ajv.addFormat('strict-uri', { type: 'string', validate: (value: string) => URL.canParse(value) });
     this.ajv.addFormat('client-id', true);
     this.ajv.addSchema({ $id: 'auth0', ...description });

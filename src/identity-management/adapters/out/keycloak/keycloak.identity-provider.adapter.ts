@@ -17,7 +17,7 @@ import type { NewRole, Role } from '../../../domain/role.js';
 import type { NewUser, User } from '../../../domain/user.js';
 import { type ApiAnswer, type ApiClient, read, unexpected } from '../provider-api/api-client.js';
 import { assertAwaited, OutcomeUnknown } from '../provider-api/api-failure.js';
-import { LeftUsers } from '../provider-api/left-users.js';
+import { LeftBehind } from '../provider-api/left-behind.js';
 import { InvitationMail, type InvitationMailOptions, REQUIRED_ACTIONS } from './invitation-mail.js';
 import { adminApi, type KeycloakConnection } from './keycloak-connection.js';
 import { composedRole, ROLE_ATTRIBUTE } from './realm.js';
@@ -80,7 +80,7 @@ const isOurs = ({ clientRole, attributes }: KeycloakRole): boolean =>
  */
 export class KeycloakIdentityProvider extends IdentityProvider implements OnApplicationShutdown {
   private readonly api: ApiClient;
-  private readonly leftUsers = new LeftUsers();
+  private readonly leftBehind = new LeftBehind();
   private readonly invitationMail: InvitationMail | undefined;
   private readonly health = new SharedProbe(() => this.probe());
   /** Of the latest look at the whole realm. */
@@ -129,7 +129,7 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
     } catch (error) {
       if (id !== undefined || error instanceof OutcomeUnknown) {
         const remove = (limit: AbortSignal) => this.removeUser(id ?? { email, createdTimestamp }, limit);
-        await this.leftUsers.remove({ isUncertain: id === undefined, trace: { createdTimestamp }, remove });
+        await this.leftBehind.remove({ what: 'user', isUncertain: id === undefined, trace: { createdTimestamp }, remove });
       }
       throw error;
     }
@@ -183,7 +183,7 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
   }
 
   async onApplicationShutdown(): Promise<void> {
-    this.leftUsers.close();
+    this.leftBehind.close();
     await this.api.close();
     await this.invitationMail?.close();
   }

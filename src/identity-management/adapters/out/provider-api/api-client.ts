@@ -1,7 +1,8 @@
 import { z } from 'zod';
 import { ProviderError } from '../../../domain/errors.js';
 import { ApiConnections, type RawAnswer, type RawRequest } from './api-connections.js';
-import { toStatusFailure, TokenRefused } from './api-failure.js';
+import { AnswerUnreadable, PermissionDenied, TokenRefused, toStatusFailure } from './api-failure.js';
+import type { CallPace } from './call-pace.js';
 import { type IssuedToken, ServiceToken } from './service-token.js';
 
 export interface ApiClientOptions {
@@ -11,6 +12,8 @@ export interface ApiClientOptions {
   readonly url: string;
   /** How an access token is asked for (RFC 6749): a grant's fields, sent as a form. */
   readonly token: { readonly url: string; readonly grant: Readonly<Record<string, string>> };
+  /** For a provider that limits how many calls it takes. */
+  readonly pace?: CallPace;
 }
 
 export interface ApiRequest {
@@ -53,11 +56,11 @@ export class ApiClient {
   }
 
   /**
-   * Asks once; once more with a new token when this one is refused, or when the connection breaks and the request is
-   * repeatable.
+   * Asks once; once more with a new token when this one is refused or lacks a scope, or when the connection breaks and the
+   * request is repeatable.
    *
    * @throws ProviderUnavailable when there is no connection, no answer in 10 seconds, 429 or 5xx; as `OutcomeUnknown` where
-   * it may have been done. ProviderError when we are refused, or what comes is no JSON.
+   * it may have been done. ProviderError when we are refused; as `AnswerUnreadable` when what comes is no JSON.
    */
   async call({ method, path, body, repeatable = method === 'GET', signal }: ApiRequest): Promise<ApiAnswer> {
     const url = this.options.url + path;
@@ -67,11 +70,14 @@ export class ApiClient {
       if (body === undefined) return this.connections.send({ ...request, headers });
       return this.connections.send({ ...request, headers: { ...headers, 'content-type': 'application/json' }, body: JSON.stringify(body) });
     };
+    const askInTurn = (token: string): Promise<RawAnswer> => this.options.pace?.run(signal, () => ask(token)) ?? ask(token);
     const token = await this.token.get(signal);
-    let answer = await ask(token);
+    let answer = await askInTurn(token);
     if (answer.status === 401) {
       this.token.discard(token);
-      answer = await ask(await this.token.get(signal));
+      answer = await askInTurn(await this.token.get(signal));
+    } else if (lacksScope(answer) && this.token.discardOutdated(token)) {
+      answer = await askInTurn(await this.token.get(signal));
     }
     return this.parse(request.label, answer);
   }
@@ -79,10 +85,15 @@ export class ApiClient {
   /**
    * Asks for what must be there.
    *
-   * @throws as `call`; ProviderError also for another status than 200, or another form.
+   * @throws as `call`; ProviderError also for another status than 200, `AnswerUnreadable` for another form.
    */
   async get<Schema extends z.ZodType>(path: string, schema: Schema, signal: AbortSignal): Promise<z.infer<Schema>> {
     return read(await this.call({ method: 'GET', path, signal }), schema);
+  }
+
+  /** Lines of a file that the API has told the address of: it gets no token. */
+  lines(url: string, signal: AbortSignal): AsyncGenerator<string, void, undefined> {
+    return this.connections.lines(url, signal);
   }
 
   /** Ends what is under way, and all connections. */
@@ -114,8 +125,10 @@ export class ApiClient {
     return new TokenRefused(`${label} with ${status} (${error}).`, error, description);
   }
 
-  private parse(request: string, { status, headers, text }: RawAnswer): ApiAnswer {
+  private parse(request: string, answer: RawAnswer): ApiAnswer {
+    const { status, headers, text } = answer;
     const label = `${this.options.provider} answers ${request}`;
+    if (lacksScope(answer)) throw new PermissionDenied(`${label} with 403: the token lacks a scope (${SCOPES.exec(text)?.[1] ?? 'which, it does not say'}).`);
     const failure = toStatusFailure(`${label} with ${status}.`, status, headers['retry-after']);
     if (failure) throw failure;
     const { location } = headers;
@@ -123,22 +136,32 @@ export class ApiClient {
   }
 }
 
-/** @throws ProviderError when the status isn't 200, or the body has another form. */
-export function read<Schema extends z.ZodType>(answer: ApiAnswer, schema: Schema): z.infer<Schema> {
-  if (answer.status !== 200) throw unexpected(answer);
+/** @throws ProviderError when the status is another one, as `AnswerUnreadable` when it is one of success, or the body has another form. */
+export function read<Schema extends z.ZodType>(answer: ApiAnswer, schema: Schema, status = 200): z.infer<Schema> {
+  if (answer.status !== status) throw unexpected(answer);
   const { success, data, error } = schema.safeParse(answer.body);
-  if (!success) throw new ProviderError(`${answer.label} in another form.`, { cause: error });
+  if (!success) throw new AnswerUnreadable(`${answer.label} in another form.`, { cause: error });
   return data;
 }
 
 /** An answer that the operation doesn't know. */
-export const unexpected = ({ label, status }: ApiAnswer): ProviderError => new ProviderError(`${label} with ${status}.`);
+export function unexpected({ label, status }: ApiAnswer): ProviderError {
+  const Failure = status < 300 ? AnswerUnreadable : ProviderError;
+  return new Failure(`${label} with ${status}.`);
+}
+
+/** As Auth0 lists them: `Insufficient scope, expected any of: create:users`. */
+const SCOPES = /expected[a-z ]*: ([a-z_:, ]+)/;
+
+/** By the code of RFC 6750: the token was issued when we were permitted less, or we lack it still. */
+const lacksScope = ({ status, text }: RawAnswer): boolean => status === 403 && text.includes('"insufficient_scope"');
 
 function parseJson(label: string, status: number, text: string): unknown {
   if (text === '' && status < 300) return undefined;
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw new ProviderError(`${label} with ${status} and no JSON.`, { cause: error });
+    const Failure = status < 300 ? AnswerUnreadable : ProviderError;
+    throw new Failure(`${label} with ${status} and no JSON.`, { cause: error });
   }
 }

@@ -1,6 +1,9 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { Agent, request } from 'undici';
+import { ServiceError } from '../../../../common/service-error.js';
+import { ProviderError } from '../../../domain/errors.js';
 import { assertAwaited, toConnectionFailure } from './api-failure.js';
+import { textLines } from './text-lines.js';
 
 export interface RawRequest {
   /** What is asked, in words that hold nothing of a client's: `GET /users`. */
@@ -55,6 +58,26 @@ export class ApiConnections {
       });
     } catch (error) {
       throw toConnectionFailure(`${this.provider} does not answer ${raw.label}.`, error);
+    }
+  }
+
+  /**
+   * Lines of a file, gzipped or not, read as fast as they are taken.
+   *
+   * @param url may be a secret, and stands in no message.
+   * @throws ProviderUnavailable when it doesn't come to its end; ProviderError for another status than 200.
+   */
+  async *lines(url: string, signal: AbortSignal): AsyncGenerator<string, void, undefined> {
+    const label = `${this.provider}'s file`;
+    try {
+      const { statusCode, body } = await request(url, { dispatcher: this.agent, signal });
+      if (statusCode !== 200) {
+        await body.dump();
+        throw new ProviderError(`${label} comes with ${statusCode}.`);
+      }
+      yield* textLines(body);
+    } catch (error) {
+      throw error instanceof ServiceError ? error : toConnectionFailure(`${label} does not come.`, error);
     }
   }
 

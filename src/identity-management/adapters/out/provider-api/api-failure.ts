@@ -4,6 +4,12 @@ import { ProviderError, ProviderUnavailable } from '../../../domain/errors.js';
 /** The provider may have done what it was asked to, or may do it yet: its answer didn't come, or says nothing about that. */
 export class OutcomeUnknown extends ProviderUnavailable {}
 
+/** The provider says that it has done what it was asked to, in a form that can't be read. */
+export class AnswerUnreadable extends ProviderError {}
+
+/** Whether what was asked may have been done, although it failed. */
+export const mayBeDone = (error: unknown): boolean => error instanceof OutcomeUnknown || error instanceof AnswerUnreadable;
+
 /** We are known, and may not do what was asked. */
 export class PermissionDenied extends ProviderError {}
 
@@ -41,7 +47,6 @@ type Failure = new (message: string, options?: ServiceErrorOptions) => ServiceEr
 /** The first row that fits; a status that fits none is for the operation to read. */
 const FAILURES: readonly (readonly [from: number, to: number, Failure])[] = [
   [429, 429, ProviderUnavailable],
-  [503, 503, ProviderUnavailable],
   [500, 599, OutcomeUnknown],
   [300, 399, ProviderError],
   [403, 403, PermissionDenied],

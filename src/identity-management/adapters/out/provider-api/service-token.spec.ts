@@ -31,6 +31,17 @@ describe('the token of a service', () => {
     expect(await token.get(signal)).toBe('2');
   });
 
+  it('is asked for again when it permits too little, once, for the next one may permit no more', async () => {
+    const token = new ServiceToken(issuer());
+    const outdated = await token.get(signal);
+    expect(token.discardOutdated(outdated)).toBe(true);
+    expect(await token.get(signal)).toBe('2');
+    // Whoever was refused with the old one tries with what is there.
+    expect(token.discardOutdated(outdated)).toBe(true);
+    expect(token.discardOutdated('2')).toBe(false);
+    expect(await token.get(signal)).toBe('2');
+  });
+
   it('is another where a new one is wanted, for all from then on', async () => {
     const token = new ServiceToken(issuer());
     expect([await token.getNew(signal), await token.getNew(signal), await token.get(signal)]).toEqual(['1', '2', '2']);

@@ -7,11 +7,14 @@ export interface IssuedToken {
 
 /** How long before its end a token is no longer used; half of its life where that is shorter. */
 const MARGIN_SECONDS = 30;
+/** How soon another token is asked for because one lacked a scope: it may go on lacking it. */
+const OUTDATED_EVERY_MS = 60_000;
 
 /** The one access token of a service account, shared by all calls. However many need a new one, one is asked for. */
 export class ServiceToken {
   private current: { readonly value: string; readonly usedUntil: number } | undefined;
   private pending: Promise<string> | undefined;
+  private outdatedAt = -Infinity;
 
   /** @param issue gets a token, within a time of its own. */
   constructor(private readonly issue: () => Promise<IssuedToken>) {}
@@ -30,6 +33,20 @@ export class ServiceToken {
   /** No longer gives this token, which was refused. */
   discard(value: string): void {
     if (this.current?.value === value) this.current = undefined;
+  }
+
+  /**
+   * No longer gives this token, which permits less than is needed: it may have been issued before we were permitted more.
+   *
+   * @returns whether the next one may permit more; false for a minute after that was tried.
+   */
+  discardOutdated(value: string): boolean {
+    if (this.current?.value !== value) return true;
+    const now = performance.now();
+    if (now - this.outdatedAt < OUTDATED_EVERY_MS) return false;
+    this.outdatedAt = now;
+    this.current = undefined;
+    return true;
   }
 
   /** One that nobody had before the call, in place of the current one; otherwise as `get`. */

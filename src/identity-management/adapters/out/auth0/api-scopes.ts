@@ -1,0 +1,86 @@
+import { z } from 'zod';
+import { InvalidIdentityValue, ProviderUnavailable } from '../../../domain/errors.js';
+import { type ApiClient, unexpected } from '../provider-api/api-client.js';
+import { mayBeDone } from '../provider-api/api-failure.js';
+
+const SCOPE = z.object({ value: z.string(), description: z.string().nullish() });
+/** Without scopes the member isn't there. */
+const RESOURCE_SERVER = z.object({ identifier: z.string(), scopes: z.array(SCOPE).nullish() });
+
+type Scope = z.infer<typeof SCOPE>;
+
+const ATTEMPTS = 5;
+
+/**
+ * The scopes of an API of the tenant's, which are the permissions that its roles may have. Auth0 replaces all of them at
+ * once and knows no condition for that: whoever writes in the moment between our reading and our writing loses theirs. In
+ * this process one writes at a time; what we have written is read back, and written again where another has overwritten it.
+ */
+export class ApiScopes {
+  private readonly path: string;
+  private turn: Promise<unknown> = Promise.resolve();
+  private writes = 0;
+
+  /** @param audience the API's identifier. */
+  constructor(
+    private readonly api: ApiClient,
+    audience: string,
+  ) {
+    this.path = `/resource-servers/${encodeURIComponent(audience)}`;
+  }
+
+  /**
+   * Resolves when the API has all of these. One call if it has them; three otherwise.
+   *
+   * @throws InvalidIdentityValue when the API has no room for them. ProviderUnavailable when others overwrite them again and
+   * again.
+   */
+  async ensure(permissions: readonly string[], signal: AbortSignal): Promise<void> {
+    const { writes } = this;
+    const scopes = await this.read(signal);
+    if (lacking(scopes, permissions).length === 0) return;
+    await this.inTurn(async () => {
+      // What was read before somebody wrote is no base to write on.
+      await this.add(permissions, writes === this.writes ? scopes : await this.read(signal), signal);
+    });
+  }
+
+  /** @throws ProviderError when the API isn't there. */
+  async read(signal: AbortSignal): Promise<readonly Scope[]> {
+    const { scopes } = await this.api.get(this.path, RESOURCE_SERVER, signal);
+    return scopes ?? [];
+  }
+
+  private async add(permissions: readonly string[], present: readonly Scope[], signal: AbortSignal): Promise<void> {
+    let scopes = present;
+    for (let attempt = 0; lacking(scopes, permissions).length > 0; attempt++) {
+      if (attempt === ATTEMPTS) throw new ProviderUnavailable("The API's scopes are overwritten by others.");
+      await this.write([...scopes, ...lacking(scopes, permissions).map((value) => ({ value }))], signal);
+      scopes = await this.read(signal);
+    }
+  }
+
+  private async write(scopes: readonly Scope[], signal: AbortSignal): Promise<void> {
+    this.writes++;
+    try {
+      const answer = await this.api.call({ method: 'PATCH', path: this.path, body: { scopes }, signal });
+      if (answer.status === 400) throw new InvalidIdentityValue('permissions');
+      // The description says 201, the tenant 200.
+      if (answer.status !== 200 && answer.status !== 201) throw unexpected(answer);
+    } catch (error) {
+      // The reading that follows tells.
+      if (!mayBeDone(error)) throw error;
+    }
+  }
+
+  private inTurn(work: () => Promise<void>): Promise<void> {
+    const done = this.turn.then(work);
+    this.turn = done.catch(() => undefined);
+    return done;
+  }
+}
+
+function lacking(scopes: readonly Scope[], permissions: readonly string[]): string[] {
+  const values = new Set(scopes.map(({ value }) => value));
+  return permissions.filter((permission) => !values.has(permission));
+}

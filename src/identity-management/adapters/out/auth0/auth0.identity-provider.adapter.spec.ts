@@ -1,0 +1,275 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { identityProviderContract } from '../../../../testing/identity-provider.contract.js';
+import { type Auth0Exchange, type Auth0Settings, type Auth0StandIn, SERVICE_SCOPES, startAuth0StandIn } from '../../../../testing/index.js';
+import { ProviderError, ProviderUnavailable } from '../../../domain/errors.js';
+import type { User } from '../../../domain/user.js';
+import { Auth0IdentityProvider } from './auth0.identity-provider.adapter.js';
+
+const CONNECTION = 'Username-Password-Authentication';
+
+const open = ({ domain, service }: Auth0StandIn) =>
+  new Auth0IdentityProvider({ url: domain, ...service, connection: CONNECTION, audience: 'load-data-api' });
+
+/** The suite on one tenant, which keeps what the tests before have made. */
+function contractOf(what: string, settings: Partial<Auth0Settings>): void {
+  describe(`on ${what}`, () => {
+    let tenant: Auth0StandIn;
+    beforeAll(async () => {
+      tenant = await startAuth0StandIn({ settings });
+    });
+    afterAll(() => tenant.stop());
+
+    identityProviderContract('Auth0IdentityProvider', () => {
+      // What other processes have made is known to the search, later.
+      tenant.indexUsers();
+      let provider = open(tenant);
+      return Promise.resolve({
+        provider,
+        unknownUserId: 'auth0|0123456789abcdef01234567',
+        unknownRoleId: 'rol_0123456789abcdef',
+        moreThanOnePage: 101,
+        reopen: async () => {
+          await provider.onApplicationShutdown();
+          tenant.indexUsers();
+          return (provider = open(tenant));
+        },
+        permissionsOf: (userId) => Promise.resolve(tenant.permissionsOf(userId)),
+        tearDown: () => provider.onApplicationShutdown(),
+      });
+    });
+  });
+}
+
+contractOf('a tenant that refuses unknown roles', {});
+contractOf('a tenant whose search lags, with short pages and few calls', {
+  searchDelayMs: Infinity,
+  largestPage: 50,
+  unknownRole: 'ignored',
+  rateLimit: { burst: 50, perSecond: 200 },
+});
+
+describe('Auth0IdentityProvider', () => {
+  const options = { signal: new AbortController().signal };
+  let tenant: Auth0StandIn;
+  let provider: Auth0IdentityProvider;
+  let onExchange: ((exchange: Auth0Exchange) => void) | undefined;
+
+  beforeEach(async () => {
+    onExchange = undefined;
+    tenant = await startAuth0StandIn({ onExchange: (exchange) => onExchange?.(exchange) });
+    provider = open(tenant);
+  });
+  afterEach(async () => {
+    await provider.onApplicationShutdown();
+    await tenant.stop();
+  });
+
+  const createUser = (email: string): Promise<string> => provider.createUser({ email, name: 'Ada', roleIds: [] }, options);
+  const createRole = (name: string, permissions = ['a:b']): Promise<string> => provider.createRole({ name, permissions }, options);
+  const permissionsOf = async (roleId: string): Promise<string[]> =>
+    tenant.permissionsOf(await provider.createUser({ email: `${roleId}@example.com`, name: 'Ada', roleIds: [roleId] }, options));
+
+  async function listUsers(): Promise<User[]> {
+    const users: User[] = [];
+    for await (const page of provider.listUsers(options)) users.push(...page);
+    return users;
+  }
+
+  /** As an administrator, beside us. */
+  async function administer(method: string, path: string, body?: object): Promise<Record<string, unknown>> {
+    const headers = { authorization: `Bearer ${await tenant.issueManagementToken()}`, 'content-type': 'application/json' };
+    const response = await fetch(`${tenant.domain}/api/v2${path}`, { method, headers, ...(body && { body: JSON.stringify(body) }) });
+    return response.status === 204 ? {} : ((await response.json()) as Record<string, unknown>);
+  }
+
+  describe('lists each user once', () => {
+    const A_DAY = 86_400_000;
+    const MOMENT = Date.UTC(2024, 5, 1);
+
+    it.each<[string, number, (index: number) => number, Partial<Auth0Settings>, { searches: number; exports: number }]>([
+      ['3,500', 3_500, (index) => MOMENT + index * 777, {}, { searches: 36, exports: 0 }],
+      ['100,000', 100_000, (index) => MOMENT + index * 777, {}, { searches: 1_011, exports: 0 }],
+      ['999 of the same moment', 1_200, (index) => MOMENT + Math.max(0, index - 998), {}, { searches: 14, exports: 0 }],
+      ['3,500, of which 1,500 are of the same moment', 3_500, (index) => MOMENT + Math.min(index, 1_000) + Math.max(0, index - 2_500), {}, { searches: 21, exports: 1 }],
+      ['2,500, where the search knows seconds', 2_500, (index) => MOMENT + index, { searchGranularity: 'second' }, { searches: 21, exports: 1 }],
+      ['2,500, where the search knows seconds, few in each', 2_500, (index) => MOMENT + index * 40, { searchGranularity: 'second' }, { searches: 26, exports: 0 }],
+      ['3,000, where the search knows days, many in each', 3_000, (index) => MOMENT + Math.floor(index / 1_500) * A_DAY + index, { searchGranularity: 'day' }, { searches: 21, exports: 1 }],
+    ])('of %s', async (_, count, createdAt, settings, calls) => {
+      Object.assign(tenant.settings, settings);
+      const ids = tenant.loadUsers(count, { createdAt });
+      const listed = (await listUsers()).map(({ userId }) => userId);
+      expect(listed).toHaveLength(count);
+      expect(new Set(listed)).toEqual(new Set(ids));
+      expect({ searches: tenant.count('GET /api/v2/users'), exports: tenant.count('POST /api/v2/jobs/users-exports') }).toEqual(calls);
+    });
+
+    it('while those before and behind the page are deleted', async () => {
+      const ids = tenant.loadUsers(1_000, { createdAt: (index) => MOMENT + Math.floor(index / 250) });
+      const leaving = ids.filter((_, index) => index % 100 === 7);
+      const listed: string[] = [];
+      for await (const page of provider.listUsers(options)) {
+        listed.push(...page.map(({ userId }) => userId));
+        for (const id of leaving.splice(0, 2)) await administer('DELETE', `/users/${encodeURIComponent(id)}`);
+      }
+      expect(new Set(listed).size).toBe(listed.length);
+      expect(listed).toEqual(expect.arrayContaining(ids.filter((_, index) => index % 100 !== 7)));
+    });
+  });
+
+  it('ends an export that nobody takes more of, and is well', async () => {
+    tenant.loadUsers(50_000, { createdAt: () => 0 });
+    let listed = 0;
+    for await (const { length } of provider.listUsers(options)) if ((listed += length) > 1_000) break;
+    expect(listed).toBeLessThan(2_000);
+    await expect(createUser('ada@example.com')).resolves.toBeTypeOf('string');
+  });
+
+  it('says that an export has failed, or that its file cannot be read', async () => {
+    tenant.loadUsers(1_001, { createdAt: () => 0 });
+    tenant.settings.exportReads = 0;
+    tenant.settings.exportEnd = 'failed';
+    await expect(listUsers()).rejects.toThrow(ProviderError);
+    tenant.settings.exportEnd = 'completed';
+    tenant.fail(/GET \/exports\//, { kind: 'cut-body' });
+    await expect(listUsers()).rejects.toThrow(ProviderUnavailable);
+    tenant.fail(/GET \/exports\//, { kind: 'answer', status: 403, body: '<Error/>' });
+    await expect(listUsers()).rejects.toThrow(ProviderError);
+    tenant.fail(/GET \/exports\//, { kind: 'answer', status: 200, body: 'no json' });
+    await expect(listUsers()).rejects.toThrow(ProviderError);
+    expect(await listUsers()).toHaveLength(1_001);
+  });
+
+  describe('while the search lags', () => {
+    beforeEach(() => {
+      tenant.settings.searchDelayMs = Infinity;
+    });
+
+    it('lists whom it has created and changed as they are, and asks for nobody whom the search knows as well', async () => {
+      const [ada, bob, eve] = [await createUser('ada@example.com'), await createUser('bob@example.com'), await createUser('eve@example.com')];
+      tenant.indexUsers();
+      await provider.updateUser(bob, { name: 'Robert' }, options);
+      const late = await createUser('late@example.com');
+      const before = tenant.count('GET /api/v2/users/{id}');
+      expect((await listUsers()).map(({ userId, name }) => [userId, name])).toEqual([[ada, 'Ada'], [eve, 'Ada'], [bob, 'Robert'], [late, 'Ada']]);
+      expect(tenant.count('GET /api/v2/users/{id}') - before).toBe(2);
+      tenant.indexUsers();
+      expect(await listUsers()).toHaveLength(4);
+      expect(tenant.count('GET /api/v2/users/{id}') - before).toBe(2);
+    });
+
+    it('does not list whom it has created when others have deleted them', async () => {
+      await administer('DELETE', `/users/${encodeURIComponent(await createUser('ada@example.com'))}`);
+      expect(await listUsers()).toEqual([]);
+    });
+
+    it('does not list whom it could not create', async () => {
+      const role = await createRole('gone');
+      await administer('DELETE', `/roles/${role}`);
+      const creation = provider.createUser({ email: 'ada@example.com', name: 'Ada', roleIds: [role] }, options);
+      await expect(creation).rejects.toThrow();
+      tenant.settings.searchDelayMs = 0;
+      expect(await listUsers()).toEqual([]);
+    });
+  });
+
+  it('gives no role of an organization, nor lists it', async () => {
+    const role = { id: 'rol_0123456789abcdef', name: 'theirs', type: 'organization' };
+    tenant.fail('GET /api/v2/roles', { kind: 'answer', status: 200, body: { start: 0, limit: 50, total: 1, roles: [role] } });
+    tenant.fail('GET /api/v2/roles/{id}', { kind: 'answer', status: 200, body: role });
+    const listed: unknown[] = [];
+    for await (const page of provider.listRoles(options)) listed.push(...page);
+    expect(listed).toEqual([]);
+    await expect(provider.assignRole(await createUser('ada@example.com'), role.id, options)).rejects.toThrow('role_id');
+  });
+
+  it('keeps scopes that others have, with what they say of them', async () => {
+    const scopes = [{ value: 'their:scope', description: 'Theirs' }, { value: 'other:scope' }];
+    await administer('PATCH', '/resource-servers/load-data-api', { scopes });
+    await createRole('role', ['a:b', 'other:scope']);
+    expect((await administer('GET', '/resource-servers/load-data-api')).scopes).toEqual([...scopes, { value: 'a:b' }]);
+  });
+
+  it.each([1, 3])('writes its scopes again when others, who did not know them, overwrite them: %i times', async (times) => {
+    let overwritten = 0;
+    onExchange = ({ method, path, requestBody }) => {
+      const { scopes = [] } = (requestBody ?? {}) as { scopes?: { value: string }[] };
+      if (method !== 'PATCH' || !path.includes('resource-servers') || !scopes.some(({ value }) => value === 'a:b') || overwritten === times) return;
+      overwritten++;
+      void administer('PATCH', '/resource-servers/load-data-api', { scopes: [{ value: `theirs:${overwritten}` }] });
+    };
+    // So that they come between our writing and our reading back.
+    tenant.fail('GET /api/v2/resource-servers/{id}', { kind: 'delay', ms: 200 }, { skip: 1, times: Infinity });
+    const role = await createRole('role', ['a:b', 'c:d']);
+    expect(overwritten).toBe(times);
+    expect((await permissionsOf(role)).sort()).toEqual(['a:b', 'c:d']);
+    expect((await administer('GET', '/resource-servers/load-data-api')).scopes).toContainEqual({ value: `theirs:${times}` });
+  });
+
+  it('leaves the scopes, and no role, where the role cannot be had', async () => {
+    await createRole('taken');
+    await expect(createRole('taken', ['new:one'])).rejects.toThrow('role name');
+    expect((await administer('GET', '/resource-servers/load-data-api')).scopes).toContainEqual({ value: 'new:one' });
+    expect(await administer('GET', '/roles')).toHaveLength(1);
+  });
+
+  it('refuses permissions that the API has no room for', async () => {
+    await administer('PATCH', '/resource-servers/load-data-api', { scopes: Array.from({ length: 1_000 }, (_, index) => ({ value: `s:${index}` })) });
+    await expect(createRole('role', ['one:more'])).rejects.toThrow('permissions');
+    await expect(createRole('role', ['s:1'])).resolves.toMatch(/^rol_/);
+  });
+
+  it('gets a new token at once when the one that it has permits less than it may', async () => {
+    tenant.grantService(SERVICE_SCOPES.filter((scope) => scope !== 'update:users'));
+    const userId = await createUser('ada@example.com');
+    tenant.grantService(SERVICE_SCOPES);
+    await provider.updateUser(userId, { name: 'Grace' }, options);
+    expect(tenant.count('POST /oauth/token')).toBe(2);
+  });
+
+  it('names the scope that it lacks, and does not ask for a token each time', async () => {
+    tenant.grantService(SERVICE_SCOPES.filter((scope) => scope !== 'update:users'));
+    const userId = await createUser('ada@example.com');
+    for (let time = 0; time < 3; time++) {
+      const update = provider.updateUser(userId, { name: 'Grace' }, options);
+      await expect(update).rejects.toThrow(ProviderError);
+      await expect(update).rejects.toThrow('update:users');
+    }
+    expect(tenant.count('POST /oauth/token')).toBe(2);
+  });
+
+  it('takes a connection that is not there for our mistake, not the request\'s', async () => {
+    const other = new Auth0IdentityProvider({ url: tenant.domain, ...tenant.service, connection: 'other', audience: 'load-data-api' });
+    await expect(other.createUser({ email: 'ada@example.com', name: 'Ada', roleIds: [] }, options)).rejects.toThrow(ProviderError);
+    await other.onApplicationShutdown();
+  });
+
+  describe('with a limit of calls', () => {
+    it('makes all of 50 users at once, each once, with their roles', async () => {
+      const role = await createRole('role');
+      tenant.settings.rateLimit = { burst: 15, perSecond: 15 };
+      const created = await Promise.all(
+        Array.from({ length: 50 }, (_, index) => provider.createUser({ email: `${index}@example.com`, name: 'Ada', roleIds: [role] }, { signal: new AbortController().signal })),
+      );
+      tenant.settings.rateLimit = undefined;
+      expect((await listUsers()).map(({ userId }) => userId).sort()).toEqual(created.sort());
+      for (const userId of created) expect(tenant.permissionsOf(userId)).toEqual(['a:b']);
+    });
+
+    it('makes what it can of 40 roles at once, the rest not at all, and tells when to come again', async () => {
+      tenant.settings.rateLimit = { burst: 2, perSecond: 2 };
+      const creations = Array.from({ length: 40 }, (_, index) =>
+        provider.createRole({ name: `role ${index}`, permissions: ['a:b'] }, { signal: AbortSignal.timeout(10_000) }),
+      );
+      const outcomes = await Promise.allSettled(creations);
+      const created = outcomes.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value] : []));
+      for (const outcome of outcomes) {
+        if (outcome.status === 'rejected') expect(outcome.reason).toMatchObject({ name: 'ProviderUnavailable', retryAfterSeconds: expect.any(Number) as number });
+      }
+      tenant.settings.rateLimit = undefined;
+      const roles = (await administer('GET', '/roles')) as unknown as { id: string }[];
+      expect(roles.map(({ id }) => id).sort()).toEqual(created.sort());
+      expect(created.length).toBeGreaterThan(0);
+      for (const id of created) expect(await permissionsOf(id)).toEqual(['a:b']);
+    });
+  });
+});

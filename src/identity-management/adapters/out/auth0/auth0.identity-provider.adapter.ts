@@ -1,0 +1,342 @@
+import { randomBytes, randomUUID } from 'node:crypto';
+import { setTimeout } from 'node:timers/promises';
+import type { OnApplicationShutdown } from '@nestjs/common';
+import { z } from 'zod';
+import { ServiceError } from '../../../../common/service-error.js';
+import { SharedProbe } from '../../../../common/shared-probe.js';
+import { IdentityProvider, type ProviderCallOptions } from '../../../application/ports/identity-provider.port.js';
+import {
+  InvalidIdentityValue,
+  ProviderError,
+  ProviderUnavailable,
+  RoleAlreadyExists,
+  RoleNotFound,
+  UserAlreadyExists,
+  UserNotFound,
+} from '../../../domain/errors.js';
+import type { NewRole, Role } from '../../../domain/role.js';
+import type { NewUser, User } from '../../../domain/user.js';
+import { type ApiAnswer, type ApiClient, read, unexpected } from '../provider-api/api-client.js';
+import { assertAwaited, mayBeDone, OutcomeUnknown } from '../provider-api/api-failure.js';
+import { LeftBehind } from '../provider-api/left-behind.js';
+import { ApiScopes } from './api-scopes.js';
+import { type Auth0Connection, managementApi } from './auth0-connection.js';
+import { FOUND_USER, type FoundUser, toUser, USER_FIELDS } from './found-user.js';
+import { KnownRoles } from './known-roles.js';
+import { randomPassword } from './random-password.js';
+import { RecentUsers } from './recent-users.js';
+import { exportedUsers } from './user-export.js';
+import { usersByCreation } from './users-by-creation.js';
+
+export interface Auth0Options extends Auth0Connection {
+  /** The identifier of the API whose scopes are the permissions. */
+  readonly audience: string;
+  /** The name of the database connection that new users come into. */
+  readonly connection: string;
+}
+
+/** A prefix of Auth0's own, such as `auth0` or `google-oauth2`, and anything; more than 300 characters it never gave. */
+const USER_ID = /^(?=.{1,300}$)[a-z0-9_-]+\|[^\s\p{Cc}\p{Cs}]+$/u;
+const ROLE_ID = /^rol_[A-Za-z0-9]{16}$/;
+const MOST_ROLES_OF_A_USER = 50;
+/** More than 100 a page there never are. The public cloud may show 50. */
+const PER_PAGE = 100;
+const SEARCH_PAGES = 10;
+const SEARCH_AGAIN_AFTER_MS = 500;
+const READ_AT_ONCE = 5;
+const HEALTH_TIMEOUT_MS = 4_000;
+
+const ROLE = z.object({ id: z.string(), name: z.string(), description: z.string().nullish(), type: z.string().nullish() });
+const ROLES = z.object({ start: z.number(), total: z.number(), roles: z.array(ROLE) });
+const USERS = z.object({ start: z.number(), total: z.number(), users: z.array(FOUND_USER) });
+const ROLE_IDS = z.object({ start: z.number(), total: z.number(), roles: z.array(z.object({ id: z.string() })) });
+const REFUSAL = z.object({ message: z.string().default(''), errorCode: z.string().default('') });
+
+type Auth0Role = z.infer<typeof ROLE>;
+
+/** Those of an organization are its own. */
+const isTenantRole = ({ type }: Auth0Role): boolean => type == null || type === 'tenant';
+
+/**
+ * A tenant of Auth0's, by its Management API v2. A permission is a scope of the API, a role a role of the tenant; all of
+ * the tenant's roles are listed and given, but for those of organizations. New users come into one database connection,
+ * with a password that nobody knows, and no mail is sent.
+ *
+ * A role or user whose creation fails is removed again, after the answer if need be; scopes that were added stay. A user
+ * has at most 50 roles, the API 1,000 scopes and the tenant 1,000 roles: more are refused.
+ *
+ * Auth0's search learns of a change later. What this process has created or changed in the last ten minutes is listed as
+ * it is; what others have may be missing, or be as it was, for as long as that takes.
+ *
+ * All calls keep to one pace (`CallPace`).
+ */
+export class Auth0IdentityProvider extends IdentityProvider implements OnApplicationShutdown {
+  private readonly api: ApiClient;
+  private readonly scopes: ApiScopes;
+  private readonly leftBehind = new LeftBehind();
+  private readonly knownRoles = new KnownRoles();
+  private readonly recentUsers = new RecentUsers();
+  private readonly health = new SharedProbe(() => this.probe());
+
+  constructor(private readonly options: Auth0Options) {
+    super();
+    this.api = managementApi(options);
+    this.scopes = new ApiScopes(this.api, options.audience);
+  }
+
+  override async createRole({ name, permissions }: NewRole, { signal }: ProviderCallOptions): Promise<string> {
+    await this.scopes.ensure(permissions, signal);
+    // By it a role is known again whose creation got no answer.
+    const description = `Created by the load-data service, ${randomUUID()}`;
+    let id: string | undefined;
+    try {
+      const answer = await this.api.call({ method: 'POST', path: '/roles', body: { name, description }, signal });
+      if (answer.status === 409) throw new RoleAlreadyExists('role name');
+      if (answer.status === 400) throw new InvalidIdentityValue('role name');
+      id = read(answer, ROLE).id;
+      await this.givePermissions(id, permissions, signal);
+      assertAwaited(signal);
+      this.knownRoles.add(id);
+      return id;
+    } catch (error) {
+      if (id !== undefined || mayBeDone(error)) {
+        const remove = (limit: AbortSignal) => this.removeRole(id ?? { name, description }, limit);
+        await this.leftBehind.remove({ what: 'role', isUncertain: id === undefined, trace: { description }, remove });
+      }
+      throw error;
+    }
+  }
+
+  override async createUser({ email, name, roleIds }: NewUser, { signal }: ProviderCallOptions): Promise<string> {
+    if (roleIds.length > MOST_ROLES_OF_A_USER) throw new InvalidIdentityValue('roles');
+    for (const roleId of roleIds) assertRoleId(roleId);
+    await Promise.all(roleIds.map((roleId) => this.assertRole(roleId, signal)));
+    // Chosen by us, so that a user whose creation got no answer is known again.
+    const ownId = randomBytes(12).toString('hex');
+    let userId: string | undefined;
+    try {
+      const user = await this.makeUser({ email, name, user_id: ownId }, signal);
+      userId = user.user_id;
+      if (roleIds.length > 0) await this.giveRoles(userId, roleIds, signal);
+      assertAwaited(signal);
+      this.recentUsers.add(userId, user.updated_at);
+      return userId;
+    } catch (error) {
+      if (userId !== undefined || mayBeDone(error)) {
+        const id = userId ?? `auth0|${ownId}`;
+        this.recentUsers.add(id, Infinity);
+        const remove = (limit: AbortSignal) => this.removeUser(id, limit);
+        await this.leftBehind.remove({ what: 'user', isUncertain: userId === undefined, trace: { userId: id }, remove });
+      }
+      throw error;
+    }
+  }
+
+  override async updateUser(userId: string, { name }: { readonly name: string }, { signal }: ProviderCallOptions): Promise<void> {
+    const path = userPath(userId);
+    try {
+      const answer = await this.api.call({ method: 'PATCH', path, body: { name }, repeatable: true, signal });
+      if (answer.status === 404) throw new UserNotFound('user_id');
+      // Also of a user who comes from elsewhere, who is renamed there.
+      if (answer.status === 400) throw new InvalidIdentityValue('new_name');
+      this.recentUsers.add(userId, read(answer, FOUND_USER).updated_at);
+    } catch (error) {
+      if (mayBeDone(error)) this.recentUsers.add(userId, Infinity);
+      throw error;
+    }
+  }
+
+  /** One call where the role was created, listed or read in the last minute; otherwise it is read first. */
+  override async assignRole(userId: string, roleId: string, { signal }: ProviderCallOptions): Promise<void> {
+    assertUserId(userId);
+    assertRoleId(roleId);
+    await this.assertRole(roleId, signal);
+    await this.giveRoles(userId, [roleId], signal);
+  }
+
+  /** Each once. One may be missing where, while they are read, one is deleted and another created. */
+  override async *listRoles({ signal }: ProviderCallOptions): AsyncGenerator<readonly Role[], void, undefined> {
+    const listed = new Set<string>();
+    for (let page = 0, known = 0, isLast = false; !isLast; ) {
+      const { start, total, roles } = await this.api.get(`/roles?${pageOf(page)}`, ROLES, turnOf(signal));
+      const fresh = roles.filter((role) => isTenantRole(role) && !listed.has(role.id));
+      for (const { id } of fresh) {
+        listed.add(id);
+        this.knownRoles.add(id);
+      }
+      yield fresh.map(({ id, name }) => ({ roleId: id, name }));
+      // One was deleted, and those behind it have moved up.
+      const isShorter = total < known;
+      known = total;
+      page = isShorter ? 0 : page + 1;
+      isLast = !isShorter && (roles.length === 0 || start + roles.length >= total);
+    }
+  }
+
+  /**
+   * Each once, the oldest first, and at the end those that the search doesn't know yet, or not as they are. Where more
+   * than 1,000 were created in the same millisecond the rest comes from an export job, which takes Auth0 some time.
+   */
+  override async *listUsers({ signal }: ProviderCallOptions): AsyncGenerator<readonly User[], void, undefined> {
+    const outdated = this.recentUsers.updateTimes();
+    const source = {
+      search: (from: number | undefined, page: number) => this.search(from, page, signal),
+      searchPages: SEARCH_PAGES,
+      exported: () => exportedUsers(this.api, signal),
+    };
+    for await (const users of usersByCreation(source)) {
+      const current = users.filter(({ user_id, updated_at }) => updated_at >= (outdated.get(user_id) ?? -Infinity));
+      for (const { user_id } of current) outdated.delete(user_id);
+      yield current.map(toUser);
+    }
+    const left = [...outdated.keys()];
+    for (let start = 0; start < left.length; start += READ_AT_ONCE) {
+      const turn = turnOf(signal);
+      const users = await Promise.all(left.slice(start, start + READ_AT_ONCE).map((userId) => this.user(userId, turn)));
+      yield users.filter((user) => user !== undefined).map(toUser);
+    }
+  }
+
+  override async checkHealth({ signal }: ProviderCallOptions): Promise<void> {
+    assertAwaited(signal);
+    await this.health.check().catch((error: unknown) => {
+      throw error instanceof ServiceError ? error : new ProviderUnavailable('Auth0 does not answer.', { cause: error });
+    });
+  }
+
+  async onApplicationShutdown(): Promise<void> {
+    this.leftBehind.close();
+    await this.api.close();
+  }
+
+  private async probe(): Promise<void> {
+    await this.scopes.read(AbortSignal.timeout(HEALTH_TIMEOUT_MS));
+  }
+
+  private async givePermissions(roleId: string, names: readonly string[], signal: AbortSignal): Promise<void> {
+    const permissions = names.map((name) => ({ resource_server_identifier: this.options.audience, permission_name: name }));
+    const answer = await this.api.call({ method: 'POST', path: `/roles/${roleId}/permissions`, body: { permissions }, signal });
+    if (answer.status !== 201) throw unexpected(answer);
+  }
+
+  private async makeUser(user: { email: string; name: string; user_id: string }, signal: AbortSignal): Promise<FoundUser> {
+    // Otherwise a mail goes out at once, before the roles hold.
+    const flags = { email_verified: false, verify_email: false };
+    const body = { ...user, ...flags, connection: this.options.connection, password: randomPassword() };
+    const answer = await this.api.call({ method: 'POST', path: '/users', body, signal });
+    const { errorCode, message } = refusalOf(answer);
+    if (answer.status === 409 && errorCode !== 'custom_domain_conflict') throw new UserAlreadyExists('email');
+    if (answer.status === 400 && errorCode === 'invalid_body') throw new InvalidIdentityValue('email');
+    if (answer.status >= 400) {
+      // Of a message no more than the error's name: it may hold what a client sent.
+      const reason = errorCode || (/^\w+Error\b/.exec(message)?.[0] ?? 'no code');
+      throw new ProviderError(`${answer.label} with ${answer.status} (${reason}).`);
+    }
+    return read(answer, FOUND_USER, 201);
+  }
+
+  /** @throws RoleNotFound also for a role that isn't the tenant's to give. */
+  private async assertRole(roleId: string, signal: AbortSignal): Promise<void> {
+    // What Auth0 answers to an assignment of a role that isn't there is written nowhere.
+    if (this.knownRoles.has(roleId)) return;
+    const answer = await this.api.call({ method: 'GET', path: `/roles/${roleId}`, signal });
+    if (answer.status === 404 || answer.status === 400 || !isTenantRole(read(answer, ROLE))) throw new RoleNotFound('role_id');
+    this.knownRoles.add(roleId);
+  }
+
+  private async giveRoles(userId: string, roleIds: readonly string[], signal: AbortSignal): Promise<void> {
+    const path = `${userPath(userId)}/roles`;
+    try {
+      const answer = await this.api.call({ method: 'POST', path, body: { roles: roleIds }, signal });
+      if (answer.status === 404 || answer.status === 400) throw this.missing(answer, roleIds);
+      if (answer.status !== 204) throw unexpected(answer);
+    } catch (error) {
+      if (!mayBeDone(error) || !(await this.hasRoles(path, roleIds, signal))) throw error;
+    }
+  }
+
+  private async hasRoles(path: string, roleIds: readonly string[], signal: AbortSignal): Promise<boolean> {
+    const left = new Set(roleIds);
+    for (let page = 0; ; page++) {
+      const { start, total, roles } = await this.api.get(`${path}?${pageOf(page)}`, ROLE_IDS, signal);
+      for (const { id } of roles) left.delete(id);
+      if (left.size === 0 || roles.length === 0 || start + roles.length >= total) return left.size === 0;
+    }
+  }
+
+  /** What an assignment was refused for. */
+  private missing(answer: ApiAnswer, roleIds: readonly string[]): ServiceError {
+    const { errorCode, message } = refusalOf(answer);
+    if (errorCode === 'inexistent_user' || /\buser does not exist/i.test(message)) return new UserNotFound('user_id');
+    for (const roleId of roleIds) this.knownRoles.forget(roleId);
+    return /\brole does not exist/i.test(message) ? new RoleNotFound('role_id') : new InvalidIdentityValue('roles');
+  }
+
+  private async search(from: number | undefined, page: number, signal: AbortSignal): Promise<z.infer<typeof USERS>> {
+    const ask = () => this.api.get(`/users?${searchOf(from, page)}`, USERS, turnOf(signal));
+    return await ask().catch(async (error: unknown) => {
+      // One answer in a thousand doesn't end a list of a thousand calls.
+      if (!(error instanceof OutcomeUnknown) || signal.aborted) throw error;
+      await setTimeout(SEARCH_AGAIN_AFTER_MS);
+      return await ask();
+    });
+  }
+
+  /** Undefined when there is none. */
+  private async user(userId: string, signal: AbortSignal): Promise<FoundUser | undefined> {
+    const path = `${userPath(userId)}?fields=${USER_FIELDS.join(',')}&include_fields=true`;
+    const answer = await this.api.call({ method: 'GET', path, signal });
+    return answer.status === 404 ? undefined : read(answer, FOUND_USER);
+  }
+
+  /** @returns whether there was one to remove. */
+  private async removeUser(userId: string, signal: AbortSignal): Promise<boolean> {
+    if (!(await this.user(userId, signal))) return false;
+    const answer = await this.api.call({ method: 'DELETE', path: userPath(userId), repeatable: true, signal });
+    if (answer.status !== 204 && answer.status !== 404) throw unexpected(answer);
+    return true;
+  }
+
+  /** @returns whether there was one to remove; it is known by its id, or by its name and description. */
+  private async removeRole(role: string | { readonly name: string; readonly description: string }, signal: AbortSignal): Promise<boolean> {
+    if (typeof role !== 'string') {
+      const filter = `name_filter=${encodeURIComponent(role.name)}`;
+      for (let page = 0; ; page++) {
+        const { start, total, roles } = await this.api.get(`/roles?${filter}&${pageOf(page)}`, ROLES, signal);
+        const ours = roles.find(({ description }) => description === role.description);
+        if (ours) return await this.removeRole(ours.id, signal);
+        if (roles.length === 0 || start + roles.length >= total) return false;
+      }
+    }
+    const answer = await this.api.call({ method: 'DELETE', path: `/roles/${role}`, repeatable: true, signal });
+    if (answer.status !== 200 && answer.status !== 204 && answer.status !== 404) throw unexpected(answer);
+    return true;
+  }
+}
+
+const refusalOf = ({ body }: ApiAnswer): z.infer<typeof REFUSAL> => REFUSAL.safeParse(body).data ?? { message: '', errorCode: '' };
+
+function assertUserId(userId: string): void {
+  if (!USER_ID.test(userId)) throw new UserNotFound('user_id');
+}
+
+function assertRoleId(roleId: string): void {
+  if (!ROLE_ID.test(roleId)) throw new RoleNotFound('role_id');
+}
+
+/** @throws UserNotFound when it is no id of Auth0's form. */
+function userPath(userId: string): string {
+  assertUserId(userId);
+  return `/users/${encodeURIComponent(userId)}`;
+}
+
+/** The same signal for one call of a list, so that each waits for its turn as a caller that has just come. */
+const turnOf = (signal: AbortSignal): AbortSignal => AbortSignal.any([signal]);
+
+const pageOf = (page: number): string => `page=${page}&per_page=${PER_PAGE}&include_totals=true`;
+
+function searchOf(from: number | undefined, page: number): string {
+  const fields = `fields=${USER_FIELDS.join(',')}&include_fields=true`;
+  const query = `${pageOf(page)}&search_engine=v3&sort=created_at:1&${fields}`;
+  return from === undefined ? query : `${query}&q=${encodeURIComponent(`created_at:["${new Date(from).toISOString()}" TO *]`)}`;
+}

@@ -1,0 +1,58 @@
+import { setTimeout } from 'node:timers/promises';
+import { z } from 'zod';
+import { ProviderError, ProviderUnavailable } from '../../../domain/errors.js';
+import { type ApiClient, read } from '../provider-api/api-client.js';
+import { AnswerUnreadable } from '../provider-api/api-failure.js';
+import { FOUND_USER, type FoundUser, USER_FIELDS } from './found-user.js';
+
+const NEW_JOB = z.object({ id: z.string() });
+const JOB = z.object({ status: z.string(), location: z.string().nullish() });
+
+/** Between two looks at the job; the last one again and again. */
+const PAUSES_MS = [500, 1_000, 2_000, 4_000];
+const GIVE_UP_AFTER_MS = 1_800_000;
+const USERS_PER_PAGE = 500;
+
+/**
+ * All users, by an export job: a file that Auth0 makes. While it does, empty pages come, so that whoever waits sees that
+ * there is progress. Holds one page.
+ *
+ * @throws ProviderError when the job fails; ProviderUnavailable when it takes more than half an hour; what `ApiClient` throws.
+ */
+export async function* exportedUsers(api: ApiClient, signal: AbortSignal): AsyncGenerator<readonly FoundUser[], void, undefined> {
+  const body = { format: 'json', fields: USER_FIELDS.map((name) => ({ name })) };
+  const { id } = read(await api.call({ method: 'POST', path: '/jobs/users-exports', body, signal: AbortSignal.any([signal]) }), NEW_JOB);
+  const end = performance.now() + GIVE_UP_AFTER_MS;
+  for (let look = 0; performance.now() < end; look++) {
+    yield [];
+    // Who waits no longer is found out by the call that follows.
+    await setTimeout(PAUSES_MS[Math.min(look, PAUSES_MS.length - 1)], undefined, { signal }).catch(() => undefined);
+    const job = await api.get(`/jobs/${encodeURIComponent(id)}`, JOB, AbortSignal.any([signal]));
+    if (job.status === 'failed') throw new ProviderError('The export of users has failed.');
+    if (job.status === 'completed' && typeof job.location === 'string') {
+      yield* pages(api.lines(job.location, signal));
+      return;
+    }
+  }
+  throw new ProviderUnavailable('The export of users takes too long.');
+}
+
+async function* pages(lines: AsyncIterable<string>): AsyncGenerator<readonly FoundUser[], void, undefined> {
+  let page: FoundUser[] = [];
+  for await (const line of lines) {
+    if (line.trim() === '') continue;
+    page.push(parse(line));
+    if (page.length < USERS_PER_PAGE) continue;
+    yield page;
+    page = [];
+  }
+  yield page;
+}
+
+function parse(line: string): FoundUser {
+  try {
+    return FOUND_USER.parse(JSON.parse(line));
+  } catch (error) {
+    throw new AnswerUnreadable("A line of Auth0's export has another form.", { cause: error });
+  }
+}

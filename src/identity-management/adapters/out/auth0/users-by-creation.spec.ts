@@ -1,0 +1,94 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { FoundUser } from './found-user.js';
+import { usersByCreation } from './users-by-creation.js';
+
+const PAGE_SIZE = 4;
+const SEARCH_PAGES = 3;
+
+const aUser = (id: number, created_at: number): FoundUser => ({ user_id: String(id), created_at, updated_at: created_at });
+
+interface Reading {
+  readonly ids: string[];
+  readonly searches: number;
+  readonly exports: number;
+}
+
+/** @param granularity the search takes a time for the beginning of its unit of so many milliseconds. */
+async function readAll(users: () => readonly FoundUser[], granularity: number, beforeSearch: () => void = () => undefined): Promise<Reading> {
+  const ids: string[] = [];
+  let [searches, exports] = [0, 0];
+  const source = {
+    searchPages: SEARCH_PAGES,
+    search: (from: number | undefined, page: number) => {
+      searches++;
+      beforeSearch();
+      const least = from === undefined ? -Infinity : Math.floor(from / granularity) * granularity;
+      const found = users()
+        .filter(({ created_at }) => created_at >= least)
+        .sort((a, b) => a.created_at - b.created_at || Number(a.user_id) - Number(b.user_id));
+      const start = page * PAGE_SIZE;
+      return Promise.resolve({ start, total: found.length, users: found.slice(start, start + PAGE_SIZE) });
+    },
+    exported: async function* () {
+      exports++;
+      yield [];
+      yield await Promise.resolve([...users()].reverse());
+    },
+  };
+  for await (const page of usersByCreation(source)) ids.push(...page.map(({ user_id }) => user_id));
+  return { ids, searches, exports };
+}
+
+const times = fc.array(fc.oneof(fc.integer({ min: 0, max: 40 }), fc.constant(7), fc.integer({ min: 0, max: 5000 })), { maxLength: 60 });
+const granularity = fc.constantFrom(1, 10, 1000);
+
+describe('users by the time of their creation', () => {
+  it('are all given, each once, however many share a time and however finely the search knows it', async () => {
+    await fc.assert(
+      fc.asyncProperty(times, granularity, async (created, unit) => {
+        const users = created.map((time, id) => aUser(id, time));
+        const { ids } = await readAll(() => users, unit);
+        expect(ids.toSorted()).toEqual(users.map(({ user_id }) => user_id).toSorted());
+      }),
+    );
+  });
+
+  it('that stay are all given, each once, while others are deleted and created', async () => {
+    const changes = fc.array(fc.tuple(fc.array(fc.nat(), { maxLength: 2 }), fc.boolean()), { maxLength: 30 });
+    await fc.assert(
+      fc.asyncProperty(times, granularity, changes, async (created, unit, coming) => {
+        let users = created.map((time, id) => aUser(id, time));
+        const [left, ahead] = [new Set<string>(), [...coming]];
+        const listed = await readAll(
+          () => users,
+          unit,
+          () => {
+            const [out = [], isCreation = false] = ahead.shift() ?? [];
+            // Not both at once: then their number tells nothing.
+            if (isCreation) users.push(aUser(1_000 + ahead.length, 10_000 - ahead.length));
+            else for (const place of out) if (users.length > 0) left.add(users[place % users.length]?.user_id ?? '');
+            users = users.filter(({ user_id }) => !left.has(user_id));
+          },
+        );
+        expect(new Set(listed.ids).size).toBe(listed.ids.length);
+        const staying = created.map((_, id) => String(id)).filter((id) => !left.has(id));
+        expect(listed.ids).toEqual(expect.arrayContaining(staying));
+      }),
+    );
+  });
+
+  it.each<[string, number[], number, { searches: number; exports: number }]>([
+    ['no users', [], 1, { searches: 1, exports: 0 }],
+    ['less than a page', [1, 2, 3], 1, { searches: 1, exports: 0 }],
+    ['a page', [1, 2, 3, 4], 1, { searches: 1, exports: 0 }],
+    ['ten pages, each with the last user of the one before', Array.from({ length: 31 }, (_, id) => id), 1, { searches: 10, exports: 0 }],
+    ['as many with one time as a search shows', Array<number>(12).fill(5), 1, { searches: 4, exports: 0 }],
+    ['one more', Array<number>(13).fill(5), 1, { searches: 4, exports: 1 }],
+    ['a unit of the search as full as a search', Array.from({ length: 12 }, (_, id) => 1000 + id), 1000, { searches: 4, exports: 0 }],
+    ['a unit of the search that is fuller', Array.from({ length: 14 }, (_, id) => 1000 + id), 1000, { searches: 7, exports: 1 }],
+  ])('takes for %s so many calls', async (_, created, unit, calls) => {
+    const { searches, exports } = await readAll(() => created.map((time, id) => aUser(id, time)), unit);
+    expect({ searches, exports }).toEqual(calls);
+  });
+});

@@ -1,0 +1,175 @@
+import { ProviderUnavailable } from '../../../domain/errors.js';
+import type { RawAnswer } from './api-connections.js';
+import { assertAwaited } from './api-failure.js';
+
+/** What is known of one of the provider's limits, a token bucket. */
+interface Limit {
+  /** How many calls were left at `readAt`. */
+  readonly remaining: number;
+  readonly readAt: number;
+  /** How long it takes until one more is. */
+  readonly refillMs: number;
+}
+
+/** An operation, which may take several calls. */
+interface Operation {
+  /** Grows with each that comes. */
+  readonly number: number;
+  readonly since: number;
+  hasBegun: boolean;
+}
+
+interface Waiter {
+  readonly operation: Operation;
+  readonly go: () => void;
+}
+
+/** How long an operation waits for its first call: no longer, so that its others find time before the caller leaves. */
+const FIRST_CALL_WITHIN_MS = 7_000;
+/** How long after its beginning an operation waits for a further call: a caller waits for ten seconds. */
+const LAST_CALL_WITHIN_MS = 9_500;
+/** Calls at once while nothing is known: what the smallest plan of Auth0's allows. */
+const AT_FIRST = 2;
+/** Between two calls when a limit is reached, whatever the headers say. */
+const SHORTEST_REFILL_MS = 10;
+const LONGEST_REFILL_MS = 1_000;
+const REFILL_AFTER_REFUSAL_MS = 250;
+const MOST_CAUTION = 16;
+const JITTER = 0.2;
+
+/**
+ * Keeps a provider's calls within its limits (`x-ratelimit-*`, 429), with one knowledge for all calls of the process: who
+ * finds a limit reached waits in a line. The operation that waits longest goes first, so that what was begun comes to an
+ * end. A call that is answered with 429 wasn't done, and is made again.
+ *
+ * An operation is known by its signal: all calls with the same one are one operation.
+ */
+export class CallPace {
+  /** By their size, which is all that tells one from another. */
+  private readonly limits = new Map<number, Limit>();
+  private readonly operations = new WeakMap<AbortSignal, Operation>();
+  private readonly line: Waiter[] = [];
+  private count = 0;
+  private underWay = 0;
+  private isKnown = false;
+  /** Grows with each 429 that comes although we waited: what is taken for a refill's time is multiplied by it. */
+  private caution = 1;
+  private refusedAt = -Infinity;
+  private closedUntil = -Infinity;
+  private resetAt = -Infinity;
+  private timer: NodeJS.Timeout | undefined;
+
+  /**
+   * Makes the call when it is its turn, again after a 429.
+   *
+   * @throws ProviderUnavailable when that would be too late, with the seconds after which the provider says it takes calls
+   * again; the call wasn't made, or was refused with 429. What `send` throws.
+   */
+  async run(signal: AbortSignal, send: () => Promise<RawAnswer>): Promise<RawAnswer> {
+    const operation = this.operations.get(signal) ?? { number: this.count++, since: performance.now(), hasBegun: false };
+    this.operations.set(signal, operation);
+    for (;;) {
+      await this.turn(operation, signal);
+      const sentAt = performance.now();
+      try {
+        const answer = await send();
+        this.learn(answer, sentAt);
+        if (answer.status !== 429) {
+          operation.hasBegun = true;
+          return answer;
+        }
+      } finally {
+        this.underWay--;
+        this.moveOn();
+      }
+    }
+  }
+
+  private async turn(operation: Operation, signal: AbortSignal): Promise<void> {
+    const end = operation.since + (operation.hasBegun ? LAST_CALL_WITHIN_MS : FIRST_CALL_WITHIN_MS);
+    assertAwaited(signal);
+    if (Math.max(this.closedUntil, performance.now()) > end) throw this.refusal();
+    const done = new AbortController();
+    // A signal of our own: the caller's may be waited on by many, of which Node warns.
+    const ours = AbortSignal.any([signal]);
+    let timer: NodeJS.Timeout | undefined;
+    await new Promise<void>((resolve, reject) => {
+      const waiter = { operation, go: resolve };
+      const leave = (reason: () => Error) => () => {
+        this.line.splice(this.line.indexOf(waiter), 1);
+        reject(reason());
+      };
+      timer = setTimeout(leave(() => this.refusal()), end - performance.now());
+      ours.addEventListener('abort', leave(() => new ProviderUnavailable('The caller waits no longer.', { cause: signal.reason })), { signal: done.signal });
+      const behind = this.line.findIndex((other) => other.operation.number > operation.number);
+      this.line.splice(behind < 0 ? this.line.length : behind, 0, waiter);
+      this.moveOn();
+    }).finally(() => {
+      clearTimeout(timer);
+      done.abort();
+    });
+  }
+
+  /** Lets go all whose turn it is; sets the time for the next one. */
+  private moveOn(): void {
+    clearTimeout(this.timer);
+    while (this.line.length > 0) {
+      const wait = this.waitMs();
+      if (wait > 0) {
+        // Without an end where an answer is awaited first: it moves the line on.
+        if (wait < Infinity) this.timer = setTimeout(() => { this.moveOn(); }, wait);
+        return;
+      }
+      this.underWay++;
+      this.line.shift()?.go();
+    }
+  }
+
+  /** How long until one more call may be made, as far as is known. */
+  private waitMs(): number {
+    const now = performance.now();
+    if (!this.isKnown) return this.underWay < AT_FIRST ? this.closedUntil - now : Infinity;
+    let wait = this.closedUntil - now;
+    for (const [size, { remaining, readAt, refillMs }] of this.limits) {
+      const pause = refillMs * this.caution;
+      const left = Math.min(size, remaining + (now - readAt) / pause) - this.underWay;
+      if (left < 1) wait = Math.max(wait, (1 - left) * pause * (1 + JITTER * Math.random()));
+    }
+    return wait;
+  }
+
+  private learn({ status, headers }: RawAnswer, sentAt: number): void {
+    const now = performance.now();
+    const [size, remaining, reset] = ['limit', 'remaining', 'reset'].map((name) => headerNumber(headers[`x-ratelimit-${name}`]));
+    this.isKnown = true;
+    if (size !== undefined && size > 0 && remaining !== undefined && reset !== undefined) {
+      // By Auth0's pages the moment of the next refill, by its own client's makers that of the last one: the 429s will tell.
+      const resetMs = Math.max(0, reset * 1000 - Date.now());
+      const refillMs = Math.min(LONGEST_REFILL_MS, Math.max(SHORTEST_REFILL_MS, resetMs / Math.max(1, size - remaining)));
+      this.limits.set(size, { remaining: status === 429 ? 0 : remaining, readAt: now, refillMs });
+      this.resetAt = now + resetMs;
+    }
+    if (status !== 429) {
+      this.caution = Math.max(1, this.caution * 0.9);
+      return;
+    }
+    // Those that were under way together are one refusal.
+    if (sentAt > this.refusedAt) {
+      this.caution = Math.min(MOST_CAUTION, this.caution * 2);
+      this.refusedAt = now;
+    }
+    const retryAfter = headerNumber(headers['retry-after']);
+    const pause = retryAfter === undefined ? REFILL_AFTER_REFUSAL_MS * this.caution : retryAfter * 1000;
+    this.closedUntil = Math.max(this.closedUntil, now + pause * (1 + JITTER * Math.random()));
+    if (retryAfter !== undefined) this.resetAt = Math.max(this.resetAt, this.closedUntil);
+  }
+
+  private refusal(): ProviderUnavailable {
+    const seconds = Math.ceil((this.resetAt - performance.now()) / 1000);
+    return new ProviderUnavailable('The provider takes no more calls for now.', seconds > 0 ? { retryAfterSeconds: seconds } : {});
+  }
+}
+
+function headerNumber(value: string | string[] | undefined): number | undefined {
+  return typeof value === 'string' && /^\d{1,12}$/.test(value) ? Number(value) : undefined;
+}

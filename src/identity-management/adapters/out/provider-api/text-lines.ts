@@ -1,0 +1,39 @@
+import { pipeline, Readable } from 'node:stream';
+import { createGunzip } from 'node:zlib';
+
+const GZIP = Buffer.from([0x1f, 0x8b]);
+const LONGEST_LINE = 1024 * 1024;
+
+/**
+ * The lines of a text in UTF-8, without their ends, read as fast as they are taken; whether it is gzipped is told by how it
+ * begins. Ends the stream when it is returned.
+ *
+ * @throws when the stream fails or ends within what is gzipped, or a line has more than 1,048,576 characters.
+ */
+export async function* textLines(stream: Readable): AsyncGenerator<string, void, undefined> {
+  const { head, whole } = await peek(stream, GZIP.length);
+  // What fails on the way comes out at its end.
+  const text = head.equals(GZIP) ? pipeline(whole, createGunzip(), () => undefined) : whole;
+  let rest = '';
+  for await (const chunk of text.setEncoding('utf8')) {
+    const lines = (rest + String(chunk)).split('\n');
+    rest = lines.pop() ?? '';
+    if (rest.length > LONGEST_LINE) throw new Error(`A line has more than ${LONGEST_LINE} characters.`);
+    yield* lines.map((line) => line.replace(/\r$/, ''));
+  }
+  if (rest !== '') yield rest;
+}
+
+async function peek(stream: Readable, length: number): Promise<{ head: Buffer; whole: Readable }> {
+  const chunks: AsyncIterator<Buffer> = stream.iterator();
+  let read = Buffer.alloc(0);
+  for (let next = await chunks.next(); !next.done; next = await chunks.next()) {
+    read = Buffer.concat([read, next.value]);
+    if (read.length >= length) break;
+  }
+  async function* whole(): AsyncGenerator<Buffer> {
+    yield read;
+    yield* { [Symbol.asyncIterator]: () => chunks };
+  }
+  return { head: read.subarray(0, length), whole: Readable.from(whole()) };
+}

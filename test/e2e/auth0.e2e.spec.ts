@@ -1,0 +1,185 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Auth0StandIn, TokenRequest } from '../../src/testing/index.js';
+import { auth0Variables, operatorToken, startTenant } from '../support/auth0-tenant.js';
+import { callManagementApi, type CheckedAuth0, ownViolations } from '../support/checked-auth0.js';
+import { identityOperations } from '../support/identity-operations.js';
+import { BASE, type Fields, fresh, freshEmail, identityRequests } from '../support/identity-requests.js';
+import { type RunningService, startService } from '../support/service.js';
+import { swaggerUiOptions } from '../support/swagger-ui.js';
+
+let checked: CheckedAuth0;
+let tenant: Auth0StandIn;
+let service: RunningService;
+
+const start = async () => {
+  checked = await startTenant({ searchDelayMs: 200, largestPage: 50, unknownRole: 'ignored' });
+  tenant = checked.standIn;
+  service = await startService({ ...auth0Variables(tenant), SWAGGER_UI_CLIENT_ID: 'single-page' });
+  return { url: service.url, token: await operatorToken(tenant) };
+};
+const stop = async () => {
+  await service.close();
+  await tenant.stop();
+  expect(ownViolations(checked)).toEqual([]);
+};
+
+identityOperations('Auth0', {
+  userId: 'auth0\\|[0-9a-f]{24}',
+  roleId: 'rol_[A-Za-z0-9]{16}',
+  userPrefix: 'auth0|',
+  rolePrefix: 'rol_',
+  unknownRoleId: 'rol_fedcba9876543210',
+  start,
+  stop,
+  permissionsOf: (userId) => Promise.resolve(tenant.permissionsOf(userId)),
+});
+
+describe('the service on Auth0', () => {
+  const target = { url: '', token: '' };
+  const { send, post, created, list, known, makeKnown } = identityRequests(target);
+
+  beforeAll(async () => {
+    Object.assign(target, await start());
+    await makeKnown();
+  });
+  afterAll(stop);
+
+  const statuses = async (token: string) => {
+    const headers = { Authorization: `Bearer ${token}` };
+    return [(await send('GET', `${BASE}/users`, { headers })).status, (await send('GET', `${BASE}/roles`, { headers })).status];
+  };
+
+  it.each([
+    ['its own issuer', '/idp/.well-known/openid-configuration', 404],
+    ['readiness', '/health/ready', 200],
+  ])('with %s answers', async (_, path, status) => {
+    expect((await send('GET', path)).status).toBe(status);
+  });
+
+  it("believes a user's token, with the permissions of the roles that they have by then", async () => {
+    const userId = await created('create-user', { email: freshEmail(), roles: [] });
+    const before = await tenant.issueToken({ userId });
+    expect(await statuses(before)).toEqual([403, 403]);
+    const roleId = await created('create-role', { role_name: 'Readers of users', permissions: ['read:users'] });
+    await post('assign-role', { user_id: userId, role_id: roleId });
+    expect(await statuses(await tenant.issueToken({ userId }))).toEqual([200, 403]);
+    expect(await statuses(before)).toEqual([403, 403]);
+  });
+
+  it.each<[string, TokenRequest]>([
+    ['has expired', { lifetimeSeconds: -60 }],
+    ['is for another API', { claims: { aud: 'another' } }],
+    ['has an issuer without the slash', { claims: { iss: 'http://127.0.0.1' } }],
+  ])('believes no token that %s', async (_, request) => {
+    expect(await statuses(await tenant.issueToken({ permissions: ['read:users', 'read:roles'], ...request }))).toEqual([403, 403]);
+  });
+
+  it('tells Swagger UI where tokens come from, and to ask for those of the API; that a machine may get none there, it says', async () => {
+    const tokenUrl = `${tenant.domain}/oauth/token`;
+    expect(await swaggerUiOptions(service.url)).toMatchObject({
+      flows: { authorizationCode: { authorizationUrl: `${tenant.domain}/authorize`, tokenUrl }, clientCredentials: { tokenUrl } },
+      initOAuth: { clientId: 'single-page', usePkceWithAuthorizationCodeGrant: true, additionalQueryStringParams: { audience: 'load-data-api' } },
+    });
+    expect((await send('GET', '/docs-json')).body).toContain('Default Audience');
+  });
+
+  it('lists what others have made, once the search knows it', async () => {
+    const [id] = tenant.loadUsers(1, { provider: 'google-oauth2', namePrefix: 'Grace ' });
+    expect(await list('users')).toContainEqual({ user_id: id, name: expect.stringContaining('Grace ') as string, email: expect.anything() as string });
+  });
+
+  it('gives roles to a user of another connection, whose name is not ours to change', async () => {
+    const [id] = tenant.loadUsers(1, { provider: 'google-oauth2' });
+    expect((await post('assign-role', { user_id: id, role_id: known.roleId })).status).toBe(200);
+    expect((await post('update-user', { user_id: id, new_name: 'Ada' })).status).toBe(400);
+  });
+
+  it('gives a user 50 roles, and refuses one more, also at once', async () => {
+    const roles = await Promise.all(Array.from({ length: 51 }, () => created('create-role', { role_name: fresh(), permissions: ['read:users'] })));
+    expect((await post('create-user', { email: freshEmail(), roles })).status).toBe(400);
+    const userId = await created('create-user', { email: freshEmail(), roles: roles.slice(1) });
+    expect((await post('assign-role', { user_id: userId, role_id: roles[0] })).status).toBe(400);
+  });
+
+  it('sends no mail, and leaves the password to nobody', async () => {
+    await created('create-user', { email: freshEmail(), roles: [known.roleId] });
+    expect(tenant.mails).toEqual([]);
+  });
+
+  describe('asks Auth0 as seldom as it can:', () => {
+    /** The calls that the work made. */
+    async function callsOf(work: () => Promise<{ status: number }>): Promise<string[]> {
+      const before = tenant.requests.length;
+      expect((await work()).status).toBeLessThan(300);
+      return tenant.requests.slice(before).map(({ method, path }) => `${method} ${path.replace('/api/v2', '').replaceAll(/(auth0%7C|rol_)\w+/g, '{id}')}`);
+    }
+    const GET_SCOPES = 'GET /resource-servers/load-data-api';
+
+    it.each<[string, () => Promise<string>, (roleId: string) => Promise<{ status: number }>, string[]]>([
+      ['assign-role', async () => Promise.resolve(known.roleId), (roleId) => post('assign-role', { user_id: known.userId, role_id: roleId }), ['POST /users/{id}/roles']],
+      [
+        'assign-role with a role not seen lately',
+        async () => ((await callManagementApi(tenant, 'POST /roles', { name: 'by others' })).body as { id: string }).id,
+        (roleId) => post('assign-role', { user_id: known.userId, role_id: roleId }),
+        ['GET /roles/{id}', 'POST /users/{id}/roles'],
+      ],
+      ['update-user', () => Promise.resolve(''), () => post('update-user', { user_id: known.userId, new_name: 'Grace' }), ['PATCH /users/{id}']],
+      ['create-user without roles', () => Promise.resolve(''), () => post('create-user', { email: freshEmail(), roles: [] }), ['POST /users']],
+      [
+        'create-user',
+        () => Promise.resolve(known.roleId),
+        (roleId) => post('create-user', { email: freshEmail(), roles: [roleId] }),
+        ['POST /users', 'POST /users/{id}/roles'],
+      ],
+      [
+        'create-role',
+        () => Promise.resolve(''),
+        () => post('create-role', { role_name: fresh(), permissions: ['read:users'] }),
+        [GET_SCOPES, 'POST /roles', 'POST /roles/{id}/permissions'],
+      ],
+      [
+        'create-role with a new permission',
+        () => Promise.resolve(''),
+        () => post('create-role', { role_name: fresh(), permissions: ['read:users', 'new:permission'] }),
+        [GET_SCOPES, 'PATCH /resource-servers/load-data-api', GET_SCOPES, 'POST /roles', 'POST /roles/{id}/permissions'],
+      ],
+    ])('%s', async (_, prepare, work, calls) => {
+      const roleId = await prepare();
+      expect(await callsOf(() => work(roleId))).toEqual(calls);
+    });
+
+    it('for one token in all', () => {
+      expect(tenant.count('POST /oauth/token')).toBe(1);
+    });
+  });
+
+  describe('while others do the same', () => {
+    it.each<[string, 'users' | 'roles', string, () => [string, Fields]]>([
+      ['users of one e-mail', 'users', 'email', () => ['create-user', { email: 'race@grid.example', roles: [] }]],
+      ['roles of one name', 'roles', 'name', () => ['create-role', { role_name: 'race', permissions: ['a:b', 'c:d', 'e:f'] }]],
+    ])('makes one of 20 simultaneous %s', async (_, member, key, request) => {
+      const answers = await Promise.all(Array.from({ length: 20 }, () => post(...request())));
+      expect(answers.map(({ status }) => status).sort()).toEqual([201, ...Array<number>(19).fill(400)]);
+      const [made] = Object.values(request()[1]);
+      expect((await list(member)).filter((item) => item[key] === made)).toHaveLength(1);
+    });
+
+    it('takes all of 20 simultaneous assignments of one role, which the user then has', async () => {
+      const userId = await created('create-user', { email: freshEmail(), roles: [] });
+      const answers = await Promise.all(Array.from({ length: 20 }, () => post('assign-role', { user_id: userId, role_id: known.roleId })));
+      expect(answers.map(({ status }) => status)).toEqual(Array<number>(20).fill(200));
+      expect(tenant.permissionsOf(userId)).toEqual(['read:roles']);
+    });
+
+    it('loses no permission of 20 simultaneous roles, each with new ones', async () => {
+      const given = (index: number) => [`new-${index}:a`, `new-${index}:b`];
+      const roles = await Promise.all(
+        Array.from({ length: 20 }, (_, index) => created('create-role', { role_name: fresh(), permissions: given(index) })),
+      );
+      for (const [index, roleId] of roles.entries()) {
+        const userId = await created('create-user', { email: freshEmail(), roles: [roleId] });
+        expect(tenant.permissionsOf(userId).sort()).toEqual(given(index));
+      }
+    });
+  });
+});
