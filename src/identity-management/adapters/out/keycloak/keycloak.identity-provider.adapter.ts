@@ -53,7 +53,7 @@ const ROLE = z.object({
   id: z.string(),
   name: z.string(),
   clientRole: z.boolean().nullish(),
-  attributes: z.record(z.string(), z.array(z.string().nullable())).nullish(),
+  attributes: z.object({ [ROLE_ATTRIBUTE]: z.array(z.string().nullable()).nullish() }).nullish(),
 });
 const ROLES = z.array(ROLE);
 const NAMED = z.array(z.object({ id: z.string(), name: z.string() }));
