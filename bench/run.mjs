@@ -6,6 +6,7 @@ const BENCHES = {
   fuzz: 'random requests; every answer must be one of the interface [--requests=10000] [--seed=<n>] [--only=<i>]',
   uploads: 'rates against other ways to keep uploads, on a fresh disk image where root allows [--rounds=5] [--seconds=4] [--only=<rows>] [--directory=<dir>]',
   'object-storage': 'the same with uploads in S3 that takes 10 ms for a request; needs versitygw, or Go to install it [--rounds=5] [--seconds=4] [--only=<rows>]',
+  identity: 'roles and users in Keycloak through the service against direct calls; needs Java, and Maven to install it [--rounds=5] [--seconds=4] [--only=<rows>]',
 };
 
 const [name = '', ...parameters] = process.argv.slice(2);

@@ -49,10 +49,14 @@ export function tellConditions({ rounds, seconds }, ...lines) {
  *
  * @param {object[]} rows
  * @param {Record<string, Record<string, object>>} contests entrants by name, by contest
- * @param {{ rounds: number, takeTurn: (entrant: object, show: (text: string) => void) => Promise<Outcome> }} context
+ * @param {{
+ *   rounds: number,
+ *   prepare?: (entrants: Record<string, object>, show: (text: string) => void) => Promise<void>,
+ *   takeTurn: (entrant: object, show: (text: string) => void) => Promise<Outcome>,
+ * }} context prepare: before the first round of a contest
  * @returns {Promise<boolean>} whether every goal is reached.
  */
-export async function runContests(rows, contests, { rounds, takeTurn }) {
+export async function runContests(rows, contests, { rounds, prepare, takeTurn }) {
   const progress = new Progress();
   const judged = new Map();
   const names = [...new Set(rows.map((row) => row.contest))];
@@ -61,6 +65,7 @@ export async function runContests(rows, contests, { rounds, takeTurn }) {
     const needed = new Set(own.flatMap(({ of, to }) => [of[0], ...(to ? [to[0]] : [])]));
     const entrants = Object.fromEntries(Object.entries(contests[contest]).filter(([name]) => needed.has(name)));
     const show = (text) => progress.show(`${contest} (${index + 1} of ${names.length}): ${text}`);
+    await prepare?.(entrants, show);
     const outcomes = await runRounds(entrants, { rounds, takeTurn, show });
     progress.clear();
     for (const [name, each] of Object.entries(outcomes)) console.log(`${contest}, ${name}: ${summary(each)}`);

@@ -22,3 +22,11 @@ export function noLater(share, milliseconds) {
     isMet: (value, reference) => value <= Math.max(reference * (1 + share), reference + milliseconds),
   };
 }
+
+/** So much of it by itself, or the other goal, which is held against the other. */
+export function either(goal, least, unit) {
+  return {
+    title: `${goal.title} or >= ${least}${unit}`,
+    isMet: (value, reference) => value >= least || goal.isMet(value, reference),
+  };
+}

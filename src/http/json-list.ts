@@ -44,7 +44,7 @@ async function* listChunks<Item>(
     let separator = '';
     for (let page = first; !page.done; page = await iterator.next()) {
       if (page.value.length === 0) continue;
-      yield separator + page.value.map((item) => JSON.stringify(item)).join(',');
+      yield separator + JSON.stringify(page.value).slice(1, -1);
       separator = ',';
     }
     yield ']}';

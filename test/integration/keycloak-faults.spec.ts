@@ -211,6 +211,18 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
     await expect(pages.next()).rejects.toThrow(ProviderUnavailable);
   });
 
+  it('takes too long for all roles at once: they are listed page by page, each once', async () => {
+    const moreThanOnePage: string[] = [];
+    while (moreThanOnePage.length < 101) moreThanOnePage.push(await id('create-role', { role_name: randomUUID(), permissions: ['read:users'] }));
+    proxy.hold({ to: ({ url }) => url.includes('/roles?') && !url.includes('first=') });
+    const provider = new KeycloakIdentityProvider({ ...keycloakOptions(proxy.endpoint), allRolesTimeoutMs: 100 });
+    const listed: string[] = [];
+    for await (const page of provider.listRoles({ signal: new AbortController().signal })) listed.push(...page.map(({ roleId }) => roleId));
+    await proxy.pass();
+    expect(listed).toEqual(expect.arrayContaining(moreThanOnePage));
+    expect(new Set(listed).size).toBe(listed.length);
+  });
+
   it('is not there at boot: the service is live, and well once it is there', async () => {
     await proxy.refuse();
     const issuer = `${server.endpoint}/realms/${realm.realm}`;

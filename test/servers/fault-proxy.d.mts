@@ -26,8 +26,8 @@ export interface FaultProxy {
   refuse(): Promise<void>;
   /** Ends connections, and each new one at its first request, before the server sees it. */
   reset(): void;
-  /** Passes requests on, and holds the answers until the next mode. */
-  hold(): void;
+  /** Passes requests on, and holds the answers until the next mode, or those to the requests that it is about. */
+  hold(options?: AnswerOptions): void;
   /** Answers each request with 503 `SlowDown`, as S3 does. */
   throttle(): void;
   /** Answers each request itself, or those that it is about; HTML is told by its `<`, anything else is said to be JSON. */

@@ -22,6 +22,7 @@ class FaultProxy {
   /** Resolves when answers are held no longer. */
   #held = Promise.resolve();
   #release = () => undefined;
+  #isHeld = () => true;
   #faults = [];
 
   constructor(target) {
@@ -61,8 +62,9 @@ class FaultProxy {
     this.#server.closeAllConnections();
   }
 
-  hold() {
+  hold({ to = () => true } = {}) {
     this.#clear();
+    this.#isHeld = to;
     this.#held = new Promise((resolve) => (this.#release = resolve));
   }
 
@@ -146,7 +148,7 @@ class FaultProxy {
     const [answer] = await answered;
 
     if (this.#delayMs > 0) await setTimeout(this.#delayMs);
-    await this.#held;
+    if (this.#isHeld({ method, url })) await this.#held;
     if (!fault) {
       outgoing.writeHead(answer.statusCode, answer.statusMessage, answer.rawHeaders);
       await pipeline(answer, outgoing);

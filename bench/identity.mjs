@@ -1,0 +1,32 @@
+import { parseOptions, runContests, tellConditions } from './support/contests.mjs';
+import { interruptible } from './support/interruption.mjs';
+import { CONTESTS } from './identity/contests.mjs';
+import { ROWS } from './identity/rows.mjs';
+import { Stage } from './identity/stage.mjs';
+
+/**
+ * Holds the service, with roles and users in Keycloak, against who asks Keycloak's Admin API for the same with as few
+ * calls as can be.
+ *
+ * @param {string[]} parameters
+ * @returns {Promise<boolean>} whether every goal is reached.
+ */
+export default async function identity(parameters) {
+  const options = parseOptions(parameters, ROWS);
+  if (!options) return false;
+  const { rounds, seconds, rows } = options;
+  return interruptible(async (signal) => {
+    tellConditions(options, 'provider: Keycloak, which keeps all in memory');
+    const stage = await Stage.set();
+    try {
+      const context = { stage, seconds, signal };
+      return await runContests(rows, CONTESTS, {
+        rounds,
+        prepare: (entrants, show) => stage.prepare(entrants, { ...context, show }),
+        takeTurn: ({ load }) => load(context),
+      });
+    } finally {
+      await stage.clear();
+    }
+  });
+}

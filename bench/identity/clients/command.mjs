@@ -1,0 +1,68 @@
+// Does the same command again and again over so many connections, directly or through the service, and prints what came
+// back as JSON.
+import { randomUUID } from 'node:crypto';
+import { figuresOf } from '../../support/latencies.mjs';
+import { HttpClient, OtherStatus } from './http-client.mjs';
+
+const { url, command, way, users, roles, connections, warmUpSeconds, seconds } = JSON.parse(process.argv[2]);
+const client = new HttpClient({ url, connections, token: process.env.ACCESS_TOKEN });
+
+const AUDIENCE = 'load-data-api';
+const PERMISSIONS = ['upload:historical', 'read:users'];
+
+/** As few calls as do what the service does. */
+const DIRECT = {
+  'create-role': async ({ name }) => {
+    const composites = { client: { [AUDIENCE]: PERMISSIONS } };
+    await client.send('POST', '/roles', { name, composite: true, composites, attributes: { load_data_role: ['true'] } }, 201);
+    // The answer has no id.
+    await client.get(`/roles/${encodeURIComponent(name)}`);
+  },
+  'assign-role': async ({ user, role }) => giveRole(user, await roleOf(role)),
+  'create-user': async ({ email, name, role }) => {
+    const given = await roleOf(role);
+    const { location } = await client.send('POST', '/users', { username: email, email, firstName: name, lastName: '', enabled: true }, 201);
+    await giveRole(location.split('/').at(-1), given);
+  },
+  'update-user': ({ user, name }) => client.send('PUT', `/users/${user}`, { firstName: name, lastName: '' }, 204),
+};
+const roleOf = async (role) => (await client.get(`/roles-by-id/${role}`)).body;
+const giveRole = (user, { id, name }) => client.send('POST', `/users/${user}/role-mappings/realm`, [{ id, name }], 204);
+
+const THROUGH_THE_SERVICE = {
+  'create-role': ({ name }) => client.send('POST', '/create-role', { role_name: name, permissions: PERMISSIONS }, 201),
+  'assign-role': ({ user, role }) => client.send('POST', '/assign-role', { user_id: `keycloak|${user}`, role_id: role }, 200),
+  'create-user': ({ email, name, role }) => client.send('POST', '/create-user', { email, name, roles: [role] }, 201),
+  'update-user': ({ user, name }) => client.send('POST', '/update-user', { user_id: `keycloak|${user}`, new_name: name }, 200),
+};
+
+const perform = (way === 'direct' ? DIRECT : THROUGH_THE_SERVICE)[command];
+const any = (items) => items[Math.floor(Math.random() * items.length)];
+
+async function performFor(duration) {
+  const latencies = [];
+  const others = {};
+  const began = performance.now();
+  const work = async (_, connection) => {
+    // No two change one user at once: Keycloak refuses some of those.
+    const own = users.filter((user, index) => index % connections === connection);
+    while (performance.now() - began < duration * 1000) {
+      const unique = randomUUID();
+      const values = { user: any(own), role: any(roles), name: `Name ${unique}`, email: `${unique}@grid.example` };
+      const sent = performance.now();
+      try {
+        await perform(values);
+        latencies.push(performance.now() - sent);
+      } catch (error) {
+        if (!(error instanceof OtherStatus)) throw error;
+        others[error.message] = (others[error.message] ?? 0) + 1;
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: connections }, work));
+  return { figures: figuresOf(latencies, (performance.now() - began) / 1000), others };
+}
+
+await performFor(warmUpSeconds);
+console.log(JSON.stringify(await performFor(seconds)));
+process.exit();

@@ -1,0 +1,28 @@
+import { SERVICE } from '../uploads/competitors.mjs';
+import { check, command, list, listAll } from './loads.mjs';
+
+const DIRECT = { title: "Keycloak's Admin API" };
+const JOSE = { title: "jose's jwtVerify" };
+
+/** The same asked of both; each once beforehand, so that both are warm. */
+const both = (load) => ({
+  direct: { competitor: DIRECT, load: load('direct'), users: 20_000, warmUp: true },
+  service: { competitor: SERVICE, load: load('service'), users: 20_000, warmUp: true },
+});
+
+/** Who is measured in turns with whom, under which load, and with how many users at least. */
+export const CONTESTS = {
+  roles: both(list('roles')),
+  users: both(list('users')),
+  'create-role': both(command('create-role')),
+  'assign-role': both(command('assign-role')),
+  'create-user': both(command('create-user')),
+  'update-user': both(command('update-user')),
+  'all-users': {
+    service: { competitor: SERVICE, load: listAll, users: 100_000 },
+  },
+  guard: {
+    service: { competitor: SERVICE, load: check('service'), users: 0 },
+    jose: { competitor: JOSE, load: check('jose'), users: 0 },
+  },
+};

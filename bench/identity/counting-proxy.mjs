@@ -1,0 +1,44 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import { pipeline } from 'node:stream/promises';
+import { Agent, request } from 'undici';
+
+/** Stands in front of a server, and counts the answers to some paths that have come through it whole. */
+export class CountingProxy {
+  #agent = new Agent();
+  #server;
+  answered = 0;
+
+  /**
+   * @param {string} target
+   * @param {(path: string) => boolean} isCounted
+   */
+  static async start(target, isCounted) {
+    const proxy = new CountingProxy();
+    proxy.#server = createServer((incoming, outgoing) => {
+      proxy.#pass(target, incoming, outgoing).then(
+        () => (proxy.answered += isCounted(incoming.url) ? 1 : 0),
+        () => outgoing.destroy(),
+      );
+    });
+    await once(proxy.#server.listen(0, '127.0.0.1'), 'listening');
+    proxy.endpoint = `http://127.0.0.1:${proxy.#server.address().port}`;
+    return proxy;
+  }
+
+  async stop() {
+    this.#server.close();
+    this.#server.closeAllConnections();
+    await this.#agent.destroy();
+  }
+
+  async #pass(target, incoming, outgoing) {
+    const headers = { ...incoming.headers };
+    // A connection's own.
+    for (const name of ['connection', 'host', 'transfer-encoding']) delete headers[name];
+    const body = incoming.method === 'GET' ? undefined : incoming;
+    const answer = await request(target + incoming.url, { dispatcher: this.#agent, method: incoming.method, headers, body });
+    outgoing.writeHead(answer.statusCode, answer.headers);
+    await pipeline(answer.body, outgoing);
+  }
+}

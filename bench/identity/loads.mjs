@@ -1,0 +1,58 @@
+import { request } from 'node:http';
+import { json } from 'node:stream/consumers';
+import { runClient } from '../support/client.mjs';
+import { MemoryMeter } from '../support/memory-meter.mjs';
+import { CountingProxy } from './counting-proxy.mjs';
+
+const MIB = 1024 * 1024;
+const CONNECTIONS = 8;
+const MOST_WARM_UP_SECONDS = 2;
+
+/**
+ * One measurement.
+ *
+ * @typedef {(context: { stage: object, seconds: number, signal: AbortSignal }) => Promise<import('../support/contests.mjs').Outcome>} Load
+ */
+
+/** @returns {Load} median and p99 (ms) and rate (/s) of one of the four, over 8 connections. */
+export const command = (name) => (way) => async ({ stage, seconds, signal }) => {
+  const { users, roles } = await stage.some();
+  const job = { command: name, way, users, roles, connections: CONNECTIONS, seconds, warmUpSeconds: Math.min(seconds, MOST_WARM_UP_SECONDS) };
+  return run('command', await stage.access(way), job, signal);
+};
+
+/** @returns {Load} median (ms) until who asked has the whole list. */
+export const list = (member) => (way) => async ({ stage, seconds, signal }) =>
+  run('list', await stage.access(way), { member, way, seconds, expected: await stage.count(member) }, signal);
+
+/** @returns {Load} rate (checks/s) of one token, with the issuer's keys at hand. */
+export const check = (way) => async ({ stage, seconds, signal }) => {
+  const { token } = await stage.access('service');
+  return run('check', { token }, { way, seconds, ...(await stage.issuer()) }, signal);
+};
+
+/** By how much the memory of a fresh service grows (MiB), and how many pages Keycloak has answered by the first byte. */
+export async function listAll({ stage, signal }) {
+  const proxy = await CountingProxy.start(stage.endpoint, (path) => path.includes('/users?'));
+  try {
+    return await stage.withFreshService(proxy.endpoint, async (service, { token }) => {
+      const meter = new MemoryMeter(service.child.pid);
+      await meter.begin();
+      const sent = request(`${service.url}/idpManagementBackend/users`, { headers: { authorization: `Bearer ${token}` }, signal });
+      const answered = new Promise((done, failed) => sent.once('response', done).once('error', failed));
+      sent.end();
+      const answer = await answered;
+      const pages = new Promise((done) => answer.once('data', () => done(proxy.answered)));
+      const { users } = await json(answer);
+      const { growth } = await meter.read();
+      const distinct = new Set(users.map(({ user_id: id }) => id)).size;
+      const others = distinct === (await stage.count('users')) ? {} : { [`a list of ${distinct}`]: 1 };
+      return { figures: { growth: growth / MIB, pages: await pages }, others };
+    });
+  } finally {
+    await proxy.stop();
+  }
+}
+
+const run = (client, { url, token }, job, signal) =>
+  runClient(new URL(`clients/${client}.mjs`, import.meta.url), { url, ...job }, signal, { ACCESS_TOKEN: token });

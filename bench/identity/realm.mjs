@@ -1,0 +1,155 @@
+import { Agent, request } from 'undici';
+import { startKeycloak } from '../../test/servers/keycloak.mjs';
+import { PERMISSIONS } from '../../dist/authentication/permissions.js';
+import { ROLE_ATTRIBUTE } from '../../dist/identity-management/adapters/out/keycloak/keycloak.identity-provider.adapter.js';
+import { protocolMappers, realmRepresentation } from '../../dist/identity-management/adapters/out/keycloak/realm.js';
+
+const REALM = 'loads';
+const AUDIENCE = 'load-data-api';
+/** The service's own client, which asks Keycloak directly, too. */
+const SERVICE = { clientId: 'load-data-service', clientSecret: 'service-secret' };
+/** Who asks the service. */
+const OPERATOR = { clientId: 'operator', clientSecret: 'operator-secret' };
+
+/** For load: the compiler that starts slowly, and room for 100,000 users. */
+const VIRTUAL_MACHINE = ['-Xms1g', '-Xmx3g'];
+const TOKEN_SECONDS = 3600;
+const CONNECTIONS = 8;
+/** So many users an import: with more each of them takes longer. */
+const USERS_AT_ONCE = 20;
+
+/** A realm of a Keycloak that is there for the bench alone. */
+export class Realm {
+  #server;
+  #agent = new Agent({ connections: CONNECTIONS });
+  /** How many it was filled with. */
+  roles = 0;
+
+  static async start() {
+    const realm = new Realm();
+    realm.#server = await startKeycloak({ realm: representation(), virtualMachine: VIRTUAL_MACHINE });
+    return realm;
+  }
+
+  get endpoint() {
+    return this.#server.endpoint;
+  }
+
+  /** Of the realm: its issuer. */
+  get url() {
+    return `${this.endpoint}/realms/${REALM}`;
+  }
+
+  get adminUrl() {
+    return `${this.endpoint}/admin/realms/${REALM}`;
+  }
+
+  /** The environment of a service that finds Keycloak at an address. */
+  variables(address) {
+    return {
+      IDENTITY_PROVIDER: 'keycloak',
+      KEYCLOAK_URL: address,
+      KEYCLOAK_REALM: REALM,
+      KEYCLOAK_CLIENT_ID: SERVICE.clientId,
+      KEYCLOAK_CLIENT_SECRET: SERVICE.clientSecret,
+      OIDC_ISSUER: this.url,
+    };
+  }
+
+  serviceToken() {
+    return this.#token(SERVICE);
+  }
+
+  operatorToken() {
+    return this.#token(OPERATOR);
+  }
+
+  /** Makes roles and users, as many as are wanting. */
+  async fill({ roles, users }, { signal, show }) {
+    const token = await this.serviceToken();
+    const ask = (method, path, body) => {
+      signal.throwIfAborted();
+      return this.#ask(token, method, path, body);
+    };
+    await inParallel(range(this.roles, roles), async (number) => {
+      show(`${number} of ${roles} roles made`);
+      await ask('POST', '/roles', role(number));
+      this.roles++;
+    });
+    const numbers = range(await ask('GET', '/users/count'), users);
+    const batches = Array.from({ length: Math.ceil(numbers.length / USERS_AT_ONCE) }, (_, batch) =>
+      numbers.slice(batch * USERS_AT_ONCE, (batch + 1) * USERS_AT_ONCE),
+    );
+    await inParallel(batches, async (batch) => {
+      show(`${batch[0]} of ${users} users made`);
+      await ask('POST', '/partialImport', { ifResourceExists: 'FAIL', users: batch.map(user) });
+    });
+  }
+
+  /** Calls the Admin API as the service does; rejects when the status isn't 2xx. */
+  async administer(method, path) {
+    return this.#ask(await this.serviceToken(), method, path);
+  }
+
+  /** Its public keys (RFC 7517). */
+  async keySet() {
+    return (await fetch(`${this.url}/protocol/openid-connect/certs`)).json();
+  }
+
+  async stop() {
+    await this.#agent.destroy();
+    await this.#server.stop();
+  }
+
+  async #ask(token, method, path, body) {
+    const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
+    const options = { dispatcher: this.#agent, method, headers, body: body && JSON.stringify(body) };
+    const answer = await request(this.adminUrl + path, options);
+    const text = await answer.body.text();
+    if (answer.statusCode >= 300) throw new Error(`${method} ${path}: ${answer.statusCode} ${text}`);
+    return text === '' ? undefined : JSON.parse(text);
+  }
+
+  async #token({ clientId, clientSecret }) {
+    const body = new URLSearchParams({ grant_type: 'client_credentials', client_id: clientId, client_secret: clientSecret });
+    const answer = await fetch(`${this.url}/protocol/openid-connect/token`, { method: 'POST', body });
+    return (await answer.json()).access_token;
+  }
+}
+
+/** What the service needs, and a client that has all permissions. */
+function representation() {
+  const realm = realmRepresentation({ realm: REALM, audience: AUDIENCE, permissions: PERMISSIONS, ...SERVICE });
+  const { clientId, clientSecret: secret } = OPERATOR;
+  const account = { username: `service-account-${clientId}`, enabled: true, serviceAccountClientId: clientId };
+  return {
+    ...realm,
+    accessTokenLifespan: TOKEN_SECONDS,
+    clients: [...realm.clients, { clientId, secret, serviceAccountsEnabled: true, protocolMappers: protocolMappers(AUDIENCE) }],
+    users: [...realm.users, { ...account, clientRoles: { [AUDIENCE]: PERMISSIONS } }],
+  };
+}
+
+const role = (number) => ({
+  name: `Role ${number}`,
+  composite: true,
+  composites: { client: { [AUDIENCE]: [PERMISSIONS[number % PERMISSIONS.length]] } },
+  attributes: { [ROLE_ATTRIBUTE]: ['true'] },
+});
+
+/** An import gives no other roles than those that it names. */
+const user = (number) => {
+  const email = `user${number}@grid.example`;
+  return { username: email, email, firstName: `User ${number}`, enabled: true, realmRoles: [`default-roles-${REALM}`] };
+};
+
+const range = (from, to) => Array.from({ length: Math.max(0, to - from) }, (_, index) => from + index);
+
+async function inParallel(items, work) {
+  const rest = items.values();
+  await Promise.all(
+    Array.from({ length: CONNECTIONS }, async () => {
+      for (const item of rest) await work(item);
+    }),
+  );
+}

@@ -1,0 +1,95 @@
+import { mkdtemp } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Services } from '../support/service.mjs';
+import { Realm } from './realm.mjs';
+
+const ROLES = 5_000;
+/** Commands go to these, of all that there are. */
+const SOME_USERS = 1_000;
+const SOME_ROLES = 200;
+
+/** One Keycloak and one service for all rounds, so that both are warm. */
+export class Stage {
+  #realm;
+  #services;
+  #service;
+  #some;
+
+  static async set() {
+    const stage = new Stage();
+    stage.#services = new Services(await mkdtemp(join(tmpdir(), 'load-data-bench-')));
+    try {
+      stage.#realm = await Realm.start();
+      stage.#service = await stage.#start(stage.endpoint);
+      return stage;
+    } catch (error) {
+      await stage.clear();
+      throw error;
+    }
+  }
+
+  /** Of Keycloak. */
+  get endpoint() {
+    return this.#realm.endpoint;
+  }
+
+  /** Makes the users that entrants begin with, and lets each of those take a turn who is to be warm. */
+  async prepare(entrants, { show, ...context }) {
+    const users = Math.max(...Object.values(entrants).map((entrant) => entrant.users));
+    if (users > 0) await this.#realm.fill({ roles: ROLES, users }, { show, ...context });
+    for (const [name, { load, warmUp }] of Object.entries(entrants)) {
+      context.signal.throwIfAborted();
+      show(`warming up, ${name}`);
+      if (warmUp) await load(context);
+    }
+  }
+
+  /** Where one asks, and with which token: Keycloak's Admin API (`direct`), or the service. */
+  async access(way) {
+    if (way === 'direct') return { url: this.#realm.adminUrl, token: await this.#realm.serviceToken() };
+    return { url: `${this.#service.url}/idpManagementBackend`, token: await this.#realm.operatorToken() };
+  }
+
+  /** Some users and roles, by Keycloak's ids: the same each time. */
+  async some() {
+    return (this.#some ??= {
+      users: await this.#ids(`/users?briefRepresentation=true&max=${SOME_USERS}`),
+      roles: await this.#ids(`/roles?search=Role&first=0&max=${SOME_ROLES}`),
+    });
+  }
+
+  /** How many there are of `users`, or of `roles` before any are created. */
+  async count(member) {
+    return member === 'users' ? this.#realm.administer('GET', '/users/count') : this.#realm.roles;
+  }
+
+  async issuer() {
+    return { issuer: this.#realm.url, keySet: await this.#realm.keySet() };
+  }
+
+  /** Gives work a service of its own, which finds Keycloak at an address. */
+  async withFreshService(address, work) {
+    const service = await this.#start(address);
+    try {
+      return await work(service, { token: await this.#realm.operatorToken() });
+    } finally {
+      await service.end('SIGTERM');
+    }
+  }
+
+  async clear() {
+    await this.#services.end();
+    await this.#realm?.stop();
+  }
+
+  /** On data of its own: one process at a time. */
+  async #start(address) {
+    const data = await mkdtemp(join(this.#services.directory, 'data-'));
+    return this.#services.start({ NODE_ENV: 'production', ...this.#realm.variables(address), DATA_DIR: data });
+  }
+
+  async #ids(path) {
+    return (await this.#realm.administer('GET', path)).map(({ id }) => id);
+  }
+}
