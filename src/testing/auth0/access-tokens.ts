@@ -76,12 +76,15 @@ export class AccessTokens {
     if (grantType !== 'client_credentials') throw new TokenError(403, 'unauthorized_client', `Grant type '${grantType}' not allowed for the client.`);
     const client = typeof clientId === 'string' ? this.tenant.clients.get(clientId) : undefined;
     if (!client || client.secret !== secret) throw new TokenError(401, 'access_denied', 'Unauthorized');
+    const { grant_types: grantTypes } = client.settings;
+    if (!Array.isArray(grantTypes) || !grantTypes.includes(grantType)) {
+      throw new TokenError(403, 'unauthorized_client', `Grant type '${grantType}' not allowed for the client.`);
+    }
     if (typeof audience !== 'string' || !this.tenant.resourceServer(audience)) {
       throw new TokenError(403, 'access_denied', `Service not enabled within domain: ${String(audience)}`);
     }
-    const grants = [...this.tenant.clientGrants.values()];
-    const grant = grants.find((each) => each.clientId === client.id && each.audience === audience);
-    if (!grant) {
+    const scopes = this.tenant.grantOf(client.id, audience);
+    if (!scopes) {
       throw new TokenError(
         403,
         'access_denied',
@@ -91,9 +94,9 @@ export class AccessTokens {
     const isManagement = audience === this.tenant.managementAudience;
     const lifetime = isManagement ? this.tenant.settings.tokenLifetimeSeconds : this.lifetimeOf(audience);
     const token = isManagement
-      ? await this.issueForManagement(client.id, grant.scope)
+      ? await this.issueForManagement(client.id, scopes)
       : await this.issue({ clientId: client.id, audience, lifetimeSeconds: lifetime });
-    return { access_token: token, scope: grant.scope.join(' '), expires_in: lifetime, token_type: 'Bearer' };
+    return { access_token: token, scope: scopes.join(' '), expires_in: lifetime, token_type: 'Bearer' };
   }
 
   /** A token of the Management API with these scopes, whatever grants say. */
@@ -117,8 +120,7 @@ export class AccessTokens {
     );
     if (!server) throw new Error('The tenant has no such API.');
     const { identifier, settings } = server;
-    const grant = [...tenant.clientGrants.values()].find((each) => each.clientId === clientId && each.audience === identifier);
-    const permitted = permissions ?? (userId === undefined ? (grant?.scope ?? []) : tenant.permissionsOf(userId, identifier));
+    const permitted = permissions ?? (userId === undefined ? (tenant.grantOf(clientId, identifier) ?? []) : tenant.permissionsOf(userId, identifier));
     const dialect = typeof settings.token_dialect === 'string' ? settings.token_dialect : 'access_token';
     const isRbac = settings.enforce_policies === true && dialect.endsWith('_authz');
     const isRfc9068 = dialect.startsWith('rfc9068');

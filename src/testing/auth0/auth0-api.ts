@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { z } from 'zod';
 import { type AccessTokens, TokenError } from './access-tokens.js';
 import { clientsRoutes } from './clients.routes.js';
+import { connectionsRoutes } from './connections.routes.js';
 import { ExportJobs } from './export-jobs.js';
 import { invalidBody, ManagementError } from './management-error.js';
 import { type RateLimit, TokenBucket } from './rate-limit.js';
@@ -31,7 +32,7 @@ export interface Auth0Answer {
 }
 
 const PREFIX = '/api/v2';
-const PASSWORD_CHANGE = z.object({ email: z.string(), connection: z.string() });
+const PASSWORD_CHANGE = z.object({ client_id: z.string(), email: z.string(), connection: z.string() });
 
 /** What the tenant answers: the Management API, tokens and keys, mails for a new password, and export files. */
 export class Auth0Api {
@@ -50,6 +51,7 @@ export class Auth0Api {
       ...resourceServersRoutes(tenant),
       ...this.jobs.routes(),
       ...clientsRoutes(tenant),
+      ...connectionsRoutes(tenant),
       ...ticketsRoutes(tenant),
     ];
     this.routes = routes.map((route) => {
@@ -100,7 +102,7 @@ export class Auth0Api {
       throw new ManagementError(403, `Insufficient scope, expected any of: ${route.scopes.join(',')}`, 'insufficient_scope');
     }
     if (isMalformed) throw invalidBody('Invalid JSON');
-    return route.answer({ id: decode(pattern.exec(path)?.[1] ?? ''), query, body });
+    return route.answer({ id: decode(pattern.exec(path)?.[1] ?? ''), query, body, scopes });
   }
 
   private takeToken(): ReturnType<TokenBucket['take']> {
@@ -134,10 +136,11 @@ export class Auth0Api {
     };
   }
 
-  /** Says the same whether there is such a user or not. */
+  /** Says the same whether there is such a user or not. The description wants a client, which older pages leave out. */
   private mailPasswordChange({ body }: Auth0Request): Auth0Answer {
     const { success, data } = PASSWORD_CHANGE.safeParse(body);
-    if (!success) return { status: 400, headers: {}, body: { error: 'email and connection are required' } };
+    const connection = this.tenant.connections.find(({ name }) => name === data?.connection);
+    if (!success || !connection?.enabledClients.has(data.client_id)) return { status: 400, headers: {}, body: { error: 'invalid_request' } };
     const users = this.tenant.users.withEmail(data.email.toLowerCase()).filter(({ connection }) => connection === data.connection);
     for (const user of users) this.tenant.send('change-password', user);
     return { status: 200, headers: {}, body: "We've just sent you an email to reset your password." };

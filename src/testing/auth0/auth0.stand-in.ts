@@ -129,7 +129,7 @@ export class Auth0StandIn {
     this.port = (server.address() as AddressInfo).port;
     this.domain = `http://127.0.0.1:${this.port}`;
     this.settings = { ...DEFAULT_SETTINGS, ...options.settings };
-    const databases = connections.map((name) => ({ id: newId('con_'), name, strategy: 'auth0' }));
+    const databases = connections.map((name) => ({ id: newId('con_'), name, strategy: 'auth0', enabledClients: new Set<string>() }));
     this.tenant = new Tenant(this.domain, databases, this.settings, now);
     this.tokens = new AccessTokens(this.tenant);
     this.api = new Auth0Api(this.tenant, this.tokens);
@@ -273,9 +273,10 @@ export class Auth0StandIn {
   private addClient(name: string, scope: readonly string[]): ClientCredentials {
     const credentials = { clientId: newId('', 32), clientSecret: newId('', 64) };
     const { clientId, clientSecret } = credentials;
-    this.tenant.clients.set(clientId, { id: clientId, secret: clientSecret, settings: { name, app_type: 'non_interactive' } });
-    const grant = { id: newId('cgr_'), clientId, audience: this.tenant.managementAudience, scope };
+    this.tenant.clients.set(clientId, { id: clientId, secret: clientSecret, settings: { name, app_type: 'non_interactive', grant_types: ['client_credentials'] } });
+    const grant = { id: newId('cgr_'), clientId, audience: this.tenant.managementAudience, subject: 'client' as const, scope, allowsAll: undefined };
     this.tenant.clientGrants.set(grant.id, grant);
+    for (const { enabledClients } of this.tenant.connections) enabledClients.add(clientId);
     return credentials;
   }
 

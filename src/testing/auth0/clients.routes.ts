@@ -2,97 +2,160 @@ import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import { invalidBody, ManagementError } from './management-error.js';
 import { listAnswer, type Page, readPage } from './paging.js';
-import { readBody, type Route, text } from './route.js';
+import { type ApiAnswer, type ApiCall, readBody, type Route, text } from './route.js';
+import { withFields } from './shown-fields.js';
 import { type ClientGrantRecord, type ClientRecord, newId, type Tenant } from './tenant.js';
 
-const NEW_CLIENT = z.looseObject({ name: z.string().min(1).regex(/^[^<>]+$/), app_type: z.string().optional() });
-const NEW_GRANT = z.strictObject({ client_id: text(1, 255), audience: text(1, 600), scope: z.array(z.string().min(1).max(280)) });
-const GRANT_CHANGE = z.strictObject({ scope: z.array(z.string().min(1).max(280)) });
-
-/** Applications, their grants and the connections: what a set-up needs. */
-export const clientsRoutes = (tenant: Tenant): Route[] => {
-  const pageOf = (query: URLSearchParams): Page => readPage(query, { defaultSize: 50, largestSize: 100, smallestSize: 0 });
-  const checkScopes = (audience: string, scopes: readonly string[]): void => {
-    const known = new Set(tenant.resourceServer(audience)?.scopes.map(({ value }) => value));
-    const unknown = scopes.filter((scope) => !known.has(scope));
-    if (unknown.length > 0) throw invalidBody(`The API doesn't have these scopes: ${unknown.join(', ')} on property scope`);
-  };
-  return [
-    {
-      operation: 'GET /clients',
-      scopes: ['read:clients'],
-      answer: ({ query }) => listAnswer('clients', [...tenant.clients.values()].map(clientView), pageOf(query)),
-    },
-    {
-      operation: 'POST /clients',
-      scopes: ['create:clients'],
-      answer: ({ body }) => {
-        const settings = readBody(NEW_CLIENT, body);
-        const client = { id: randomBytes(16).toString('hex'), secret: randomBytes(32).toString('hex'), settings };
-        tenant.clients.set(client.id, client);
-        return { status: 201, body: clientView(client) };
-      },
-    },
-    {
-      operation: 'GET /clients/{id}',
-      scopes: ['read:clients'],
-      answer: ({ id }) => {
-        const client = tenant.clients.get(id);
-        if (!client) throw new ManagementError(404, 'The client does not exist', 'inexistent_client');
-        return { status: 200, body: clientView(client) };
-      },
-    },
-    {
-      operation: 'GET /client-grants',
-      scopes: ['read:client_grants'],
-      answer: ({ query }) => {
-        const [clientId, audience] = [query.get('client_id'), query.get('audience')];
-        const grants = [...tenant.clientGrants.values()].filter(
-          (grant) => (clientId === null || grant.clientId === clientId) && (audience === null || grant.audience === audience),
-        );
-        return listAnswer('client_grants', grants.map(grantView), pageOf(query));
-      },
-    },
-    {
-      operation: 'POST /client-grants',
-      scopes: ['create:client_grants'],
-      answer: ({ body }) => {
-        const { client_id: clientId, audience, scope } = readBody(NEW_GRANT, body);
-        if (!tenant.clients.has(clientId)) throw new ManagementError(404, 'The client does not exist', 'inexistent_client');
-        if (!tenant.resourceServer(audience)) throw new ManagementError(404, 'The resource server does not exist', 'inexistent_resource_server');
-        checkScopes(audience, scope);
-        if ([...tenant.clientGrants.values()].some((grant) => grant.clientId === clientId && grant.audience === audience)) {
-          throw new ManagementError(409, 'A resource with the same client_id and audience already exists.');
-        }
-        const grant = { id: newId('cgr_'), clientId, audience, scope };
-        tenant.clientGrants.set(grant.id, grant);
-        return { status: 201, body: grantView(grant) };
-      },
-    },
-    {
-      operation: 'PATCH /client-grants/{id}',
-      scopes: ['update:client_grants'],
-      answer: ({ id, body }) => {
-        const { scope } = readBody(GRANT_CHANGE, body);
-        const grant = tenant.clientGrants.get(id);
-        if (!grant) throw new ManagementError(404, 'The client grant does not exist', 'inexistent_client_grant');
-        checkScopes(grant.audience, scope);
-        grant.scope = scope;
-        return { status: 200, body: grantView(grant) };
-      },
-    },
-    {
-      operation: 'GET /connections',
-      scopes: ['read:connections'],
-      answer: ({ query }) => {
-        const name = query.get('name');
-        const connections = tenant.connections.filter((connection) => name === null || connection.name === name);
-        return listAnswer('connections', connections, pageOf(query));
-      },
-    },
-  ];
+const SETTINGS = {
+  app_type: z.enum(['native', 'spa', 'regular_web', 'non_interactive']).optional(),
+  token_endpoint_auth_method: z.enum(['none', 'client_secret_post', 'client_secret_basic']).optional(),
+  grant_types: z.array(z.string()).optional(),
+  callbacks: z.array(z.string()).optional(),
+  web_origins: z.array(z.url()).optional(),
+  oidc_conformant: z.boolean().optional(),
+  is_first_party: z.boolean().optional(),
+  description: z.string().max(140).optional(),
 };
+const NAME = z.string().min(1).regex(/^[^<>]+$/);
+const NEW_CLIENT = z.strictObject({ name: NAME, ...SETTINGS });
+const CLIENT_CHANGE = z.strictObject({ name: NAME.optional(), ...SETTINGS });
 
-const clientView = ({ id, secret, settings }: ClientRecord) => ({ ...settings, client_id: id, client_secret: secret });
+/** What nobody said, by recorded traffic. */
+const UNSAID = { is_first_party: true, oidc_conformant: false };
+const GRANT_TYPES = ['authorization_code', 'implicit', 'refresh_token', 'client_credentials'];
 
-const grantView = ({ id, clientId, audience, scope }: ClientGrantRecord) => ({ id, client_id: clientId, audience, scope });
+const SCOPES = z.array(z.string().min(1).max(280));
+const SUBJECT = z.enum(['client', 'user']).optional();
+const NEW_GRANT = z.strictObject({ client_id: text(1, 255), audience: text(1, 600), scope: SCOPES.optional(), subject_type: SUBJECT });
+const GRANT_CHANGE = z.strictObject({ scope: SCOPES.nullish(), allow_all_scopes: z.boolean().nullish() });
+
+/** Each of these shows clients; secrets are shown to the second. */
+const READ_CLIENTS = ['read:clients', 'read:client_keys'];
+
+/** Applications, and what they may do by themselves (client grants). */
+export const clientsRoutes = (tenant: Tenant): Route[] => [
+  {
+    operation: 'GET /clients',
+    scopes: READ_CLIENTS,
+    anyScope: true,
+    answer: ({ query, scopes }) => {
+      const clients = [...tenant.clients.values()].map((client) => withFields(clientView(client, scopes), query));
+      return listAnswer('clients', clients, pageOf(query));
+    },
+  },
+  { operation: 'POST /clients', scopes: ['create:clients'], answer: (call) => createClient(tenant, call) },
+  {
+    operation: 'GET /clients/{id}',
+    scopes: READ_CLIENTS,
+    anyScope: true,
+    answer: ({ id, query, scopes }) => ({ status: 200, body: withFields(clientView(existingClient(tenant, id), scopes), query) }),
+  },
+  {
+    operation: 'PATCH /clients/{id}',
+    scopes: ['update:clients'],
+    answer: ({ id, body, scopes }) => {
+      const change = readBody(CLIENT_CHANGE, body);
+      const client = existingClient(tenant, id);
+      client.settings = { ...client.settings, ...change };
+      return { status: 200, body: clientView(client, scopes) };
+    },
+  },
+  {
+    operation: 'DELETE /clients/{id}',
+    scopes: ['delete:clients'],
+    answer: ({ id }) => {
+      tenant.removeClient(id);
+      return { status: 204 };
+    },
+  },
+  {
+    operation: 'GET /client-grants',
+    scopes: ['read:client_grants'],
+    answer: ({ query }) => {
+      const wanted = ['client_id', 'audience', 'subject_type'].map((name) => [name, query.get(name)] as const);
+      const grants = [...tenant.clientGrants.values()].map(grantView);
+      const found = grants.filter((grant) => wanted.every(([name, value]) => value === null || Object.entries(grant).some(([key, has]) => key === name && has === value)));
+      return listAnswer('client_grants', found, pageOf(query));
+    },
+  },
+  { operation: 'POST /client-grants', scopes: ['create:client_grants'], answer: (call) => createGrant(tenant, call) },
+  {
+    operation: 'PATCH /client-grants/{id}',
+    scopes: ['update:client_grants'],
+    answer: ({ id, body }) => {
+      const { scope, allow_all_scopes: allowsAll } = readBody(GRANT_CHANGE, body);
+      const grant = existingGrant(tenant, id);
+      checkScopes(tenant, grant.audience, scope ?? []);
+      grant.scope = scope ?? grant.scope;
+      grant.allowsAll = allowsAll ?? grant.allowsAll;
+      return { status: 200, body: grantView(grant) };
+    },
+  },
+  {
+    operation: 'DELETE /client-grants/{id}',
+    scopes: ['delete:client_grants'],
+    answer: ({ id }) => {
+      tenant.clientGrants.delete(id);
+      return { status: 204 };
+    },
+  },
+];
+
+const pageOf = (query: URLSearchParams): Page => readPage(query, { defaultSize: 50, largestSize: 100, smallestSize: 0 });
+
+function createClient(tenant: Tenant, { body, scopes }: ApiCall): ApiAnswer {
+  const sent = readBody(NEW_CLIENT, body);
+  const grantTypes = sent.app_type === 'spa' ? GRANT_TYPES.slice(0, 3) : GRANT_TYPES;
+  const client = { id: newId('', 32), secret: randomBytes(32).toString('hex'), settings: { ...UNSAID, grant_types: grantTypes, ...sent } };
+  tenant.clients.set(client.id, client);
+  // Who makes one is told its secret.
+  return { status: 201, body: clientView(client, new Set([...scopes, 'read:client_keys'])) };
+}
+
+function existingClient(tenant: Tenant, id: string): ClientRecord {
+  const client = tenant.clients.get(id);
+  if (!client) throw new ManagementError(404, 'The client does not exist', 'inexistent_client');
+  return client;
+}
+
+function createGrant(tenant: Tenant, { body }: ApiCall): ApiAnswer {
+  const { client_id: clientId, audience, scope = [], subject_type: subject = 'client' } = readBody(NEW_GRANT, body);
+  existingClient(tenant, clientId);
+  if (!tenant.resourceServer(audience)) throw new ManagementError(404, 'The resource server does not exist', 'inexistent_resource_server');
+  checkScopes(tenant, audience, scope);
+  const grants = [...tenant.clientGrants.values()];
+  if (grants.some((grant) => grant.clientId === clientId && grant.audience === audience && grant.subject === subject)) {
+    throw new ManagementError(409, 'A resource with the same client_id and audience already exists.');
+  }
+  const grant = { id: newId('cgr_'), clientId, audience, subject, scope, allowsAll: undefined };
+  tenant.clientGrants.set(grant.id, grant);
+  return { status: 201, body: grantView(grant) };
+}
+
+function existingGrant(tenant: Tenant, id: string): ClientGrantRecord {
+  const grant = tenant.clientGrants.get(id);
+  if (!grant) throw new ManagementError(404, 'The client grant does not exist', 'inexistent_client_grant');
+  return grant;
+}
+
+function checkScopes(tenant: Tenant, audience: string, scopes: readonly string[]): void {
+  const known = new Set(tenant.resourceServer(audience)?.scopes.map(({ value }) => value));
+  const unknown = scopes.filter((scope) => !known.has(scope));
+  if (unknown.length > 0) throw invalidBody(`The API doesn't have these scopes: ${unknown.join(', ')} on property scope`);
+}
+
+const clientView = ({ id, secret, settings }: ClientRecord, scopes: ReadonlySet<string>): Record<string, unknown> => ({
+  ...settings,
+  client_id: id,
+  ...(scopes.has('read:client_keys') && { client_secret: secret }),
+});
+
+/** With all scopes allowed there is no list of them. */
+const grantView = ({ id, clientId, audience, subject, scope, allowsAll }: ClientGrantRecord) => ({
+  id,
+  client_id: clientId,
+  audience,
+  subject_type: subject,
+  ...(allowsAll !== true && { scope }),
+  ...(allowsAll !== undefined && { allow_all_scopes: allowsAll }),
+});

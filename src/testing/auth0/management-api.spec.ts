@@ -185,11 +185,12 @@ describe('The stand-in for Auth0: Management API', () => {
     const id = await created();
     const role = await createdRole();
     await call(`POST /users/${id}/roles`, { roles: [role] });
-    const ask = async (email: string): Promise<number> => {
-      const body = new URLSearchParams({ email, connection: CONNECTION });
+    const ask = async (email: string, client_id = standIn.service.clientId): Promise<number> => {
+      const body = new URLSearchParams({ client_id, email, connection: CONNECTION });
       return (await fetch(`${standIn.domain}/dbconnections/change_password`, { method: 'POST', body })).status;
     };
     expect([await ask('nobody@example.com'), await ask(ADA.email)]).toEqual([200, 200]);
+    expect(await ask(ADA.email, 'unknown')).toBe(400);
     expect(standIn.mails).toMatchObject([{ kind: 'change-password', to: ADA.email, roles: [role] }]);
 
     const ticket = await call('POST /tickets/password-change', { user_id: decodeURIComponent(id), mark_email_as_verified: true });

@@ -51,6 +51,16 @@ export const resourceServersRoutes = (tenant: Tenant): Route[] => [
     scopes: ['read:resource_servers'],
     answer: ({ id }) => ({ status: 200, body: serverView(existingServer(tenant, id)) }),
   },
+  {
+    operation: 'DELETE /resource-servers/{id}',
+    scopes: ['delete:resource_servers'],
+    answer: ({ id }) => {
+      const { id: own, identifier } = existingServer(tenant, id);
+      tenant.resourceServers.delete(own);
+      for (const role of tenant.roles.values()) role.permissions = role.permissions.filter(({ audience }) => audience !== identifier);
+      return { status: 204 };
+    },
+  },
   { operation: 'PATCH /resource-servers/{id}', scopes: ['update:resource_servers'], answer: (call) => updateServer(tenant, call) },
 ];
 

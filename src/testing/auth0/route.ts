@@ -7,6 +7,8 @@ export interface ApiCall {
   readonly query: URLSearchParams;
   /** Parsed JSON; undefined without a body. */
   readonly body: unknown;
+  /** What the token holds. */
+  readonly scopes: ReadonlySet<string>;
 }
 
 export interface ApiAnswer {

@@ -72,14 +72,18 @@ export interface ResourceServerRecord {
 export interface ClientRecord {
   readonly id: string;
   readonly secret: string;
-  readonly settings: Readonly<Record<string, unknown>>;
+  settings: Readonly<Record<string, unknown>>;
 }
 
 export interface ClientGrantRecord {
   readonly id: string;
   readonly clientId: string;
   readonly audience: string;
+  /** Whether it is about what the application does by itself or for its users. */
+  readonly subject: 'client' | 'user';
   scope: readonly string[];
+  /** Undefined where nobody said so. */
+  allowsAll: boolean | undefined;
 }
 
 /** Where users sign in. */
@@ -87,6 +91,8 @@ export interface ConnectionRecord {
   readonly id: string;
   readonly name: string;
   readonly strategy: string;
+  /** The applications that users can sign in to by it. */
+  readonly enabledClients: Set<string>;
 }
 
 /** A mail that the tenant has sent. */
@@ -139,6 +145,18 @@ export class Tenant {
   removeRole(roleId: string): void {
     this.roles.delete(roleId);
     for (const ids of this.roleIds.values()) ids.delete(roleId);
+  }
+
+  removeClient(clientId: string): void {
+    this.clients.delete(clientId);
+    for (const { id, clientId: owner } of this.clientGrants.values()) if (owner === clientId) this.clientGrants.delete(id);
+    for (const { enabledClients } of this.connections) enabledClients.delete(clientId);
+  }
+
+  /** What the application may do by itself at an API. */
+  grantOf(clientId: string, audience: string): readonly string[] | undefined {
+    const grant = [...this.clientGrants.values()].find((each) => each.clientId === clientId && each.audience === audience && each.subject === 'client');
+    return grant?.allowsAll === true ? this.resourceServer(audience)?.scopes.map(({ value }) => value) : grant?.scope;
   }
 
   /** To be changed by whoever gives and takes roles. */

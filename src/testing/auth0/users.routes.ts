@@ -1,8 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import { invalidBody, invalidQuery, ManagementError } from './management-error.js';
-import { flag, listAnswer, readPage } from './paging.js';
+import { listAnswer, readPage } from './paging.js';
 import { type ApiAnswer, type ApiCall, readBody, type Route, text } from './route.js';
+import { withFields } from './shown-fields.js';
 import type { Tenant } from './tenant.js';
 import type { UserOrder } from './user-index.js';
 import { ALL_USERS, parseUserQuery } from './user-query.js';
@@ -127,13 +128,6 @@ function readOrder(sort: string | null): UserOrder | undefined {
   const [, field, direction] = /^([a-zA-Z0-9_.]+):(1|-1)$/.exec(sort) ?? [];
   if (field === undefined) throw invalidQuery('String does not match pattern on property sort');
   return { field, isDescending: direction === '-1' };
-}
-
-function withFields(view: Record<string, unknown>, query: URLSearchParams): Record<string, unknown> {
-  const fields = query.get('fields')?.split(',');
-  if (!fields) return view;
-  const areShown = flag(query, 'include_fields') ?? true;
-  return Object.fromEntries(Object.entries(view).filter(([name]) => fields.includes(name) === areShown));
 }
 
 function createUser(tenant: Tenant, { body }: ApiCall): ApiAnswer {
