@@ -182,6 +182,7 @@ describe('parseEnvironment', () => {
     clientId: 'the service',
     clientSecret: 's3cr3t!:% ä',
     connection: 'Username-Password-Authentication',
+    invitationMail: false,
   };
   const CONNECTION = 'DefaultEndpointsProtocol=https;AccountName=a;AccountKey=a2V5';
 
@@ -210,6 +211,7 @@ describe('parseEnvironment', () => {
     ['KEYCLOAK_INVITATION_MAIL', { ...KEYCLOAK, KEYCLOAK_INVITATION_MAIL: 'true' }, { ...KEYCLOAK_PROVIDER, invitationMail: true }],
     ['auth0', AUTH0, AUTH0_PROVIDER],
     ['AUTH0_CONNECTION', { ...AUTH0, AUTH0_CONNECTION: 'people' }, { ...AUTH0_PROVIDER, connection: 'people' }],
+    ['AUTH0_INVITATION_MAIL', { ...AUTH0, AUTH0_INVITATION_MAIL: 'true' }, { ...AUTH0_PROVIDER, invitationMail: true }],
     ['AUTH0_DOMAIN of a stand-in', { ...AUTH0, AUTH0_DOMAIN: 'http://127.0.0.1:8080' }, { ...AUTH0_PROVIDER, url: 'http://127.0.0.1:8080' }],
     ['embedded beside wrong variables of others', { KEYCLOAK_URL: 'x', KEYCLOAK_REALM: '/', AUTH0_DOMAIN: '/' }, { adapter: 'embedded' }],
   ])('takes %s', (_, variables, expected) => {
@@ -245,6 +247,7 @@ describe('parseEnvironment', () => {
     ['AUTH0_DOMAIN', { ...AUTH0, AUTH0_DOMAIN: 'http://127.0.0.1:8080', NODE_ENV: 'production' }],
     ...['.', '..', 'a/b', 'a b'].map((realm): [string, Record<string, string>] => ['KEYCLOAK_REALM', { ...KEYCLOAK, KEYCLOAK_REALM: realm }]),
     ['KEYCLOAK_INVITATION_MAIL', { ...KEYCLOAK, KEYCLOAK_INVITATION_MAIL: 'yes' }],
+    ['AUTH0_INVITATION_MAIL', { ...AUTH0, AUTH0_INVITATION_MAIL: 'yes' }],
   ])('refuses a wrong %s of the adapter that is chosen, beside the others', (name, variables) => {
     const problems = problemsOf(() => parseEnvironment({ ...variables, PORT: 'x' }));
     expect(problems).toEqual([expect.stringMatching(/^PORT: must /), expect.stringMatching(new RegExp(`^${name}: must [^\\n]+$`))]);

@@ -73,6 +73,8 @@ export interface Auth0Environment {
   readonly clientSecret: string;
   /** The name of the database connection that new users come into. */
   readonly connection: string;
+  /** Whether new users get a mail with which they set their password. */
+  readonly invitationMail: boolean;
 }
 
 const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
@@ -184,29 +186,37 @@ const KEYCLOAK_VARIABLES = z
 /** A host name, or an address that begins with `http://`: a stand-in. */
 const DOMAIN = /^(http:\/\/)?[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:\d{1,5})?$/;
 
+const AUTH0_TENANT = {
+  NODE_ENV: z.string().optional(),
+  AUTH0_DOMAIN: required.regex(DOMAIN, 'must be a host name such as tenant.eu.auth0.com'),
+  AUTH0_CONNECTION: z.string().default('Username-Password-Authentication'),
+  OIDC_AUDIENCE: required,
+};
+
+/** Where the tenant is. */
+function tenantUrl({ NODE_ENV, AUTH0_DOMAIN: domain }: { NODE_ENV?: string | undefined; AUTH0_DOMAIN: string }, context: z.RefinementCtx): string {
+  const isPlain = domain.startsWith('http://');
+  if (isPlain && NODE_ENV === 'production') {
+    context.addIssue({ code: 'custom', path: ['AUTH0_DOMAIN'], message: 'must be a host name alone with NODE_ENV=production' });
+  }
+  return isPlain ? domain : `https://${domain}`;
+}
+
 const AUTH0_VARIABLES = z
   .object({
-    NODE_ENV: z.string().optional(),
-    AUTH0_DOMAIN: required.regex(DOMAIN, 'must be a host name such as tenant.eu.auth0.com'),
+    ...AUTH0_TENANT,
     AUTH0_CLIENT_ID: required,
     AUTH0_CLIENT_SECRET: required,
-    AUTH0_CONNECTION: z.string().default('Username-Password-Authentication'),
-    OIDC_AUDIENCE: required,
+    AUTH0_INVITATION_MAIL: oneOf('true', 'false').default('false'),
   })
-  .transform((found, context): Auth0Environment => {
-    const { AUTH0_DOMAIN: domain } = found;
-    const isPlain = domain.startsWith('http://');
-    if (isPlain && found.NODE_ENV === 'production') {
-      context.addIssue({ code: 'custom', path: ['AUTH0_DOMAIN'], message: 'must be a host name alone with NODE_ENV=production' });
-    }
-    return {
-      adapter: 'auth0',
-      url: isPlain ? domain : `https://${domain}`,
-      clientId: found.AUTH0_CLIENT_ID,
-      clientSecret: found.AUTH0_CLIENT_SECRET,
-      connection: found.AUTH0_CONNECTION,
-    };
-  });
+  .transform((found, context): Auth0Environment => ({
+    adapter: 'auth0',
+    url: tenantUrl(found, context),
+    clientId: found.AUTH0_CLIENT_ID,
+    clientSecret: found.AUTH0_CLIENT_SECRET,
+    connection: found.AUTH0_CONNECTION,
+    invitationMail: found.AUTH0_INVITATION_MAIL === 'true',
+  }));
 
 const IDENTITY_PROVIDERS = {
   embedded: z.object({}).transform(() => ({ adapter: 'embedded' as const })),
@@ -301,10 +311,11 @@ export function parseEnvironment(variables: Variables): Environment {
  */
 export const loadEnvironment = (): Environment => parseEnvironment(readVariables());
 
-const { HOST, PORT, BASE_PATH, PUBLIC_URL, OIDC_ISSUER, OIDC_AUDIENCE } = VARIABLES.shape;
+const { HOST, PORT, BASE_PATH, PUBLIC_URL, OIDC_ISSUER, OIDC_AUDIENCE, SWAGGER_UI_CLIENT_ID } = VARIABLES.shape;
+const SERVED = { HOST, PORT, BASE_PATH, PUBLIC_URL };
 
 const KEYCLOAK_SETUP_VARIABLES = z.object({
-  ...{ HOST, PORT, BASE_PATH, PUBLIC_URL, OIDC_ISSUER, OIDC_AUDIENCE },
+  ...{ ...SERVED, OIDC_ISSUER, OIDC_AUDIENCE },
   ...KEYCLOAK_REALM,
   KEYCLOAK_REALM: KEYCLOAK_REALM.KEYCLOAK_REALM.refine((realm) => realm !== 'master', "must be another realm than Keycloak's own"),
   KEYCLOAK_CLIENT_ID: z.string().default('load-data-service'),
@@ -313,8 +324,16 @@ const KEYCLOAK_SETUP_VARIABLES = z.object({
   KEYCLOAK_ADMIN_PASSWORD: z.string().optional(),
 });
 
+/** Where the service is served that an identity provider is set up for. */
+export interface ServedEnvironment {
+  readonly basePath: string;
+  readonly publicUrl: string | undefined;
+  /** The `{base_url}` that clients see. */
+  readonly baseUrl: string;
+}
+
 /** What a realm of Keycloak's is set up with. */
-export interface KeycloakSetupEnvironment {
+export interface KeycloakSetupEnvironment extends ServedEnvironment {
   /** Without a trailing slash. */
   readonly url: string;
   readonly realm: string;
@@ -322,10 +341,6 @@ export interface KeycloakSetupEnvironment {
   /** Of that client when it is made; Keycloak makes one up where there is none. */
   readonly clientSecret: string | undefined;
   readonly oidc: { readonly issuer: string | undefined; readonly audience: string };
-  readonly basePath: string;
-  readonly publicUrl: string | undefined;
-  /** The `{base_url}` that clients see. */
-  readonly baseUrl: string;
   /** Keycloak's administrator. */
   readonly username: string | undefined;
   readonly password: string | undefined;
@@ -333,20 +348,14 @@ export interface KeycloakSetupEnvironment {
 
 /** As `parseEnvironment`, for the setup of Keycloak. */
 export function parseKeycloakSetupEnvironment(variables: Variables): KeycloakSetupEnvironment {
-  const { data: found, error } = KEYCLOAK_SETUP_VARIABLES.safeParse(onlySet(variables));
-  if (!found) throw new EnvironmentError(error.issues.map(toProblem));
-  assertBasePath(found);
-  if (found.PORT === 0 && found.PUBLIC_URL === undefined) throw new EnvironmentError(['PUBLIC_URL: must be set where PORT is 0']);
-  const address = { host: found.HOST, basePath: found.BASE_PATH, publicUrl: found.PUBLIC_URL };
+  const found = parsed(KEYCLOAK_SETUP_VARIABLES, variables);
   return {
+    ...served(found),
     url: found.KEYCLOAK_URL,
     realm: found.KEYCLOAK_REALM,
     clientId: found.KEYCLOAK_CLIENT_ID,
     clientSecret: found.KEYCLOAK_CLIENT_SECRET,
     oidc: { issuer: found.OIDC_ISSUER, audience: found.OIDC_AUDIENCE },
-    basePath: found.BASE_PATH,
-    publicUrl: found.PUBLIC_URL,
-    baseUrl: baseUrl(address, found.PORT),
     username: found.KEYCLOAK_ADMIN_USERNAME,
     password: found.KEYCLOAK_ADMIN_PASSWORD,
   };
@@ -355,7 +364,72 @@ export function parseKeycloakSetupEnvironment(variables: Variables): KeycloakSet
 /** As `loadEnvironment`, for the setup of Keycloak. */
 export const loadKeycloakSetupEnvironment = (): KeycloakSetupEnvironment => parseKeycloakSetupEnvironment(readVariables());
 
-function assertBasePath(found: { readonly PUBLIC_URL?: string | undefined; readonly BASE_PATH: string }): void {
+const AUTH0_SETUP_VARIABLES = z
+  .object({
+    ...{ ...SERVED, OIDC_ISSUER, SWAGGER_UI_CLIENT_ID },
+    ...AUTH0_TENANT,
+    AUTH0_CLIENT_ID: z.string().optional(),
+    AUTH0_SETUP_CLIENT_ID: z.string().optional(),
+    AUTH0_SETUP_CLIENT_SECRET: z.string().optional(),
+  })
+  .transform((found, context) => ({ ...found, url: tenantUrl(found, context) }));
+
+/** What a tenant of Auth0's is set up with. */
+export interface Auth0SetupEnvironment extends ServedEnvironment {
+  /** As it was given. */
+  readonly domain: string;
+  /** Without a trailing slash. */
+  readonly url: string;
+  readonly connection: string;
+  readonly oidc: { readonly issuer: string | undefined; readonly audience: string };
+  /** The applications, where they have been named. */
+  readonly clientId: string | undefined;
+  readonly swaggerUiClientId: string | undefined;
+  /** The application that may set up the tenant. */
+  readonly setupClientId: string | undefined;
+  readonly setupClientSecret: string | undefined;
+}
+
+/** As `parseEnvironment`, for the setup of Auth0. */
+export function parseAuth0SetupEnvironment(variables: Variables): Auth0SetupEnvironment {
+  const found = parsed(AUTH0_SETUP_VARIABLES, variables);
+  return {
+    ...served(found),
+    domain: found.AUTH0_DOMAIN,
+    url: found.url,
+    connection: found.AUTH0_CONNECTION,
+    oidc: { issuer: found.OIDC_ISSUER, audience: found.OIDC_AUDIENCE },
+    clientId: found.AUTH0_CLIENT_ID,
+    swaggerUiClientId: found.SWAGGER_UI_CLIENT_ID,
+    setupClientId: found.AUTH0_SETUP_CLIENT_ID,
+    setupClientSecret: found.AUTH0_SETUP_CLIENT_SECRET,
+  };
+}
+
+/** As `loadEnvironment`, for the setup of Auth0. */
+export const loadAuth0SetupEnvironment = (): Auth0SetupEnvironment => parseAuth0SetupEnvironment(readVariables());
+
+function parsed<Schema extends z.ZodType>(schema: Schema, variables: Variables): z.infer<Schema> {
+  const { success, data, error } = schema.safeParse(onlySet(variables));
+  if (!success) throw new EnvironmentError(error.issues.map(toProblem));
+  return data;
+}
+
+interface ServedVariables {
+  readonly HOST: string;
+  readonly PORT: number;
+  readonly BASE_PATH: string;
+  readonly PUBLIC_URL?: string | undefined;
+}
+
+function served(found: ServedVariables): ServedEnvironment {
+  assertBasePath(found);
+  if (found.PORT === 0 && found.PUBLIC_URL === undefined) throw new EnvironmentError(['PUBLIC_URL: must be set where PORT is 0']);
+  const address = { host: found.HOST, basePath: found.BASE_PATH, publicUrl: found.PUBLIC_URL };
+  return { basePath: found.BASE_PATH, publicUrl: found.PUBLIC_URL, baseUrl: baseUrl(address, found.PORT) };
+}
+
+function assertBasePath(found: Pick<ServedVariables, 'PUBLIC_URL' | 'BASE_PATH'>): void {
   if (found.PUBLIC_URL !== undefined && !new URL(found.PUBLIC_URL).pathname.endsWith(found.BASE_PATH || '')) {
     throw new EnvironmentError(['PUBLIC_URL: must end with BASE_PATH']);
   }

@@ -34,12 +34,13 @@ export function identityProviderFor(environment: Environment): ChosenIdentityPro
   }
 }
 
-function auth0(tenant: Auth0Environment, { oidc: { issuer, audience } }: Environment): ChosenIdentityProvider {
+function auth0(tenant: Auth0Environment, { oidc: { issuer, audience }, swaggerUiClientId }: Environment): ChosenIdentityProvider {
+  const options = { ...tenant, audience, invitationClientId: tenant.invitationMail ? (swaggerUiClientId ?? tenant.clientId) : undefined };
   return {
     imports: [],
     identityProvider: {
       inject: [Metrics],
-      useFactory: (metrics: Metrics) => new MeasuredIdentityProvider(new Auth0IdentityProvider({ ...tenant, audience }), metrics),
+      useFactory: (metrics: Metrics) => new MeasuredIdentityProvider(new Auth0IdentityProvider(options), metrics),
     },
     authentication: AuthenticationModule.forRoot({
       issuer: issuer ?? `${tenant.url}/`,

@@ -30,7 +30,7 @@ const forbidden = [
   {
     name: 'adapters-out-stay-apart',
     from: { path: inner(`(${FEATURE})/adapters/out/([^/]+)/`) },
-    to: { path: inner(`${FEATURE}/adapters/out/`), pathNot: [inner('$1/adapters/out/$2/'), inner('$1/adapters/out/(store-verification|provider-api)/')] },
+    to: { path: inner(`${FEATURE}/adapters/out/`), pathNot: [inner('$1/adapters/out/$2/'), inner('$1/adapters/out/(store-verification|provider-api|provider-setup)/')] },
   },
   {
     name: 'sdks-of-stores-are-loaded-when-they-are-chosen',

@@ -57,7 +57,7 @@ describe('the pages', () => {
     const source = await readFile('src/environment.ts', 'utf8');
     const found = [...source.matchAll(/\b([A-Z][A-Z0-9_]+): (?:z$|z\.|whole|oneOf|text|required|httpUrl)/gm)].map(([, name = '']) => name).filter((name) => name !== 'NODE_ENV');
     const names = new Set(found);
-    expect(names.size).toBe(41);
+    expect(names.size).toBe(44);
     for (const name of names) expect(readme).toContain(`\`${name}\``);
   });
 });

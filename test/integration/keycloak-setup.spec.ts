@@ -6,6 +6,7 @@ import { isKeycloakAvailable, type Keycloak, startKeycloak } from '../servers/ke
 import { Browser } from '../support/browser.js';
 import { identityRequests } from '../support/identity-requests.js';
 import { Workspace } from '../support/process.js';
+import { type Findings, readiness } from '../support/readiness.js';
 import { startService } from '../support/service.js';
 
 const START_MS = 120_000;
@@ -474,19 +475,6 @@ describe.runIf(isKeycloakAvailable())('npm run keycloak:setup', { timeout: 60_00
     expect(stderr).not.toContain('x-secret');
   });
 });
-
-interface Findings {
-  readonly status: number;
-  readonly problems?: string[];
-  readonly warnings?: string[];
-}
-
-/** What `/health/ready` says of the identity provider. */
-async function readiness(url: string): Promise<Findings> {
-  const response = await fetch(`${url}/health/ready`);
-  const { details } = (await response.json()) as { details: { identity_provider: object } };
-  return { ...details.identity_provider, status: response.status };
-}
 
 const serviceAt = (url: string): Record<string, string> => ({
   IDENTITY_PROVIDER: 'keycloak',

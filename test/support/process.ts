@@ -132,6 +132,12 @@ export class Workspace {
     return Object.assign(program, await program.exited);
   }
 
+  /** Runs the setup of an Auth0 tenant to its end. */
+  async auth0Setup(parameters: readonly string[] = [], variables: Variables = {}): Promise<Program & Exit> {
+    const program = this.run(process.execPath, [resolve('dist/auth0-setup.js'), ...parameters], variables);
+    return Object.assign(program, await program.exited);
+  }
+
   /** Runs the setup of a Keycloak's realm to its end. */
   async keycloakSetup(parameters: readonly string[] = [], variables: Variables = {}): Promise<Program & Exit> {
     const program = this.run(process.execPath, [resolve('dist/keycloak-setup.js'), ...parameters], variables);

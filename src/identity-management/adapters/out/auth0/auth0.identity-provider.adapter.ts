@@ -8,6 +8,7 @@ import { IdentityProvider, type ProviderCallOptions } from '../../../application
 import {
   InvalidIdentityValue,
   ProviderError,
+  ProviderMisconfigured,
   ProviderUnavailable,
   RoleAlreadyExists,
   RoleNotFound,
@@ -19,12 +20,15 @@ import type { NewUser, User } from '../../../domain/user.js';
 import { type ApiAnswer, type ApiClient, read, unexpected } from '../provider-api/api-client.js';
 import { assertAwaited, mayBeDone, OutcomeUnknown } from '../provider-api/api-failure.js';
 import { LeftBehind } from '../provider-api/left-behind.js';
+import type { Findings } from '../provider-setup/setup-part.js';
 import { ApiScopes } from './api-scopes.js';
 import { type Auth0Connection, managementApi } from './auth0-connection.js';
 import { FOUND_USER, type FoundUser, toUser, USER_FIELDS } from './found-user.js';
+import { InvitationMail } from './invitation-mail.js';
 import { KnownRoles } from './known-roles.js';
 import { randomPassword } from './random-password.js';
 import { RecentUsers } from './recent-users.js';
+import { checkTenant } from './tenant-check.js';
 import { exportedUsers } from './user-export.js';
 import { usersByCreation } from './users-by-creation.js';
 
@@ -33,6 +37,8 @@ export interface Auth0Options extends Auth0Connection {
   readonly audience: string;
   /** The name of the database connection that new users come into. */
   readonly connection: string;
+  /** The application in whose name new users get a mail with which they set their password; none is sent without it. */
+  readonly invitationClientId?: string | undefined;
 }
 
 /** A prefix of Auth0's own, such as `auth0` or `google-oauth2`, and anything; more than 300 characters it never gave. */
@@ -60,7 +66,7 @@ const isTenantRole = ({ type }: Auth0Role): boolean => type == null || type === 
 /**
  * A tenant of Auth0's, by its Management API v2. A permission is a scope of the API, a role a role of the tenant; all of
  * the tenant's roles are listed and given, but for those of organizations. New users come into one database connection,
- * with a password that nobody knows, and no mail is sent.
+ * with a password that nobody knows, and no mail but that of `invitationClientId`.
  *
  * A role or user whose creation fails is removed again, after the answer if need be; scopes that were added stay. A user
  * has at most 50 roles, the API 1,000 scopes and the tenant 1,000 roles: more are refused.
@@ -76,12 +82,17 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
   private readonly leftBehind = new LeftBehind();
   private readonly knownRoles = new KnownRoles();
   private readonly recentUsers = new RecentUsers();
+  private readonly invitationMail: InvitationMail | undefined;
   private readonly health = new SharedProbe(() => this.probe());
+  /** Of the latest look at the tenant. */
+  private findings: Findings | undefined;
 
   constructor(private readonly options: Auth0Options) {
     super();
     this.api = managementApi(options);
     this.scopes = new ApiScopes(this.api, options.audience);
+    const { url, connection, invitationClientId: clientId } = options;
+    this.invitationMail = clientId === undefined ? undefined : new InvitationMail({ url, connection, clientId });
   }
 
   override async createRole({ name, permissions }: NewRole, { signal }: ProviderCallOptions): Promise<string> {
@@ -120,6 +131,7 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
       if (roleIds.length > 0) await this.giveRoles(userId, roleIds, signal);
       assertAwaited(signal);
       this.recentUsers.add(userId, user.updated_at);
+      this.invitationMail?.send(userId, email);
       return userId;
     } catch (error) {
       if (userId !== undefined || mayBeDone(error)) {
@@ -197,6 +209,7 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     }
   }
 
+  /** Looks at all that the service needs in the tenant and can see (`checkTenant` has the list), by one call. */
   override async checkHealth({ signal }: ProviderCallOptions): Promise<void> {
     assertAwaited(signal);
     await this.health.check().catch((error: unknown) => {
@@ -204,13 +217,20 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     });
   }
 
+  override get warnings(): readonly string[] {
+    return this.findings?.warnings ?? [];
+  }
+
   async onApplicationShutdown(): Promise<void> {
     this.leftBehind.close();
-    await this.api.close();
+    await Promise.all([this.api.close(), this.invitationMail?.close()]);
   }
 
   private async probe(): Promise<void> {
-    await this.scopes.read(AbortSignal.timeout(HEALTH_TIMEOUT_MS));
+    const { clientId, audience } = this.options;
+    const withNewToken = (this.findings?.problems.length ?? 0) > 0;
+    this.findings = await checkTenant(this.api, this.scopes, { clientId, audience, withNewToken }, AbortSignal.timeout(HEALTH_TIMEOUT_MS));
+    if (this.findings.problems.length > 0) throw new ProviderMisconfigured(this.findings.problems);
   }
 
   private async givePermissions(roleId: string, names: readonly string[], signal: AbortSignal): Promise<void> {

@@ -1,0 +1,56 @@
+import { z } from 'zod';
+import { ProviderError } from '../../../domain/errors.js';
+import { type ApiAnswer, type ApiClient, read } from '../provider-api/api-client.js';
+
+const REFUSAL = z.object({ message: z.string() });
+const PER_PAGE = 100;
+
+/** Looks at a tenant and alters it, with the scopes that the API's token has. */
+export class TenantAdmin {
+  /** @param turn gives the signal of a call; calls with the same one wait for Auth0 as one. */
+  constructor(
+    private readonly api: ApiClient,
+    private readonly turn: () => AbortSignal,
+  ) {}
+
+  /** @throws as `ApiClient.get`. */
+  get<Schema extends z.ZodType>(path: string, schema: Schema): Promise<z.infer<Schema>> {
+    return this.api.get(path, schema, this.turn());
+  }
+
+  /** Undefined where Auth0 has no such thing; otherwise as `get`. */
+  async find<Schema extends z.ZodType>(path: string, schema: Schema): Promise<z.infer<Schema> | undefined> {
+    const answer = await this.api.call({ method: 'GET', path, signal: this.turn() });
+    return answer.status === 404 ? undefined : read(answer, schema);
+  }
+
+  /**
+   * All items of a list that has pages.
+   *
+   * @param member under which an answer has its items.
+   * @throws as `get`.
+   */
+  async all<Schema extends z.ZodType>(path: string, member: string, schema: Schema): Promise<z.infer<Schema>[]> {
+    const page = z.object({ start: z.number(), total: z.number(), [member]: z.array(schema) });
+    const found: z.infer<Schema>[] = [];
+    for (let number = 0; ; number++) {
+      const answer = await this.get(`${path}${path.includes('?') ? '&' : '?'}page=${number}&per_page=${PER_PAGE}&include_totals=true`, page);
+      const items = answer[member] as z.infer<Schema>[];
+      found.push(...items);
+      if (items.length === 0 || Number(answer.start) + items.length >= Number(answer.total)) return found;
+    }
+  }
+
+  /** @returns the answer's body. @throws ProviderError with Auth0's reason when it refuses; otherwise as `ApiClient.call`. */
+  async send(method: 'POST' | 'PATCH', path: string, body: unknown): Promise<unknown> {
+    const answer = await this.api.call({ method, path, body, signal: this.turn() });
+    assertDone(answer);
+    return answer.body;
+  }
+}
+
+function assertDone({ label, status, body }: ApiAnswer): void {
+  if (status >= 200 && status < 300) return;
+  const { message } = REFUSAL.safeParse(body).data ?? {};
+  throw new ProviderError(`${label} with ${status}${message === undefined ? '.' : `: ${message}`}`);
+}

@@ -1,0 +1,66 @@
+import { decodeJwt } from 'jose';
+import { z } from 'zod';
+import { ProviderError } from '../../../domain/errors.js';
+import type { ApiClient } from '../provider-api/api-client.js';
+import { TokenRefused } from '../provider-api/api-failure.js';
+import { type Findings, findingsOf } from '../provider-setup/setup-part.js';
+import { apiPart } from './api-part.js';
+import type { ApiScopes } from './api-scopes.js';
+import { SERVICE_SCOPES } from './tenant.js';
+import { TenantAdmin } from './tenant-admin.js';
+
+export interface TenantCheckOptions {
+  readonly clientId: string;
+  readonly audience: string;
+  /** Whether a new token is asked for: one that lacks a scope goes on lacking it. */
+  readonly withNewToken: boolean;
+}
+
+const CLAIMS = z.object({ scope: z.string().default('') });
+
+/**
+ * Looks at all that the service needs in a tenant and can see: the scopes of its token, and the API. One call, and a token.
+ *
+ * Problems: the service gets no token; it lacks a scope; the API isn't there, or its settings don't let tokens carry
+ * permissions that are believed. Warnings: a permission is missing, which nobody can have then.
+ *
+ * @throws as `ApiClient.call`.
+ */
+export async function checkTenant(api: ApiClient, scopes: ApiScopes, options: TenantCheckOptions, signal: AbortSignal): Promise<Findings> {
+  const { clientId, audience, withNewToken } = options;
+  const token = await tokenOrProblem(() => (withNewToken ? api.token.getNew(signal) : api.token.get(signal)), clientId);
+  if ('problem' in token) return { problems: [token.problem], warnings: [] };
+  const held = new Set(scopeOf(token.value).split(' '));
+  const missing = SERVICE_SCOPES.filter((scope) => !held.has(scope));
+  const repairs = held.has('read:resource_servers') ? await apiPart(new TenantAdmin(api, () => signal), scopes, audience).changes() : [];
+  const { problems, warnings } = findingsOf(repairs);
+  const missingScopes = missing.map((scope) => `The application "${clientId}" lacks the scope ${scope} of the Management API.`);
+  return { problems: [...missingScopes, ...problems], warnings };
+}
+
+function scopeOf(token: string): string {
+  try {
+    return CLAIMS.parse(decodeJwt(token)).scope;
+  } catch (error) {
+    throw new ProviderError('Auth0 gives the service a token of another form.', { cause: error });
+  }
+}
+
+async function tokenOrProblem(get: () => Promise<string>, clientId: string): Promise<{ value: string } | { problem: string }> {
+  try {
+    return { value: await get() };
+  } catch (error) {
+    const problem = error instanceof TokenRefused ? refusal(error, clientId) : undefined;
+    if (problem === undefined) throw error;
+    return { problem };
+  }
+}
+
+/** Why Auth0 gives the service no token, by descriptions that others have seen; undefined where it doesn't say so. */
+function refusal({ error, description }: TokenRefused, clientId: string): string | undefined {
+  if (error === 'unauthorized_client') return `The application "${clientId}" may not use client credentials.`;
+  if (/not authorized to access/i.test(description)) return `The application "${clientId}" has no client grant for the Management API.`;
+  if (/service not enabled/i.test(description)) return "AUTH0_DOMAIN is not the tenant's own domain.";
+  if (error === 'access_denied') return `There is no application "${clientId}" (AUTH0_CLIENT_ID), or AUTH0_CLIENT_SECRET is not its secret.`;
+  return undefined;
+}

@@ -1,0 +1,292 @@
+import { z } from 'zod';
+import { PERMISSIONS } from '../../../../authentication/permissions.js';
+import { ProviderError } from '../../../domain/errors.js';
+import type { ApiClient } from '../provider-api/api-client.js';
+import { lacking, type Members } from '../provider-setup/lacking.js';
+import type { Change, SetupPart } from '../provider-setup/setup-part.js';
+import { apiPart } from './api-part.js';
+import { ApiScopes } from './api-scopes.js';
+import { managementApi } from './auth0-connection.js';
+import { randomPassword } from './random-password.js';
+import { ADMINISTRATOR_ROLE, SERVICE_APPLICATION, SERVICE_NAME, SERVICE_SCOPES, SWAGGER_UI_NAME, swaggerUiApplication } from './tenant.js';
+import { TenantAdmin } from './tenant-admin.js';
+
+export interface TenantSetupOptions {
+  /** Where the tenant is, without a trailing slash. */
+  readonly url: string;
+  /** The API's identifier. */
+  readonly audience: string;
+  /** The name of the database connection that new users come into. */
+  readonly connection: string;
+  /** `{base_url}` of the service, without a trailing slash. */
+  readonly publicUrl: string;
+  /** The applications, where they have other names than the setup gives them. */
+  readonly clientId: string | undefined;
+  readonly swaggerUiClientId: string | undefined;
+  /** Of an application that may do this in the Management API. */
+  readonly credentials: { readonly clientId: string; readonly clientSecret: string };
+}
+
+interface NamedApplication {
+  readonly name: string;
+  readonly clientId: string | undefined;
+  /** Where its id can be said. */
+  readonly variable: string;
+}
+
+const APPLICATION = z.looseObject({ client_id: z.string(), name: z.string() });
+const SECRET = z.object({ client_secret: z.string().optional() });
+const GRANT = z.object({
+  id: z.string(),
+  scope: z.array(z.string()).nullish(),
+  subject_type: z.string().nullish(),
+  allow_all_scopes: z.boolean().nullish(),
+});
+const CONNECTIONS = z.array(z.object({ id: z.string(), name: z.string(), strategy: z.string() }));
+const ENABLED = z.object({ clients: z.array(z.object({ client_id: z.string() })), next: z.string().nullish() });
+const ROLE = z.object({ id: z.string(), name: z.string(), type: z.string().nullish() });
+const PERMISSION = z.object({ resource_server_identifier: z.string(), permission_name: z.string() });
+const USERS = z.array(z.object({ user_id: z.string(), identities: z.array(z.object({ connection: z.string() })) }));
+const TICKET = z.object({ ticket: z.string() });
+
+type Application = z.infer<typeof APPLICATION>;
+type Grant = z.infer<typeof GRANT>;
+
+/** Five days, as Auth0 has it unless told. */
+const TICKET_SECONDS = 432_000;
+
+/**
+ * What the service needs in a tenant, and what comes in handy: an application for Swagger UI, a role with all permissions
+ * and a user who has it. Of what is there already nothing is taken away.
+ */
+export class TenantSetup {
+  private readonly api: ApiClient;
+  private readonly admin: TenantAdmin;
+  private readonly scopes: ApiScopes;
+
+  constructor(private readonly options: TenantSetupOptions) {
+    this.api = managementApi({ url: options.url, ...options.credentials });
+    // Each call waits for the tenant's rate limit by itself.
+    this.admin = new TenantAdmin(this.api, () => new AbortController().signal);
+    this.scopes = new ApiScopes(this.api, options.audience);
+  }
+
+  /**
+   * In the order in which they can be made: changes of one may want those before it.
+   *
+   * @param administrator the e-mail of the user who gets the role with all permissions.
+   */
+  parts(administrator?: string): SetupPart[] {
+    return [
+      apiPart(this.admin, this.scopes, this.options.audience),
+      this.application(this.service, SERVICE_APPLICATION),
+      this.serviceScopes(),
+      this.application(this.swaggerUi, swaggerUiApplication(this.options.publicUrl)),
+      this.swaggerUiConnection(),
+      this.administratorRole(),
+      ...(administrator === undefined ? [] : [this.administrator(administrator)]),
+    ];
+  }
+
+  /** Scopes of the Management API that the service was given, and doesn't need. */
+  async needlessScopes(): Promise<readonly string[]> {
+    const application = await this.find(this.service);
+    const grant = application && (await this.grantOf(application));
+    if (grant?.allow_all_scopes === true) return ['all scopes'];
+    return grant?.scope?.filter((scope) => !(SERVICE_SCOPES as readonly string[]).includes(scope)) ?? [];
+  }
+
+  /** @throws ProviderError when it isn't there, or isn't shown. */
+  async serviceCredentials(): Promise<{ clientId: string; clientSecret: string }> {
+    const { client_id: clientId } = await this.existing(this.service);
+    const { client_secret: clientSecret } = await this.admin.get(`/clients/${encodeURIComponent(clientId)}`, SECRET);
+    if (clientSecret === undefined) throw new ProviderError(`Auth0 does not show the secret of the application "${clientId}": read:client_keys is missing.`);
+    return { clientId, clientSecret };
+  }
+
+  /** @throws ProviderError when there is no such application. */
+  async swaggerUiClientId(): Promise<string> {
+    return (await this.existing(this.swaggerUi)).client_id;
+  }
+
+  async close(): Promise<void> {
+    await this.api.close();
+  }
+
+  private get service(): NamedApplication {
+    return { name: SERVICE_NAME, clientId: this.options.clientId, variable: 'AUTH0_CLIENT_ID' };
+  }
+
+  private get swaggerUi(): NamedApplication {
+    return { name: SWAGGER_UI_NAME, clientId: this.options.swaggerUiClientId, variable: 'SWAGGER_UI_CLIENT_ID' };
+  }
+
+  /** By its id where one is said, otherwise by its name, which others may have too. */
+  private async find({ name, clientId, variable }: NamedApplication): Promise<Application | undefined> {
+    const fields = ['client_id', 'name', ...Object.keys({ ...SERVICE_APPLICATION, ...swaggerUiApplication(this.options.publicUrl) })];
+    const all = await this.admin.all(`/clients?fields=${fields.join(',')}&include_fields=true`, 'clients', APPLICATION);
+    const known = all.filter((one) => one.client_id === clientId);
+    const [found, ...others] = known.length > 0 ? known : all.filter((one) => one.name === name);
+    if (others.length > 0) throw new ProviderError(`There are ${others.length + 1} applications "${name}"; ${variable} says which is meant.`);
+    return found;
+  }
+
+  private async existing(named: NamedApplication): Promise<Application> {
+    const application = await this.find(named);
+    if (!application) throw new ProviderError(`There is no application "${named.name}".`);
+    return application;
+  }
+
+  private application(named: NamedApplication, wanted: Members): SetupPart {
+    const name = `application ${named.name}`;
+    const make = async (): Promise<void> => {
+      await this.admin.send('POST', '/clients', { name: named.name, ...wanted });
+    };
+    return {
+      name,
+      changes: async () => {
+        const present = await this.find(named);
+        if (!present) return [{ line: `+ ${name}`, make }];
+        const change = lacking(present, wanted);
+        const members = Object.keys(change);
+        if (members.length === 0) return [];
+        const alter = async (): Promise<void> => {
+          await this.admin.send('PATCH', `/clients/${encodeURIComponent(present.client_id)}`, change);
+        };
+        return [{ line: `~ ${name}: ${members.join(', ')}`, make: alter }];
+      },
+    };
+  }
+
+  /** What the application may do by itself; what it may do for its users is another grant. */
+  private async grantOf({ client_id: clientId }: Application): Promise<Grant | undefined> {
+    const query = new URLSearchParams({ client_id: clientId, audience: `${this.options.url}/api/v2/` });
+    const grants = await this.admin.all(`/client-grants?${query.toString()}`, 'client_grants', GRANT);
+    return grants.find(({ subject_type: subject }) => (subject ?? 'client') === 'client');
+  }
+
+  private serviceScopes(): SetupPart {
+    const missingOf = (grant: Grant | undefined) => SERVICE_SCOPES.filter((scope) => grant?.allow_all_scopes !== true && !grant?.scope?.includes(scope));
+    // All at once, for the list is written as a whole; the others find theirs there.
+    const make = async (): Promise<void> => {
+      const application = await this.existing(this.service);
+      const grant = await this.grantOf(application);
+      const missing = missingOf(grant);
+      if (missing.length === 0) return;
+      const scope = [...(grant?.scope ?? []), ...missing];
+      if (grant) await this.admin.send('PATCH', `/client-grants/${encodeURIComponent(grant.id)}`, { scope });
+      else await this.admin.send('POST', '/client-grants', { client_id: application.client_id, audience: `${this.options.url}/api/v2/`, scope });
+    };
+    return {
+      name: `scopes of application ${SERVICE_NAME}`,
+      changes: async () => {
+        const application = await this.find(this.service);
+        const missing = missingOf(application && (await this.grantOf(application)));
+        return missing.map((scope) => ({ line: `+ scope ${scope} of application ${SERVICE_NAME}`, make }));
+      },
+    };
+  }
+
+  private swaggerUiConnection(): SetupPart {
+    const { connection } = this.options;
+    const name = `connection ${connection} of application ${SWAGGER_UI_NAME}`;
+    const pathOf = async (): Promise<string> => {
+      const connections = await this.admin.get(`/connections?name=${encodeURIComponent(connection)}`, CONNECTIONS);
+      const found = connections.find((one) => one.name === connection);
+      if (!found) throw new ProviderError(`There is no connection "${connection}" (AUTH0_CONNECTION).`);
+      if (found.strategy !== 'auth0') throw new ProviderError(`The connection "${connection}" (AUTH0_CONNECTION) is no database of Auth0's.`);
+      return `/connections/${encodeURIComponent(found.id)}/clients`;
+    };
+    const make = async (): Promise<void> => {
+      await this.admin.send('PATCH', await pathOf(), [{ client_id: await this.swaggerUiClientId(), status: true }]);
+    };
+    return {
+      name,
+      changes: async () => {
+        const path = await pathOf();
+        const application = await this.find(this.swaggerUi);
+        return application && (await this.isEnabled(path, application)) ? [] : [{ line: `+ ${name}`, make }];
+      },
+    };
+  }
+
+  private async isEnabled(path: string, { client_id: clientId }: Application): Promise<boolean> {
+    let from: string | null | undefined;
+    do {
+      const { clients, next } = await this.admin.get(from ? `${path}?from=${encodeURIComponent(from)}` : path, ENABLED);
+      if (clients.some((one) => one.client_id === clientId)) return true;
+      from = next;
+    } while (from);
+    return false;
+  }
+
+  private async role(): Promise<z.infer<typeof ROLE> | undefined> {
+    const roles = await this.admin.all(`/roles?name_filter=${ADMINISTRATOR_ROLE}`, 'roles', ROLE);
+    return roles.find(({ name, type }) => name === ADMINISTRATOR_ROLE && (type ?? 'tenant') === 'tenant');
+  }
+
+  private async existingRole(): Promise<string> {
+    const role = await this.role();
+    if (!role) throw new ProviderError(`There is no role "${ADMINISTRATOR_ROLE}".`);
+    return role.id;
+  }
+
+  private administratorRole(): SetupPart {
+    const { audience } = this.options;
+    const name = `role ${ADMINISTRATOR_ROLE}`;
+    const give = async (names: readonly string[]): Promise<void> => {
+      const permissions = names.map((permission) => ({ resource_server_identifier: audience, permission_name: permission }));
+      await this.admin.send('POST', `/roles/${await this.existingRole()}/permissions`, { permissions });
+    };
+    const make = async (): Promise<void> => {
+      await this.admin.send('POST', '/roles', { name: ADMINISTRATOR_ROLE, description: 'All permissions of the load-data service' });
+      await give(PERMISSIONS);
+    };
+    return {
+      name,
+      changes: async () => {
+        const role = await this.role();
+        if (!role) return [{ line: `+ ${name}`, make }];
+        const held = await this.admin.all(`/roles/${role.id}/permissions`, 'permissions', PERMISSION);
+        const has = (permission: string) => held.some((one) => one.resource_server_identifier === audience && one.permission_name === permission);
+        const missing = PERMISSIONS.filter((permission) => !has(permission));
+        return missing.map((permission) => ({ line: `+ permission ${permission} of ${name}`, make: () => give([permission]) }));
+      },
+    };
+  }
+
+  private administrator(email: string): SetupPart {
+    const { connection } = this.options;
+    const present = async (): Promise<string | undefined> => {
+      const users = await this.admin.get(`/users-by-email?email=${encodeURIComponent(email)}`, USERS);
+      return users.find(({ identities }) => identities.some((one) => one.connection === connection))?.user_id;
+    };
+    const existing = async (): Promise<string> => {
+      const userId = await present();
+      if (userId === undefined) throw new ProviderError(`There is no user ${email}.`);
+      return userId;
+    };
+    const create = async (): Promise<void> => {
+      await this.admin.send('POST', '/users', { email, connection, password: randomPassword(), email_verified: false, verify_email: false });
+    };
+    const giveRole = async (): Promise<void> => {
+      await this.admin.send('POST', `/users/${encodeURIComponent(await existing())}/roles`, { roles: [await this.existingRole()] });
+    };
+    const ticket = async (): Promise<string> => {
+      const body = { user_id: await existing(), ttl_sec: TICKET_SECONDS, mark_email_as_verified: false };
+      const { ticket: url } = TICKET.parse(await this.admin.send('POST', '/tickets/password-change', body));
+      return `With this link ${email} sets a password, within five days; whoever has it can: ${url}`;
+    };
+    const role: Change = { line: `+ role ${ADMINISTRATOR_ROLE} of user ${email}`, make: giveRole };
+    return {
+      name: `user ${email}`,
+      changes: async () => {
+        const userId = await present();
+        // The link when all is there.
+        if (userId === undefined) return [{ line: `+ user ${email}`, make: create }, { ...role, note: ticket }];
+        const roles = await this.admin.all(`/users/${encodeURIComponent(userId)}/roles`, 'roles', ROLE);
+        return roles.some(({ name }) => name === ADMINISTRATOR_ROLE) ? [] : [role];
+      },
+    };
+  }
+}

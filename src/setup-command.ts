@@ -1,0 +1,123 @@
+import { parseArgs } from 'node:util';
+import { isEmail } from 'class-validator';
+import { CommandError, commandArguments } from './common/command.js';
+import { toDotEnv } from './common/dot-env.js';
+import { ask, isTerminal } from './common/prompt.js';
+import type { SetupPart } from './identity-management/adapters/out/provider-setup/setup-part.js';
+
+/** The set-up of an identity provider, begun by somebody who may do it. */
+export interface ProviderSetup {
+  /** In the order in which they can be made; with the user who gets the role with all permissions where one is named. */
+  readonly parts: (administrator: string | undefined) => readonly SetupPart[];
+  /** What the service may do there and doesn't need, a line for each. */
+  readonly excess: () => Promise<readonly string[]>;
+  /** What the service is started with, once all is there. */
+  readonly variables: () => Promise<Readonly<Record<string, string>>>;
+  /** Why it can't be done, where the error itself is no help; otherwise the error. */
+  readonly explained: (error: unknown) => unknown;
+  readonly close: () => Promise<void>;
+}
+
+export interface SetupCommand {
+  readonly usage: string;
+  readonly help: string;
+  /** Where credentials come from, for who gives them as an argument. */
+  readonly credentials: Credentials;
+  /** Reads the environment; asks for credentials that it doesn't have. */
+  readonly begin: () => Promise<ProviderSetup>;
+}
+
+/** The variables and the questions of a name and its secret. */
+export interface Credentials {
+  readonly variables: readonly [name: string, secret: string];
+  readonly questions: readonly [name: string, secret: string];
+}
+
+interface SetupArguments {
+  readonly administrator: string | undefined;
+  readonly dryRun: boolean;
+  readonly help: boolean;
+}
+
+const comeFrom = ({ variables }: Credentials): string => `credentials come from ${variables.join(' and ')}`;
+
+const tell = (line: string): void => {
+  process.stderr.write(`${line}\n`);
+};
+
+/**
+ * Shows on standard error what it changes, and changes it; then prints what the service is started with.
+ *
+ * @returns the exit code.
+ */
+export async function runSetup({ usage, help, credentials, begin }: SetupCommand): Promise<number> {
+  const given = commandArguments(usage, () => argumentsOf(credentials));
+  if (given.help) {
+    process.stdout.write(help);
+    return 0;
+  }
+  const setup = await begin();
+  try {
+    const count = await change(setup.parts(given.administrator), given.dryRun);
+    for (const line of await setup.excess()) tell(`! ${line}`);
+    if (count === 0) tell('Nothing to change.');
+    else tell(given.dryRun ? `Would change ${count}; nothing is changed.` : `Changed ${count}.`);
+    if (!given.dryRun) process.stdout.write(toDotEnv(await setup.variables()));
+    return 0;
+  } catch (error) {
+    throw setup.explained(error);
+  } finally {
+    await setup.close();
+  }
+}
+
+/**
+ * What was found of them, and what is asked for on the terminal in place of the rest.
+ *
+ * @throws CommandError when there is nobody to ask.
+ */
+export async function askForCredentials(credentials: Credentials, name: string | undefined, secret: string | undefined): Promise<[name: string, secret: string]> {
+  if ((name === undefined || secret === undefined) && !isTerminal()) {
+    throw new CommandError(`There is no terminal to ask on, so ${comeFrom(credentials)}, which must be set.`);
+  }
+  const [forName, forSecret] = credentials.questions;
+  return [name ?? (await ask(`${forName}: `)), secret ?? (await ask(`${forSecret}: `, { secret: true }))];
+}
+
+function argumentsOf(credentials: Credentials): SetupArguments {
+  const { administrator, 'dry-run': dryRun, help } = parsed(credentials);
+  if (administrator !== undefined && !isEmail(administrator)) throw new Error('--administrator is an e-mail');
+  return { administrator: administrator?.toLowerCase(), dryRun, help };
+}
+
+function parsed(credentials: Credentials) {
+  try {
+    return parseArgs({
+      options: {
+        administrator: { type: 'string' },
+        'dry-run': { type: 'boolean', default: false },
+        help: { type: 'boolean', default: false },
+      },
+    }).values;
+  } catch (error) {
+    // What it says has the argument in it, which may be a password.
+    throw new Error(`There is an unknown argument; ${comeFrom(credentials)}`, { cause: error });
+  }
+}
+
+/** @returns how many changes were made, or would be. */
+async function change(parts: readonly SetupPart[], dryRun: boolean): Promise<number> {
+  let count = 0;
+  for (const part of parts) {
+    const changes = await part.changes();
+    if (changes.length === 0) tell(`= ${part.name}`);
+    for (const { line, make, note } of changes) {
+      if (!dryRun) await make();
+      tell(line);
+      const told = dryRun ? undefined : await note?.();
+      if (told !== undefined) tell(told);
+      count++;
+    }
+  }
+  return count;
+}
