@@ -34,7 +34,7 @@ async function begin(): Promise<ProviderSetup> {
   const setup = new TenantSetup({ ...tenant, credentials: { clientId: id, clientSecret: secret } });
   return {
     parts: (administrator) => setup.parts(administrator),
-    excess: async () => (await setup.needlessScopes()).map((scope) => `application ${SERVICE_NAME} does not need the scope ${scope}`),
+    remarks: async () => (await setup.needlessScopes()).map((scope) => `application ${SERVICE_NAME} does not need the scope ${scope}`),
     variables: () => serviceVariables(setup, environment),
     explained: (error) => explained(error, environment),
     close: () => setup.close(),

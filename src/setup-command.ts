@@ -9,8 +9,8 @@ import type { SetupPart } from './identity-management/adapters/out/provider-setu
 export interface ProviderSetup {
   /** In the order in which they can be made; with the user who gets the role with all permissions where one is named. */
   readonly parts: (administrator: string | undefined) => readonly SetupPart[];
-  /** What the service may do there and doesn't need, a line for each. */
-  readonly excess: () => Promise<readonly string[]>;
+  /** What is left for somebody to think about, such as rights that the service doesn't need: a line for each. */
+  readonly remarks: (dryRun: boolean) => Promise<readonly string[]>;
   /** What the service is started with, once all is there. */
   readonly variables: () => Promise<Readonly<Record<string, string>>>;
   /** Why it can't be done, where the error itself is no help; otherwise the error. */
@@ -59,7 +59,7 @@ export async function runSetup({ usage, help, credentials, begin }: SetupCommand
   const setup = await begin();
   try {
     const count = await change(setup.parts(given.administrator), given.dryRun);
-    for (const line of await setup.excess()) tell(`! ${line}`);
+    for (const line of await setup.remarks(given.dryRun)) tell(`! ${line}`);
     if (count === 0) tell('Nothing to change.');
     else tell(given.dryRun ? `Would change ${count}; nothing is changed.` : `Changed ${count}.`);
     if (!given.dryRun) process.stdout.write(toDotEnv(await setup.variables()));

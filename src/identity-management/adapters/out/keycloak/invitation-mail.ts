@@ -1,6 +1,7 @@
 import { Logger } from '@nestjs/common';
 import { z } from 'zod';
 import { type ApiClient, unexpected } from '../provider-api/api-client.js';
+import { Invitations } from '../provider-api/invitations.js';
 
 export interface InvitationMailOptions {
   /** The client whose `baseUrl` Keycloak leads to when the password is set; nowhere without it. */
@@ -23,13 +24,10 @@ export async function mailProblem(api: ApiClient, signal: AbortSignal): Promise<
   return smtpServer?.host ? undefined : 'New users get no invitation (KEYCLOAK_INVITATION_MAIL): the realm has no mail server.';
 }
 
-/**
- * Mails to new users, which Keycloak sends, with a link to set their password. One at a time, in the background: nobody's
- * answer waits for a mail server. One that fails is logged with the user's id, and not tried again.
- */
+/** Mails to new users, which Keycloak sends, with a link to set their password. */
 export class InvitationMail {
   private readonly logger = new Logger(InvitationMail.name);
-  private latest: Promise<void> = Promise.resolve();
+  private readonly invitations = new Invitations();
   private told: string | undefined;
 
   constructor(
@@ -39,16 +37,12 @@ export class InvitationMail {
 
   /** Sends one behind those before it, unless the realm can't send any. */
   send(userId: string): void {
-    this.latest = this.latest
-      .then(() => this.attempt(userId))
-      .catch((error: unknown) => {
-        this.logger.warn({ msg: 'A new user may have got no invitation', userId, err: error });
-      });
+    this.invitations.send(userId, () => this.attempt(userId));
   }
 
   /** Resolves when none is left to send; at once where the API is closed. */
   async close(): Promise<void> {
-    await this.latest;
+    await this.invitations.close();
   }
 
   private async attempt(userId: string): Promise<void> {

@@ -18,10 +18,11 @@ import type { NewUser, User } from '../../../domain/user.js';
 import { type ApiAnswer, type ApiClient, read, unexpected } from '../provider-api/api-client.js';
 import { assertAwaited, OutcomeUnknown } from '../provider-api/api-failure.js';
 import { LeftBehind } from '../provider-api/left-behind.js';
+import type { Findings } from '../provider-setup/setup-part.js';
 import { InvitationMail, type InvitationMailOptions, REQUIRED_ACTIONS } from './invitation-mail.js';
 import { adminApi, type KeycloakConnection } from './keycloak-connection.js';
 import { composedRole, ROLE_ATTRIBUTE } from './realm.js';
-import { checkRealm, type RealmFindings } from './realm-check.js';
+import { checkRealm } from './realm-check.js';
 import { fromKeycloakNames, toKeycloakNames } from './user-name.js';
 import { offsetPages } from './user-pages.js';
 
@@ -89,7 +90,7 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
   private readonly invitationMail: InvitationMail | undefined;
   private readonly health = new SharedProbe(() => this.probe());
   /** Of the latest look at the whole realm. */
-  private findings: RealmFindings | undefined;
+  private findings: Findings | undefined;
   private latestCreation = 0;
   private rolesInPagesUntil = -Infinity;
 
@@ -299,7 +300,7 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
   }
 }
 
-const isWell = ({ problems, warnings }: RealmFindings): boolean => problems.length === 0 && warnings.length === 0;
+const isWell = ({ problems, warnings }: Findings): boolean => problems.length === 0 && warnings.length === 0;
 
 function assertUuid(id: string, Unknown: typeof RoleNotFound | typeof UserNotFound): void {
   if (!UUID.test(id)) throw new Unknown('id');

@@ -2,8 +2,6 @@ import { z } from 'zod';
 import { ProviderError } from '../../../domain/errors.js';
 import { type ApiAnswer, type ApiClient, read } from '../provider-api/api-client.js';
 
-export type Members = Readonly<Record<string, unknown>>;
-
 export const NAMED = z.object({ id: z.string(), name: z.string() });
 export type Named = z.infer<typeof NAMED>;
 const CLIENT = z.looseObject({ id: z.string(), clientId: z.string() });
@@ -59,26 +57,3 @@ export function assertDone({ label, status, body }: ApiAnswer): void {
   const reason = errorMessage ?? error;
   throw new ProviderError(`${label} with ${status}${reason === undefined ? '.' : `: ${reason}`}`);
 }
-
-/**
- * Those members of what is wanted that something doesn't have, as they should be: a list with what it has and what it
- * lacks, an object likewise.
- */
-export function lacking(present: Members, wanted: Members): Record<string, unknown> {
-  const entries = Object.entries(wanted).map(([name, value]) => [name, present[name], value] as const);
-  return Object.fromEntries(entries.filter(([, has, value]) => !includes(has, value)).map(([name, has, value]) => [name, joined(has, value)]));
-}
-
-function includes(has: unknown, value: unknown): boolean {
-  if (isList(value)) return isList(has) && value.every((item) => has.includes(item));
-  if (isMembers(value)) return isMembers(has) && Object.keys(lacking(has, value)).length === 0;
-  return has === value;
-}
-
-function joined(has: unknown, value: unknown): unknown {
-  if (isList(value) && isList(has)) return [...new Set([...has, ...value])];
-  return isMembers(value) && isMembers(has) ? { ...has, ...value } : value;
-}
-
-const isList = (value: unknown): value is readonly unknown[] => Array.isArray(value);
-const isMembers = (value: unknown): value is Members => typeof value === 'object' && value !== null && !isList(value);

@@ -3,23 +3,16 @@ import { z } from 'zod';
 import { ProviderError } from '../../../domain/errors.js';
 import type { ApiClient } from '../provider-api/api-client.js';
 import { TokenRefused } from '../provider-api/api-failure.js';
+import { type Findings, findingsOf, type Repair, type SetupPart } from '../provider-setup/setup-part.js';
 import { type KeycloakConnection, realmUrl } from './keycloak-connection.js';
 import { REALM_MANAGEMENT, SERVICE_RIGHTS } from './realm.js';
 import { RealmAdmin } from './realm-admin.js';
-import { apiClient, defaultClientScope, permissions, type RealmPart, type Repair, userProfile } from './realm-parts.js';
+import { apiClient, defaultClientScope, permissions, userProfile } from './realm-parts.js';
 
 export interface RealmCheckOptions extends KeycloakConnection {
   readonly audience: string;
   /** What tokens must carry as `iss`; unless told, the realm's address. */
   readonly issuer?: string | undefined;
-}
-
-/** What is not as the service needs it, a line for each. */
-export interface RealmFindings {
-  /** What makes operations fail. */
-  readonly problems: readonly string[];
-  /** What does not. */
-  readonly warnings: readonly string[];
 }
 
 const CLAIMS = z.object({
@@ -37,7 +30,7 @@ const CLAIMS = z.object({
  *
  * @throws as `ApiClient.call`.
  */
-export async function checkRealm(api: ApiClient, options: RealmCheckOptions, signal: AbortSignal): Promise<RealmFindings> {
+export async function checkRealm(api: ApiClient, options: RealmCheckOptions, signal: AbortSignal): Promise<Findings> {
   const token = await tokenOrProblem(api, options, signal);
   if ('problem' in token) return { problems: [token.problem], warnings: [] };
   const { iss, resource_access: access } = claimsOf(token.value);
@@ -48,12 +41,12 @@ export async function checkRealm(api: ApiClient, options: RealmCheckOptions, sig
   const missing = SERVICE_RIGHTS.filter((right) => !rights.has(right));
   const repairs = await necessaryRepairs(new RealmAdmin(api, signal), options.audience, (right) => rights.has(right));
 
-  const sentences = (isFatal: boolean) => repairs.filter((repair) => repair.isFatal === isFatal).map(({ problem }) => problem);
+  const { problems, warnings } = findingsOf(repairs);
   const missingRights = missing.map((right) => `The service account of the client "${options.clientId}" lacks the right ${right}.`);
   const isBelievable = options.issuer !== undefined;
   return {
-    problems: [...(isBelievable ? [] : otherIssuer), ...missingRights, ...sentences(true)],
-    warnings: [...(isBelievable ? otherIssuer : []), ...sentences(false)],
+    problems: [...(isBelievable ? [] : otherIssuer), ...missingRights, ...problems],
+    warnings: [...(isBelievable ? otherIssuer : []), ...warnings],
   };
 }
 
@@ -81,7 +74,7 @@ async function necessaryRepairs(admin: RealmAdmin, audience: string, may: (right
   return repairs.flat();
 }
 
-const repairsOf = async (parts: readonly RealmPart<Repair>[]): Promise<readonly Repair[]> =>
+const repairsOf = async (parts: readonly SetupPart<Repair>[]): Promise<readonly Repair[]> =>
   (await Promise.all(parts.map(({ changes }) => changes()))).flat();
 
 async function tokenOrProblem(api: ApiClient, options: KeycloakConnection, signal: AbortSignal): Promise<{ value: string } | { problem: string }> {

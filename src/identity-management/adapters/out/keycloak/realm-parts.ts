@@ -1,39 +1,17 @@
 import { z } from 'zod';
 import { PERMISSIONS } from '../../../../authentication/permissions.js';
+import { lacking } from '../provider-setup/lacking.js';
+import type { Repair, SetupPart } from '../provider-setup/setup-part.js';
 import { API_CLIENT, clientScope, protocolMappers } from './realm.js';
-import { lacking, NAMED, type RealmAdmin } from './realm-admin.js';
+import { NAMED, type RealmAdmin } from './realm-admin.js';
 import { profileDefects, USER_PROFILE } from './user-profile.js';
-
-/** Makes something as the service needs it. */
-export interface Change {
-  /** `+ client load-data-api`, as the setup shows it: `+` makes what isn't there, `~` alters what is. */
-  readonly line: string;
-  readonly make: () => Promise<void>;
-  /** What to say, once, when it is made. */
-  readonly note?: string;
-}
-
-/** A part of what the service needs in a realm. */
-export interface RealmPart<Needed extends Change = Change> {
-  readonly name: string;
-  /** What there is to change; nothing where all is well, all where there isn't even the realm. */
-  readonly changes: () => Promise<readonly Needed[]>;
-}
-
-/** A change without which the service is not as it should be. */
-export interface Repair extends Change {
-  /** What is wrong, in a sentence that holds no secret. */
-  readonly problem: string;
-  /** Whether operations fail. */
-  readonly isFatal: boolean;
-}
 
 const MAPPER = z.looseObject({ id: z.string(), name: z.string() });
 const SCOPES = z.array(NAMED.extend({ protocolMappers: z.array(MAPPER).nullish() }));
 const NAMED_ONES = z.array(NAMED);
 
 /** The API, as a client. */
-export function apiClient(admin: RealmAdmin, audience: string): RealmPart<Repair> {
+export function apiClient(admin: RealmAdmin, audience: string): SetupPart<Repair> {
   const name = `client ${audience}`;
   const make = () => admin.send('POST', '/clients', { clientId: audience, ...API_CLIENT });
   const repair = { line: `+ ${name}`, problem: `There is no client "${audience}" (OIDC_AUDIENCE).`, isFatal: true, make };
@@ -41,7 +19,7 @@ export function apiClient(admin: RealmAdmin, audience: string): RealmPart<Repair
 }
 
 /** The permissions that the operations ask for, as roles of the API. */
-export function permissions(admin: RealmAdmin, audience: string): RealmPart<Repair> {
+export function permissions(admin: RealmAdmin, audience: string): SetupPart<Repair> {
   const repair = (permission: string): Repair => ({
     line: `+ permission ${permission}`,
     problem: `The client "${audience}" has no role "${permission}".`,
@@ -58,7 +36,7 @@ export function permissions(admin: RealmAdmin, audience: string): RealmPart<Repa
 }
 
 /** What puts the API and a user's customers into the tokens of all clients that the realm gets from then on. */
-export function defaultClientScope(admin: RealmAdmin, audience: string): RealmPart<Repair> {
+export function defaultClientScope(admin: RealmAdmin, audience: string): SetupPart<Repair> {
   const name = `client scope ${audience}`;
   const defaults = '/default-default-client-scopes';
   const wanted = clientScope(audience);
@@ -98,7 +76,7 @@ export function defaultClientScope(admin: RealmAdmin, audience: string): RealmPa
 }
 
 /** What users have. A realm that the setup makes begins with one that fits. */
-export function userProfile(admin: RealmAdmin): RealmPart<Repair> {
+export function userProfile(admin: RealmAdmin): SetupPart<Repair> {
   const path = '/users/profile';
   return {
     name: 'user profile',

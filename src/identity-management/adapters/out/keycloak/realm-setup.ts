@@ -1,6 +1,9 @@
+import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import { PERMISSIONS } from '../../../../authentication/permissions.js';
 import { ApiClient } from '../provider-api/api-client.js';
+import { lacking, type Members } from '../provider-setup/lacking.js';
+import type { SetupPart } from '../provider-setup/setup-part.js';
 import { realmUrl } from './keycloak-connection.js';
 import {
   ADMINISTRATOR_ROLE,
@@ -13,8 +16,8 @@ import {
   SWAGGER_UI_CLIENT_ID,
   swaggerUiClient,
 } from './realm.js';
-import { assertDone, lacking, type Members, NAMED, RealmAdmin } from './realm-admin.js';
-import { apiClient, defaultClientScope, permissions, type RealmPart, userProfile } from './realm-parts.js';
+import { assertDone, NAMED, RealmAdmin } from './realm-admin.js';
+import { apiClient, defaultClientScope, permissions, userProfile } from './realm-parts.js';
 
 export interface RealmSetupOptions {
   /** Where Keycloak is, without a trailing slash. */
@@ -30,13 +33,6 @@ export interface RealmSetupOptions {
   readonly publicUrl: string;
   /** Of Keycloak, in the realm `master`. */
   readonly credentials: { readonly username: string; readonly password: string };
-}
-
-/** Who gets the role with all permissions. */
-export interface RealmAdministrator {
-  readonly email: string;
-  /** Temporary; of a user that isn't there yet. */
-  readonly password: string;
 }
 
 const REALM = z.looseObject({ enabled: z.boolean().nullish() });
@@ -64,8 +60,12 @@ export class RealmSetup {
     this.admin = new RealmAdmin(this.api, this.signal);
   }
 
-  /** In the order in which they can be made: changes of one may want those before it. */
-  parts(administrator?: RealmAdministrator): RealmPart[] {
+  /**
+   * In the order in which they can be made: changes of one may want those before it.
+   *
+   * @param administrator the e-mail of the user who gets the role with all permissions.
+   */
+  parts(administrator?: string): SetupPart[] {
     const { audience, clientSecret } = this.options;
     return [
       this.realm(),
@@ -78,7 +78,7 @@ export class RealmSetup {
       this.client(SWAGGER_UI_CLIENT_ID, swaggerUiClient(this.options.publicUrl)),
       this.swaggerUiScope(),
       this.administratorRole(),
-      ...(administrator ? [this.administrator(administrator)] : []),
+      ...(administrator === undefined ? [] : [this.administrator(administrator)]),
     ];
   }
 
@@ -115,7 +115,7 @@ export class RealmSetup {
     return new ApiClient({ provider: 'Keycloak', url: url + path, token });
   }
 
-  private realm(): RealmPart {
+  private realm(): SetupPart {
     const { realm } = this.options;
     const name = `realm ${realm}`;
     const make = async (): Promise<void> => {
@@ -132,7 +132,7 @@ export class RealmSetup {
     };
   }
 
-  private client(clientId: string, wanted: Members, atFirst: Members = {}): RealmPart {
+  private client(clientId: string, wanted: Members, atFirst: Members = {}): SetupPart {
     const name = `client ${clientId}`;
     const make = () => this.admin.send('POST', '/clients', { clientId, ...wanted, ...atFirst });
     return {
@@ -148,7 +148,7 @@ export class RealmSetup {
     };
   }
 
-  private serviceRights(): RealmPart {
+  private serviceRights(): SetupPart {
     const { clientId } = this.options;
     const give = async (right: string): Promise<void> => {
       const role = (await this.admin.rolesOfClient(REALM_MANAGEMENT)).find(({ name }) => name === right);
@@ -180,7 +180,7 @@ export class RealmSetup {
   }
 
   /** A client that was there before the scope was a default doesn't have it. */
-  private swaggerUiScope(): RealmPart {
+  private swaggerUiScope(): SetupPart {
     const { audience } = this.options;
     const name = `client scope ${audience} of client ${SWAGGER_UI_CLIENT_ID}`;
     const make = async (): Promise<void> => {
@@ -197,7 +197,7 @@ export class RealmSetup {
     };
   }
 
-  private administratorRole(): RealmPart {
+  private administratorRole(): SetupPart {
     const { audience } = this.options;
     const path = `/roles/${ADMINISTRATOR_ROLE}`;
     const name = `role ${ADMINISTRATOR_ROLE}`;
@@ -226,9 +226,12 @@ export class RealmSetup {
     };
   }
 
-  private administrator({ email, password }: RealmAdministrator): RealmPart {
+  private administrator(email: string): SetupPart {
     const user = { username: email, email, firstName: email, enabled: true };
+    // Of all kinds of characters that a password policy may ask for.
+    const password = `Aa1-${randomBytes(15).toString('base64url')}`;
     const credentials = [{ type: 'password', value: password, temporary: true }];
+    const note = () => Promise.resolve(`The password of ${email} is ${password} until the first login.`);
     const present = async () => (await this.admin.find(`/users?exact=true&email=${encodeURIComponent(email)}`, USERS))?.[0];
     const giveRole = async (): Promise<void> => {
       const role = await this.admin.get(`/roles/${ADMINISTRATOR_ROLE}`, NAMED);
@@ -241,7 +244,7 @@ export class RealmSetup {
         const found = await present();
         if (!found) {
           const make = () => this.admin.send('POST', '/users', { ...user, credentials });
-          return [{ line: `+ user ${email}`, note: `The password of ${email} is ${password} until the first login.`, make }, given];
+          return [{ line: `+ user ${email}`, note, make }, given];
         }
         const roles = await this.admin.get(`/users/${found.id}/role-mappings/realm/composite`, NAMED_ONES);
         return roles.some(({ name }) => name === ADMINISTRATOR_ROLE) ? [] : [given];
