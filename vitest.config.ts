@@ -3,7 +3,7 @@ import { configDefaults, defineConfig } from 'vitest/config';
 export default defineConfig({
   test: {
     include: ['src/**/*.spec.ts', 'test/**/*.spec.ts'],
-    exclude: [...configDefaults.exclude, 'test/integration/**'],
+    exclude: [...configDefaults.exclude, 'test/integration/**', 'test/tenant/**'],
     environment: 'node',
     globalSetup: ['test/support/build.ts', 'test/support/auth0-description.ts'],
     isolate: false,

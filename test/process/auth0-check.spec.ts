@@ -1,0 +1,82 @@
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { PERMISSIONS } from '../../src/authentication/permissions.js';
+import { type Auth0StandIn, startAuth0StandIn } from '../../src/testing/index.js';
+import { auth0Variables } from '../support/auth0-tenant.js';
+import { callManagementApi } from '../support/checked-auth0.js';
+import { Workspace } from '../support/process.js';
+
+describe('npm run auth0:check', { timeout: 300_000 }, () => {
+  let tenant: Auth0StandIn;
+  let workspace: Workspace;
+  beforeEach(async () => {
+    tenant = await startAuth0StandIn({ apiScopes: PERMISSIONS, settings: { searchDelayMs: 100, largestPage: 50, rateLimit: { burst: 50, perSecond: 2_000 } } });
+    tenant.loadUsers(3);
+    workspace = await Workspace.create();
+    return async () => {
+      await workspace.dispose();
+      await tenant.stop();
+    };
+  });
+  let before: unknown;
+  const contents = async () => {
+    tenant.indexUsers();
+    return Promise.all(['users', 'roles', 'resource-servers'].map(async (what) => (await callManagementApi(tenant, `GET /${what}?include_totals=true`)).body));
+  };
+  beforeEach(async () => {
+    before = await contents();
+  });
+  afterEach(async () => {
+    tenant.recover();
+    expect(await contents()).toEqual(before);
+  });
+
+  /** It keeps its report in the folder that it is run in. */
+  async function check(variables: Record<string, string>, ...parameters: string[]) {
+    const command = [resolve('node_modules/vitest/vitest.mjs'), 'run', '--root', resolve('.'), '--config', resolve('vitest.tenant.config.ts')];
+    const program = workspace.run(process.execPath, [...command, ...parameters], { ...auth0Variables(tenant), ...variables });
+    const { code } = await program.exited;
+    return { code, output: program.stdout + program.stderr };
+  }
+
+  it('runs the suite on a tenant that is for tests, tells what it does, and removes all that was made', async () => {
+    const { code, output } = await check({ AUTH0_CHECK_DOMAIN: tenant.domain });
+    expect({ code, output }).toMatchObject({ code: 0 });
+    const report = await readFile(join(workspace.directory, 'data/auth0-check/report.md'), 'utf8');
+    expect(output).toContain(report);
+    for (const line of [
+      'an unknown role is given: 404 The role does not exist.',
+      'an unknown role is given beside one that is there: 404 The role does not exist., and the user has 0 roles',
+      'a role is given again: 204',
+      'a user who is not there is deleted: 204',
+      'a page of roles holds: 50 of 100',
+      'a page of users holds: 100 of 100',
+      'ranges of created_at in a search are as fine as: a millisecond',
+      'x-ratelimit-limit with 200: 50',
+    ]) {
+      expect(report.split('\n')).toContain(`- ${line}`);
+    }
+    expect(report).toMatch(/^- \d{2,} passed$/m);
+    expect(report).not.toContain('failed');
+  });
+
+  it('says what failed, and removes what was made, also what an interrupted run has left', async () => {
+    const [left] = tenant.loadUsers(1);
+    await mkdir(join(workspace.directory, 'data/auth0-check'), { recursive: true });
+    await writeFile(join(workspace.directory, 'data/auth0-check/made.txt'), `users ${left ?? ''}\n`);
+    tenant.fail(/^GET .*\/permissions$/, { kind: 'answer', status: 200, body: [] }, { times: Infinity });
+    const { code, output } = await check({ AUTH0_CHECK_DOMAIN: tenant.domain }, '--testNamePattern', 'gives the user their roles');
+    expect({ code, output }).toMatchObject({ code: 1, output: expect.stringMatching(/^- failed: gives the user their roles, all of them and no others$/m) as string });
+  });
+
+  it.each([
+    ['nothing', {}],
+    ['another tenant', { AUTH0_CHECK_DOMAIN: 'tenant.eu.auth0.com' }],
+  ])('asks Auth0 nothing where %s is said to be for tests', async (_, variables) => {
+    const asked = tenant.requests.length;
+    const { code, output } = await check(variables);
+    expect({ code, output }).toMatchObject({ code: 1, output: expect.stringContaining('AUTH0_CHECK_DOMAIN: must be the same as AUTH0_DOMAIN') as string });
+    expect(tenant.requests.slice(asked).filter(({ path }) => !path.startsWith('/api/v2/users?'))).toEqual([]);
+  });
+});

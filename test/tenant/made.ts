@@ -1,0 +1,43 @@
+import { appendFileSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
+import { dirname } from 'node:path';
+
+type Kind = 'users' | 'roles';
+
+/** What the check has made, also in a file: what a run left that was interrupted the next one finds there. */
+export class Made {
+  readonly users = new Set<string>();
+  readonly roles = new Set<string>();
+  /** Of the user that was created or changed last. */
+  latestUserId: string | undefined;
+
+  constructor(private readonly file: string) {
+    mkdirSync(dirname(file), { recursive: true });
+    for (const line of linesOf(file)) {
+      const [kind, id = ''] = line.split(' ');
+      if (kind === 'users' || kind === 'roles') this[kind].add(id);
+    }
+  }
+
+  note(kind: Kind, id: string): string {
+    appendFileSync(this.file, `${kind} ${id}\n`);
+    this[kind].add(id);
+    if (kind === 'users') this.latestUserId = id;
+    return id;
+  }
+
+  /** All is removed. */
+  forget(): void {
+    this.users.clear();
+    this.roles.clear();
+    rmSync(this.file, { force: true });
+  }
+}
+
+function linesOf(file: string): string[] {
+  try {
+    return readFileSync(file, 'utf8').split('\n');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
+    throw error;
+  }
+}

@@ -1,0 +1,45 @@
+import type { NewRole, Role } from '../../src/identity-management/domain/role.js';
+import type { NewUser, User } from '../../src/identity-management/domain/user.js';
+import { IdentityProvider, type ProviderCallOptions } from '../../src/identity-management/application/ports/identity-provider.port.js';
+import type { Made } from './made.js';
+
+/** Notes what a provider makes. Each call has a signal of its own, and so a time of its own in the line for the rate limit. */
+export class RecordedProvider extends IdentityProvider {
+  constructor(
+    private readonly provider: IdentityProvider,
+    private readonly made: Made,
+  ) {
+    super();
+  }
+
+  override async createRole(role: NewRole, options: ProviderCallOptions): Promise<string> {
+    return this.made.note('roles', await this.provider.createRole(role, own(options)));
+  }
+
+  override async createUser(user: NewUser, options: ProviderCallOptions): Promise<string> {
+    return this.made.note('users', await this.provider.createUser(user, own(options)));
+  }
+
+  override async updateUser(userId: string, change: { readonly name: string }, options: ProviderCallOptions): Promise<void> {
+    await this.provider.updateUser(userId, change, own(options));
+    this.made.latestUserId = userId;
+  }
+
+  override assignRole(userId: string, roleId: string, options: ProviderCallOptions): Promise<void> {
+    return this.provider.assignRole(userId, roleId, own(options));
+  }
+
+  override listRoles(options: ProviderCallOptions): AsyncIterable<readonly Role[]> {
+    return this.provider.listRoles(own(options));
+  }
+
+  override listUsers(options: ProviderCallOptions): AsyncIterable<readonly User[]> {
+    return this.provider.listUsers(own(options));
+  }
+
+  override checkHealth(options: ProviderCallOptions): Promise<void> {
+    return this.provider.checkHealth(own(options));
+  }
+}
+
+const own = ({ signal }: ProviderCallOptions): ProviderCallOptions => ({ signal: AbortSignal.any([signal]) });

@@ -1,0 +1,12 @@
+import { defineConfig } from 'vitest/config';
+
+/** `npm run auth0:check`: against a tenant of Auth0's that is for tests, whose plan may allow two calls a second. */
+export default defineConfig({
+  test: {
+    include: ['test/tenant/**/*.spec.ts'],
+    environment: 'node',
+    testTimeout: 900_000,
+    hookTimeout: 1_800_000,
+    reporters: ['verbose'],
+  },
+});
