@@ -1,5 +1,5 @@
 // A stand-in for an Auth0 tenant, from what was built. `node test/servers/auth0.mjs 1000` runs one with so many users until
-// it is interrupted, and prints what to set for the service, and a token for its callers.
+// it is interrupted, and prints what to set for the service and its set-up, and a token for its callers.
 import { once } from 'node:events';
 import { PERMISSIONS } from '../../dist/authentication/permissions.js';
 import { startAuth0StandIn } from '../../dist/testing/index.js';
@@ -9,12 +9,15 @@ const count = Number(process.argv[2] ?? 0);
 const standIn = await startAuth0StandIn();
 standIn.loadUsers(count);
 const { clientId, clientSecret } = standIn.service;
+const { administrator } = standIn;
 const variables = {
   IDENTITY_PROVIDER: 'auth0',
   AUTH0_DOMAIN: standIn.domain,
   AUTH0_CLIENT_ID: clientId,
   AUTH0_CLIENT_SECRET: clientSecret,
   OIDC_AUDIENCE: 'load-data-api',
+  AUTH0_SETUP_CLIENT_ID: administrator.clientId,
+  AUTH0_SETUP_CLIENT_SECRET: administrator.clientSecret,
   TOKEN: await standIn.issueToken({ permissions: PERMISSIONS, claims: { customer_id: '*' } }),
 };
 for (const [name, value] of Object.entries(variables)) console.log(`export ${name}=${value}`);

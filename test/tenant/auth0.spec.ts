@@ -127,7 +127,8 @@ identityProviderContract('A tenant of Auth0', async () => {
     unknownUserId: UNKNOWN_USER,
     unknownRoleId: UNKNOWN_ROLE,
     moreThanOnePage: 101,
-    simultaneousCalls: 10,
+    // As many as a tenant of two calls a second lets through in time.
+    simultaneousCalls: 4,
     reopen: async () => {
       await inner.onApplicationShutdown();
       await searchIsUpToDate();
