@@ -8,7 +8,7 @@ import { identityRequests } from '../support/identity-requests.js';
 import { Workspace } from '../support/process.js';
 import { startService } from '../support/service.js';
 
-const START_MS = 120_000;
+const START_MS = 240_000;
 const PATIENCE = { timeout: 10_000, interval: 250 };
 const PUBLIC_URL = 'http://load.grid.example/load';
 const REDIRECT = `${PUBLIC_URL}/docs/oauth2-redirect.html`;

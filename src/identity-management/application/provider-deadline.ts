@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import { ServiceError } from '../../common/service-error.js';
 import { ProviderError, ProviderUnavailable } from '../domain/errors.js';
 import type { IdentityManagementLimits } from './identity-management.options.js';
@@ -13,7 +14,7 @@ export function callProvider<Result>(
   limits: IdentityManagementLimits,
   call: (options: ProviderCallOptions) => Promise<Result>,
 ): Promise<Result> {
-  const controller = new AbortController();
+  const controller = newController();
   return withinDeadline(limits, controller, () => call({ signal: controller.signal }));
 }
 
@@ -27,7 +28,7 @@ export async function* providerPages<Item>(
   limits: IdentityManagementLimits,
   list: (options: ProviderCallOptions) => AsyncIterable<readonly Item[]>,
 ): AsyncGenerator<readonly Item[], void, undefined> {
-  const controller = new AbortController();
+  const controller = newController();
   const { signal } = controller;
   const iterator = await withinDeadline(limits, controller, () => list({ signal })[Symbol.asyncIterator]());
   const next = () => withinDeadline(limits, controller, () => iterator.next());
@@ -40,6 +41,13 @@ export async function* providerPages<Item>(
     if (!hangs) await ended;
     controller.abort();
   }
+}
+
+/** Any number of an adapter's calls may listen to its signal. */
+function newController(): AbortController {
+  const controller = new AbortController();
+  setMaxListeners(0, controller.signal);
+  return controller;
 }
 
 function withinDeadline<Result>(
