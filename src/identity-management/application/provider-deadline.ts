@@ -1,4 +1,3 @@
-import { setMaxListeners } from 'node:events';
 import { ServiceError } from '../../common/service-error.js';
 import { ProviderError, ProviderUnavailable } from '../domain/errors.js';
 import type { IdentityManagementLimits } from './identity-management.options.js';
@@ -14,7 +13,7 @@ export function callProvider<Result>(
   limits: IdentityManagementLimits,
   call: (options: ProviderCallOptions) => Promise<Result>,
 ): Promise<Result> {
-  const controller = newController();
+  const controller = new AbortController();
   return withinDeadline(limits, controller, () => call({ signal: controller.signal }));
 }
 
@@ -28,7 +27,7 @@ export async function* providerPages<Item>(
   limits: IdentityManagementLimits,
   list: (options: ProviderCallOptions) => AsyncIterable<readonly Item[]>,
 ): AsyncGenerator<readonly Item[], void, undefined> {
-  const controller = newController();
+  const controller = new AbortController();
   const { signal } = controller;
   const iterator = await withinDeadline(limits, controller, () => list({ signal })[Symbol.asyncIterator]());
   const next = () => withinDeadline(limits, controller, () => iterator.next());
@@ -41,13 +40,6 @@ export async function* providerPages<Item>(
     if (!hangs) await ended;
     controller.abort();
   }
-}
-
-/** Any number of an adapter's calls may listen to its signal. */
-function newController(): AbortController {
-  const controller = new AbortController();
-  setMaxListeners(0, controller.signal);
-  return controller;
 }
 
 function withinDeadline<Result>(
