@@ -7,7 +7,7 @@ import { isKeycloakAvailable, type Keycloak, startKeycloak } from '../servers/ke
 import { keycloakOptions, keycloakToken, keycloakVariables, testRealm } from '../support/keycloak-realm.js';
 import { type RunningService, startService } from '../support/service.js';
 
-const START_MS = 120_000;
+const START_MS = 240_000;
 const PATIENCE = { timeout: 10_000, interval: 100 };
 const BASE = '/idpManagementBackend';
 const UPLOAD = '/ingestHistoricalLoadData/upload_historical?customer_id=acme&filename=load.csv&manufacturer=Acme';

@@ -10,7 +10,7 @@ import { MailServer } from '../support/mail-server.js';
 import { type RunningService, startService } from '../support/service.js';
 import { swaggerUiOptions } from '../support/swagger-ui.js';
 
-const START_MS = 120_000;
+const START_MS = 240_000;
 const PATIENCE = { timeout: 10_000, interval: 50 };
 const CLIENT = 'load-data-swagger-ui';
 const UPLOAD = '/ingestHistoricalLoadData/upload_historical?filename=load.csv&manufacturer=Acme&customer_id=';

@@ -9,7 +9,7 @@ import { Workspace } from '../support/process.js';
 import { type Findings, readiness } from '../support/readiness.js';
 import { startService } from '../support/service.js';
 
-const START_MS = 120_000;
+const START_MS = 240_000;
 const PATIENCE = { timeout: 10_000, interval: 250 };
 const PUBLIC_URL = 'http://load.grid.example/load';
 const REDIRECT = `${PUBLIC_URL}/docs/oauth2-redirect.html`;

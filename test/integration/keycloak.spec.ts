@@ -7,7 +7,7 @@ import { BASE, freshEmail, identityRequests } from '../support/identity-requests
 import { keycloakOptions, keycloakPermissionsOf, keycloakToken, keycloakVariables, testRealm } from '../support/keycloak-realm.js';
 import { type RunningService, startService } from '../support/service.js';
 
-const START_MS = 120_000;
+const START_MS = 240_000;
 const UUID = /[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/.source;
 const UNKNOWN = '4b1b7a2e-6c2f-4d58-9d6a-0a8a3a4f9a10';
 

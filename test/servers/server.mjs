@@ -11,7 +11,7 @@ import { setTimeout } from 'node:timers/promises';
 const PORTS = { first: 20_000, count: 10_000 };
 /** Between two looks at what is to come about. */
 const RETRY_MS = 10;
-const MOST_READY_SECONDS = 60;
+const MOST_READY_SECONDS = 180;
 const MOST_OUTPUT = 10_000;
 
 /** Ends when its input does, as it does however the process ends that started it; and with it the server and its data. */

@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import type { IncomingHttpHeaders } from 'node:http';
 import { Agent, request } from 'undici';
 import { ServiceError } from '../../../../common/service-error.js';
@@ -55,6 +56,8 @@ export class ApiConnections {
       limit.abort(raw.signal.reason);
     };
     const timer = setTimeout(giveUp, raw.timeoutMs);
+    // Many calls may listen to one signal, which Node takes for a leak.
+    setMaxListeners(0, raw.signal);
     raw.signal.addEventListener('abort', giveUp);
     try {
       return await this.once(raw, limit.signal).catch((error: unknown) => {
