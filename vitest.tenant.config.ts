@@ -5,6 +5,7 @@ export default defineConfig({
   test: {
     include: ['test/tenant/**/*.spec.ts'],
     environment: 'node',
+    globalSetup: ['test/tenant/report-file.ts'],
     testTimeout: 900_000,
     hookTimeout: 1_800_000,
     reporters: ['verbose'],

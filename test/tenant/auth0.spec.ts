@@ -12,16 +12,15 @@ import { identityProviderContract } from '../../src/testing/identity-provider.co
 import { Calls } from './calls.js';
 import { Made } from './made.js';
 import { RecordedProvider } from './recorded-provider.js';
+import { REPORT } from './report-file.js';
 
 const tenant = loadAuth0CheckEnvironment();
-const FOLDER = 'data/auth0-check';
-const REPORT = `${FOLDER}/report.md`;
 const SEARCH_LIMIT_MS = 120_000;
 const UNKNOWN_USER = 'auth0|0123456789abcdef01234567';
 const UNKNOWN_ROLE = 'rol_0123456789abcdef';
 
 const calls = new Calls(tenant.url);
-const made = new Made(`${FOLDER}/made.txt`);
+const made = new Made('data/auth0-check/made.txt');
 const api = managementApi(tenant);
 const apiPath = `/resource-servers/${encodeURIComponent(tenant.audience)}`;
 const facts = new Map<string, string>();
@@ -114,7 +113,6 @@ afterAll(async () => {
     await call('PATCH', apiPath, { scopes: scopesBefore });
   } finally {
     writeFileSync(REPORT, report());
-    process.stdout.write(`\n${report()}\nThis is also in ${REPORT}.\n`);
     await api.close();
   }
 });
