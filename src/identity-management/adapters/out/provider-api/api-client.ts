@@ -46,6 +46,7 @@ const LONG = { least: 100_000, most: 8_000_000 };
 const TOKEN = z.object({ access_token: z.string().min(1), expires_in: z.number().positive() });
 const TOKEN_REFUSAL = z.object({ error: z.string(), error_description: z.string().default('') });
 /** As RFC 6749 has them, and where the issuer isn't there, or shut. */
+const NO_REASON = { error: '', error_description: '' };
 const TOKEN_REFUSED: readonly number[] = [400, 401, 403, 404];
 
 /** A provider's HTTP API of JSON, used with one access token for all. Any number of calls may be under way. */
@@ -125,8 +126,9 @@ export class ApiClient {
 
   private toTokenRefused(request: string, { status, text }: RawAnswer): TokenRefused {
     const label = `${this.options.provider} answers ${request}`;
-    const { error, error_description: description } = TOKEN_REFUSAL.parse(parseJson(label, status, text));
-    return new TokenRefused(`${label} with ${status} (${error}).`, error, description);
+    const { error, error_description: description } = TOKEN_REFUSAL.catch(NO_REASON).parse(parseJson(label, status, text));
+    const reason = [error, description].filter(Boolean).join(': ');
+    return new TokenRefused(`${label} with ${status}${reason && ` (${reason})`}.`, error, description);
   }
 
   private parse(request: string, answer: RawAnswer): ApiAnswer {
