@@ -60,4 +60,11 @@ describe('the pages', () => {
     expect(names.size).toBe(45);
     for (const name of names) expect(readme).toContain(`\`${name}\``);
   });
+
+  it('are what compose.yaml sets: variables that README has, and those of Keycloak itself', async () => {
+    const readme = await readFile('README.md', 'utf8');
+    const names = [...(await readFile('compose.yaml', 'utf8')).matchAll(/^ {6}([A-Z][A-Z0-9_]+):/gm)].map(([, name = '']) => name);
+    const unknown = names.filter((name) => !name.startsWith('KC_') && !readme.includes(`\`${name}\``));
+    expect({ unknown, some: names.length > 10 }).toEqual({ unknown: [], some: true });
+  });
 });
