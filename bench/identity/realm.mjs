@@ -1,15 +1,14 @@
 import { Agent, request } from 'undici';
 import { startKeycloak } from '../../test/servers/keycloak.mjs';
 import { PERMISSIONS } from '../../dist/authentication/permissions.js';
-import { ROLE_ATTRIBUTE } from '../../dist/identity-management/adapters/out/keycloak/keycloak.identity-provider.adapter.js';
-import { protocolMappers, realmRepresentation } from '../../dist/identity-management/adapters/out/keycloak/realm.js';
+import * as realm from '../../dist/identity-management/adapters/out/keycloak/realm.js';
 
 const REALM = 'loads';
 const AUDIENCE = 'load-data-api';
 /** The service's own client, which asks Keycloak directly, too. */
-const SERVICE = { clientId: 'load-data-service', clientSecret: 'service-secret' };
+const SERVICE = { clientId: 'load-data-service', secret: 'service-secret' };
 /** Who asks the service. */
-const OPERATOR = { clientId: 'operator', clientSecret: 'operator-secret' };
+const OPERATOR = { clientId: 'operator', secret: 'operator-secret' };
 
 /** For load: the compiler that starts slowly, and room for 100,000 users. */
 const VIRTUAL_MACHINE = ['-Xms1g', '-Xmx3g'];
@@ -26,9 +25,9 @@ export class Realm {
   roles = 0;
 
   static async start() {
-    const realm = new Realm();
-    realm.#server = await startKeycloak({ realm: representation(), virtualMachine: VIRTUAL_MACHINE });
-    return realm;
+    const started = new Realm();
+    started.#server = await startKeycloak({ realm: representation(), virtualMachine: VIRTUAL_MACHINE });
+    return started;
   }
 
   get endpoint() {
@@ -51,7 +50,7 @@ export class Realm {
       KEYCLOAK_URL: address,
       KEYCLOAK_REALM: REALM,
       KEYCLOAK_CLIENT_ID: SERVICE.clientId,
-      KEYCLOAK_CLIENT_SECRET: SERVICE.clientSecret,
+      KEYCLOAK_CLIENT_SECRET: SERVICE.secret,
       OIDC_ISSUER: this.url,
     };
   }
@@ -110,8 +109,8 @@ export class Realm {
     return text === '' ? undefined : JSON.parse(text);
   }
 
-  async #token({ clientId, clientSecret }) {
-    const body = new URLSearchParams({ grant_type: 'client_credentials', client_id: clientId, client_secret: clientSecret });
+  async #token({ clientId, secret }) {
+    const body = new URLSearchParams({ grant_type: 'client_credentials', client_id: clientId, client_secret: secret });
     const answer = await fetch(`${this.url}/protocol/openid-connect/token`, { method: 'POST', body });
     return (await answer.json()).access_token;
   }
@@ -119,23 +118,24 @@ export class Realm {
 
 /** What the service needs, and a client that has all permissions. */
 function representation() {
-  const realm = realmRepresentation({ realm: REALM, audience: AUDIENCE, permissions: PERMISSIONS, ...SERVICE });
-  const { clientId, clientSecret: secret } = OPERATOR;
-  const account = { username: `service-account-${clientId}`, enabled: true, serviceAccountClientId: clientId };
+  const account = ({ clientId }) => ({ username: `service-account-${clientId}`, enabled: true, serviceAccountClientId: clientId });
   return {
-    ...realm,
+    ...realm.newRealm(REALM),
     accessTokenLifespan: TOKEN_SECONDS,
-    clients: [...realm.clients, { clientId, secret, serviceAccountsEnabled: true, protocolMappers: protocolMappers(AUDIENCE) }],
-    users: [...realm.users, { ...account, clientRoles: { [AUDIENCE]: PERMISSIONS } }],
+    clients: [
+      { clientId: AUDIENCE, ...realm.API_CLIENT },
+      { ...SERVICE, ...realm.SERVICE_CLIENT },
+      { ...OPERATOR, serviceAccountsEnabled: true, protocolMappers: realm.protocolMappers(AUDIENCE) },
+    ],
+    roles: { client: { [AUDIENCE]: PERMISSIONS.map((name) => ({ name })) } },
+    users: [
+      { ...account(SERVICE), clientRoles: { [realm.REALM_MANAGEMENT]: realm.SERVICE_RIGHTS } },
+      { ...account(OPERATOR), clientRoles: { [AUDIENCE]: PERMISSIONS } },
+    ],
   };
 }
 
-const role = (number) => ({
-  name: `Role ${number}`,
-  composite: true,
-  composites: { client: { [AUDIENCE]: [PERMISSIONS[number % PERMISSIONS.length]] } },
-  attributes: { [ROLE_ATTRIBUTE]: ['true'] },
-});
+const role = (number) => realm.composedRole(`Role ${number}`, AUDIENCE, [PERMISSIONS[number % PERMISSIONS.length]]);
 
 /** An import gives no other roles than those that it names. */
 const user = (number) => {

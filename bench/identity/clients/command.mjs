@@ -1,6 +1,8 @@
 // Does the same command again and again over so many connections, directly or through the service, and prints what came
 // back as JSON.
 import { randomUUID } from 'node:crypto';
+import { REQUIRED_ACTIONS } from '../../../dist/identity-management/adapters/out/keycloak/invitation-mail.js';
+import { composedRole } from '../../../dist/identity-management/adapters/out/keycloak/realm.js';
 import { figuresOf } from '../../support/latencies.mjs';
 import { HttpClient, OtherStatus } from './http-client.mjs';
 
@@ -13,15 +15,15 @@ const PERMISSIONS = ['upload:historical', 'read:users'];
 /** As few calls as do what the service does. */
 const DIRECT = {
   'create-role': async ({ name }) => {
-    const composites = { client: { [AUDIENCE]: PERMISSIONS } };
-    await client.send('POST', '/roles', { name, composite: true, composites, attributes: { load_data_role: ['true'] } }, 201);
+    await client.send('POST', '/roles', composedRole(name, AUDIENCE, PERMISSIONS), 201);
     // The answer has no id.
     await client.get(`/roles/${encodeURIComponent(name)}`);
   },
   'assign-role': async ({ user, role }) => giveRole(user, await roleOf(role)),
   'create-user': async ({ email, name, role }) => {
     const given = await roleOf(role);
-    const { location } = await client.send('POST', '/users', { username: email, email, firstName: name, lastName: '', enabled: true }, 201);
+    const user = { username: email, email, firstName: name, lastName: '', enabled: true, requiredActions: REQUIRED_ACTIONS };
+    const { location } = await client.send('POST', '/users', user, 201);
     await giveRole(location.split('/').at(-1), given);
   },
   'update-user': ({ user, name }) => client.send('PUT', `/users/${user}`, { firstName: name, lastName: '' }, 204),

@@ -1,4 +1,5 @@
 // Lists all users or roles again and again, directly or through the service, and prints what came back as JSON.
+import { ROLE_ATTRIBUTE } from '../../../dist/identity-management/adapters/out/keycloak/realm.js';
 import { figuresOf } from '../../support/latencies.mjs';
 import { HttpClient } from './http-client.mjs';
 
@@ -11,7 +12,7 @@ const USERS_A_PAGE = 1_000;
 const DIRECT = {
   roles: async () => {
     const { body } = await client.get('/roles?briefRepresentation=false');
-    return body.filter(({ attributes }) => attributes.load_data_role?.includes('true'));
+    return body.filter(({ attributes }) => attributes[ROLE_ATTRIBUTE]?.includes('true'));
   },
   users: async () => {
     const users = [];
