@@ -50,8 +50,9 @@ function auth0(tenant: Auth0Environment, { oidc: { issuer, audience }, swaggerUi
   };
 }
 
-function keycloak(connection: KeycloakEnvironment, { oidc: { issuer, audience }, swaggerUiClientId: clientId }: Environment): ChosenIdentityProvider {
-  const options = { ...connection, audience, issuer, invitationMail: connection.invitationMail ? { clientId } : undefined };
+function keycloak(connection: KeycloakEnvironment, { oidc: { issuer, audience }, swaggerUiClientId }: Environment): ChosenIdentityProvider {
+  const invitationMail = connection.invitationMail ? { clientId: swaggerUiClientId } : undefined;
+  const options = { ...connection, audience, issuer, invitationMail, swaggerUiClientId };
   return {
     imports: [],
     identityProvider: {

@@ -64,11 +64,16 @@ async function serviceVariables(setup: RealmSetup, environment: KeycloakSetupEnv
   };
 }
 
+function refusal({ error, description }: TokenRefused, url: string): string {
+  if (error === 'invalid_grant') return `Keycloak does not accept the administrator: ${description}.`;
+  // An error of OAuth's (RFC 6749, 5.2) is a word; where there is no such realm, Keycloak's is a sentence.
+  return /^[a-z_]+$/.test(error) ? `Keycloak refuses the administrator: ${description || error}.` : `There is no Keycloak at ${url}.`;
+}
+
 function explained(error: unknown, { url }: KeycloakSetupEnvironment): unknown {
   if (error instanceof PermissionDenied) return new CommandError(`The administrator's rights don't suffice: ${error.message}`, { cause: error });
   if (!(error instanceof TokenRefused)) return error;
-  const refusal = error.error === 'invalid_grant' ? `Keycloak does not accept the administrator: ${error.description}.` : `There is no Keycloak at ${url}.`;
-  return new CommandError(refusal, { cause: error });
+  return new CommandError(refusal(error, url), { cause: error });
 }
 
 await runCommand(() => runSetup({ usage: USAGE, help: HELP, credentials: CREDENTIALS, begin }), 1, 2);

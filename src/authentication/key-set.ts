@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { createRemoteJWKSet, customFetch, type RemoteJWKSet } from 'jose';
 import { ServiceError } from '../common/service-error.js';
 import { fetchFrom, urlOf, type KeySetSource } from './key-set-source.js';
@@ -14,6 +15,8 @@ export interface KeySetTimes {
   /** How long one fetch may take, to the last byte; 3 seconds unless told. */
   readonly timeoutMs?: number;
 }
+
+const MOMENT_MS = 1_000;
 
 /** An issuer's keys by `kid`. However many ask for unknown ones, there is one fetch at a time and few in all. */
 export class KeySet {
@@ -42,7 +45,7 @@ export class KeySet {
    */
   async find(kid: string): Promise<VerificationKey> {
     const enough = this.#keys.has(kid) ? this.#maxAgeMs : this.#cooldownMs;
-    if (Date.now() >= this.#loadedAt + enough) await this.#refresh();
+    if (Date.now() >= this.#loadedAt + enough) await this.#refreshed(kid);
     const key = this.#keys.get(kid);
     if (!this.#failure) {
       if (key) return key;
@@ -50,6 +53,13 @@ export class KeySet {
     }
     if (key && Date.now() < this.#loadedAt + this.#maxStaleMs) return key;
     throw this.#unavailable(this.#failure);
+  }
+
+  /** Waits for a fetch, but for a key that is known and good enough only a moment: its tokens need not wait for a silent issuer. */
+  async #refreshed(kid: string): Promise<void> {
+    const refreshed = this.#refresh();
+    const isGoodEnough = this.#keys.has(kid) && Date.now() < this.#loadedAt + this.#maxStaleMs;
+    await (isGoodEnough ? Promise.race([refreshed, delay(MOMENT_MS, undefined, { ref: false })]) : refreshed);
   }
 
   /** Fetches the set unless a fetch failed lately; leaves the outcome in `#failure`. */

@@ -4,7 +4,7 @@ import { KeycloakIdentityProvider } from '../../src/identity-management/adapters
 import { ProviderUnavailable } from '../../src/identity-management/domain/errors.js';
 import { type FaultProxy, type ProxiedRequest, startFaultProxy } from '../servers/fault-proxy.mjs';
 import { isKeycloakAvailable, type Keycloak, startKeycloak } from '../servers/keycloak.mjs';
-import { keycloakOptions, keycloakToken, keycloakVariables, testRealm } from '../support/keycloak-realm.js';
+import { keycloakOptions, keycloakPermissionsOf, keycloakToken, keycloakVariables, testRealm } from '../support/keycloak-realm.js';
 import { type RunningService, startService } from '../support/service.js';
 
 const START_MS = 240_000;
@@ -39,6 +39,7 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
     token = await keycloakToken(server);
   }, START_MS);
   afterAll(async () => {
+    expect(service.log.text).not.toMatch(/service-secret|eyJ/);
     await service.close();
     await proxy.close();
     await server.stop();
@@ -173,6 +174,31 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
     await proxy.pass();
     await expectNobodyLeft([user.email]);
     await id('create-user', user);
+  });
+
+  it('does not tell the id of a user that is created: nobody is left, and the e-mail is free', async () => {
+    const user = newUser();
+    proxy.mute('location', { to: ({ method, url }) => method === 'POST' && url.endsWith('/users') });
+    expect(await send('create-user', user)).toEqual(ANSWERS.error);
+    await expectNobodyLeft([user.email]);
+    await proxy.pass();
+    await id('create-user', user);
+  });
+
+  const isGift = ({ url }: ProxiedRequest) => url.endsWith('/role-mappings/realm');
+  const COLLISION = '{"errorMessage":"Could not add user role mappings!"}';
+  it('has two calls that collide: the role is given at the second attempt', async () => {
+    const collided = proxy.answer(400, COLLISION, { to: isGift });
+    expect((await send('assign-role', { user_id: known.userId, role_id: known.roleId })).status).toBe(200);
+    await collided;
+    expect(await keycloakPermissionsOf(server, known.userId)).toEqual(['read:users']);
+  });
+
+  it('refuses a role again and again that the user has: it is read back', async () => {
+    expect((await send('assign-role', { user_id: known.userId, role_id: known.roleId })).status).toBe(200);
+    proxy.respond(400, COLLISION, { to: (request) => request.method === 'POST' && isGift(request) });
+    expect((await send('assign-role', { user_id: known.userId, role_id: known.roleId })).status).toBe(200);
+    await proxy.pass();
   });
 
   it('creates users, but gives them no roles: nobody is left, and the e-mail is free', async () => {

@@ -337,7 +337,19 @@ describe.runIf(isKeycloakAvailable())('npm run keycloak:setup', { timeout: 60_00
       warning('The user profile lets users edit their customer_id.'),
       ['~ user profile: customer_id not editable by users'],
     ],
-    ['Swagger UI has no client', remove(() => clientPath(SWAGGER_UI)), { status: 200 }, [`+ client ${SWAGGER_UI}`]],
+    [
+      'the user profile wants something else of administrators',
+      alter('customer_id', (attribute) => ({ ...attribute, required: { roles: ['admin'] } })),
+      problem('The user profile requires customer_id.'),
+      ['~ user profile: customer_id not required'],
+    ],
+    [
+      'the tokens of the service have nothing of its rights',
+      put(() => clientPath(SERVICE), { fullScopeAllowed: false }),
+      { status: 503, problems: rights.map(lacksRight) } as { status: number },
+      [`~ client ${SERVICE}: fullScopeAllowed`],
+    ],
+    ['Swagger UI has no client', remove(() => clientPath(SWAGGER_UI)), warning(`There is no client "${SWAGGER_UI}" (SWAGGER_UI_CLIENT_ID).`), [`+ client ${SWAGGER_UI}`]],
     [
       'the client of Swagger UI has another address, and wants no PKCE',
       put(() => clientPath(SWAGGER_UI), { redirectUris: [], attributes: { 'pkce.code.challenge.method': '' }, directAccessGrantsEnabled: true }),

@@ -32,6 +32,8 @@ export interface FaultProxy {
   throttle(): void;
   /** Answers each request itself, or those that it is about; HTML is told by its `<`, anything else is said to be JSON. */
   respond(status: number, body: string, options?: AnswerOptions): void;
+  /** Passes on what comes, but for this header (in lower case) of the answers, or of those that it is about. */
+  mute(header: string, options?: AnswerOptions): void;
   /**
    * Passes the next request on, and ends its connection when the server has answered: once, within a mode. Called twice,
    * it cuts two.
@@ -40,7 +42,7 @@ export interface FaultProxy {
    */
   cutAnswer(options?: CutOptions): Promise<void>;
   /**
-   * Answers the next request itself, with a status and an error of such a code in XML: once, within a mode.
+   * Answers the next request itself, with a status and an error of such a code in XML, or with that JSON: once, within a mode.
    *
    * @returns resolves when that has happened
    */

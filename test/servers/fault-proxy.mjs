@@ -23,6 +23,7 @@ class FaultProxy {
   #held = Promise.resolve();
   #release = () => undefined;
   #isHeld = () => true;
+  #muted;
   #faults = [];
 
   constructor(target) {
@@ -78,6 +79,11 @@ class FaultProxy {
     this.#response = { status, body, to };
   }
 
+  mute(header, { to = () => true } = {}) {
+    this.#clear();
+    this.#muted = { header, to };
+  }
+
   cutAnswer({ to = () => true, afterBytes = 0 } = {}) {
     return new Promise((resolve) => this.#faults.push({ to, afterBytes, resolve }));
   }
@@ -101,6 +107,7 @@ class FaultProxy {
     this.#resets = false;
     this.#throttles = false;
     this.#response = undefined;
+    this.#muted = undefined;
     this.#faults = [];
     this.#release();
     this.#held = Promise.resolve();
@@ -150,7 +157,9 @@ class FaultProxy {
     if (this.#delayMs > 0) await setTimeout(this.#delayMs);
     if (this.#isHeld({ method, url })) await this.#held;
     if (!fault) {
-      outgoing.writeHead(answer.statusCode, answer.statusMessage, answer.rawHeaders);
+      const headers = { ...answer.headers };
+      if (this.#muted?.to({ method, url })) delete headers[this.#muted.header];
+      outgoing.writeHead(answer.statusCode, answer.statusMessage, headers);
       await pipeline(answer, outgoing);
       return;
     }
@@ -167,7 +176,8 @@ class FaultProxy {
 
 async function refuseWith(status, code, incoming, outgoing) {
   await incoming.resume().toArray();
-  outgoing.writeHead(status, { 'content-type': 'application/xml' }).end(errorBody(code));
+  const isJson = code.startsWith('{');
+  outgoing.writeHead(status, { 'content-type': isJson ? 'application/json' : 'application/xml' }).end(isJson ? code : errorBody(code));
 }
 
 /**

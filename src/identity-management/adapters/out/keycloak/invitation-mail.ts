@@ -15,13 +15,13 @@ const REALM = z.object({ smtpServer: z.record(z.string(), z.unknown()).nullish()
 const TIMEOUT_MS = 20_000;
 
 /**
- * What the realm lacks to send mails, in a line; undefined when it has all.
+ * What the realm lacks to send mails, in a line.
  *
  * @throws ProviderUnavailable, ProviderError
  */
-export async function mailProblem(api: ApiClient, signal: AbortSignal): Promise<string | undefined> {
+export async function mailProblems(api: ApiClient, signal: AbortSignal): Promise<readonly string[]> {
   const { smtpServer } = await api.get('', REALM, signal);
-  return smtpServer?.host ? undefined : 'New users get no invitation (KEYCLOAK_INVITATION_MAIL): the realm has no mail server.';
+  return smtpServer?.host ? [] : ['New users get no invitation (KEYCLOAK_INVITATION_MAIL): the realm has no mail server.'];
 }
 
 /** Mails to new users, which Keycloak sends, with a link to set their password. */
@@ -47,7 +47,7 @@ export class InvitationMail {
 
   private async attempt(userId: string): Promise<void> {
     const signal = AbortSignal.timeout(TIMEOUT_MS);
-    const problem = await mailProblem(this.api, signal);
+    const [problem] = await mailProblems(this.api, signal);
     if (problem !== undefined && this.told === undefined) this.logger.warn(problem);
     this.told = problem;
     if (problem !== undefined) return;

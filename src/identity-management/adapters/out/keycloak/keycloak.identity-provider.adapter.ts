@@ -16,7 +16,7 @@ import {
 import type { NewRole, Role } from '../../../domain/role.js';
 import type { NewUser, User } from '../../../domain/user.js';
 import { type ApiAnswer, type ApiClient, read, unexpected } from '../provider-api/api-client.js';
-import { assertAwaited, OutcomeUnknown } from '../provider-api/api-failure.js';
+import { assertAwaited, mayBeDone } from '../provider-api/api-failure.js';
 import { LeftBehind } from '../provider-api/left-behind.js';
 import type { Findings } from '../provider-setup/setup-part.js';
 import { InvitationMail, type InvitationMailOptions, REQUIRED_ACTIONS } from './invitation-mail.js';
@@ -33,6 +33,8 @@ export interface KeycloakOptions extends KeycloakConnection {
   readonly issuer?: string | undefined;
   /** Mails to new users; none without it. */
   readonly invitationMail?: InvitationMailOptions | undefined;
+  /** The public client of Swagger UI, where there is to be one. */
+  readonly swaggerUiClientId?: string | undefined;
   /** 1,000 unless told. */
   readonly usersPerPage?: number;
   /** How long all roles may take at once (ms) before they are asked for page by page; 2,000 unless told. */
@@ -134,7 +136,7 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
       this.invitationMail?.send(id);
       return USER_PREFIX + id;
     } catch (error) {
-      if (id !== undefined || error instanceof OutcomeUnknown) {
+      if (id !== undefined || mayBeDone(error)) {
         const remove = (limit: AbortSignal) => this.removeUser(id ?? { email, createdTimestamp }, limit);
         await this.leftBehind.remove({ what: 'user', isUncertain: id === undefined, trace: { createdTimestamp }, remove });
       }

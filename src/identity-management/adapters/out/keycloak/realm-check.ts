@@ -7,12 +7,17 @@ import { type Findings, findingsOf, type Repair, type SetupPart } from '../provi
 import { type KeycloakConnection, realmUrl } from './keycloak-connection.js';
 import { REALM_MANAGEMENT, SERVICE_RIGHTS } from './realm.js';
 import { RealmAdmin } from './realm-admin.js';
+import { mailProblems } from './invitation-mail.js';
 import { apiClient, defaultClientScope, permissions, userProfile } from './realm-parts.js';
 
 export interface RealmCheckOptions extends KeycloakConnection {
   readonly audience: string;
   /** What tokens must carry as `iss`; unless told, the realm's address. */
   readonly issuer?: string | undefined;
+  /** Set where new users are to get mails. */
+  readonly invitationMail?: object | undefined;
+  /** The public client of Swagger UI, where there is to be one. */
+  readonly swaggerUiClientId?: string | undefined;
 }
 
 const CLAIMS = z.object({
@@ -25,7 +30,8 @@ const CLAIMS = z.object({
  *
  * Problems: the realm, the service's client, one of its rights or the API's client is missing; Keycloak issues tokens that
  * the service doesn't believe; users can't be created without a last name. Warnings: a permission is missing, which
- * nobody can have then; the client scope; the user profile otherwise; another issuer than OIDC_ISSUER at the address
+ * nobody can have then; the client scope; the user profile otherwise; the client of Swagger UI, or a mail server, where the
+ * service was told to use one; another issuer than OIDC_ISSUER at the address
  * that the service uses, for Keycloak may have one for each address.
  *
  * @throws as `ApiClient.call`.
@@ -39,15 +45,26 @@ export async function checkRealm(api: ApiClient, options: RealmCheckOptions, sig
   const otherIssuer = iss === issuer ? [] : [`Keycloak issues tokens as "${iss}", and the service believes "${issuer}" (OIDC_ISSUER).`];
   const rights = new Set(access[REALM_MANAGEMENT]?.roles);
   const missing = SERVICE_RIGHTS.filter((right) => !rights.has(right));
-  const repairs = await necessaryRepairs(new RealmAdmin(api, signal), options.audience, (right) => rights.has(right));
+  const admin = new RealmAdmin(api, signal);
+  const repairs = await necessaryRepairs(admin, options.audience, (right) => rights.has(right));
 
   const { problems, warnings } = findingsOf(repairs);
   const missingRights = missing.map((right) => `The service account of the client "${options.clientId}" lacks the right ${right}.`);
   const isBelievable = options.issuer !== undefined;
   return {
     problems: [...(isBelievable ? [] : otherIssuer), ...missingRights, ...problems],
-    warnings: [...(isBelievable ? otherIssuer : []), ...warnings],
+    warnings: [
+      ...(isBelievable ? otherIssuer : []),
+      ...warnings,
+      ...(rights.has('manage-clients') ? await swaggerUiProblems(admin, options) : []),
+      ...(rights.has('manage-realm') && options.invitationMail ? await mailProblems(api, signal) : []),
+    ],
   };
+}
+
+async function swaggerUiProblems(admin: RealmAdmin, { swaggerUiClientId: clientId }: RealmCheckOptions): Promise<readonly string[]> {
+  const isAbsent = clientId !== undefined && !(await admin.client(clientId));
+  return isAbsent ? [`There is no client "${clientId}" (SWAGGER_UI_CLIENT_ID).`] : [];
 }
 
 function claimsOf(token: string): z.infer<typeof CLAIMS> {
@@ -93,6 +110,6 @@ function refusal({ error, description }: TokenRefused, { realm, clientId }: Keyc
   if (description === 'Realm not enabled') return `The realm "${realm}" is disabled.`;
   if (/service account/i.test(description)) return `The client "${clientId}" has no service account.`;
   if (error === 'invalid_client') return `There is no client "${clientId}" (KEYCLOAK_CLIENT_ID), or it is disabled.`;
-  if (error === 'unauthorized_client') return `KEYCLOAK_CLIENT_SECRET is not the secret of the client "${clientId}".`;
+  if (error === 'unauthorized_client' && /credentials/i.test(description)) return `KEYCLOAK_CLIENT_SECRET is not the secret of the client "${clientId}".`;
   return undefined;
 }

@@ -36,6 +36,8 @@ export const SERVICE_CLIENT = {
   publicClient: false,
   bearerOnly: false,
   serviceAccountsEnabled: true,
+  // Otherwise its tokens would have none of its rights.
+  fullScopeAllowed: true,
   clientAuthenticatorType: 'client-secret',
 };
 
@@ -48,6 +50,7 @@ export const swaggerUiClient = (publicUrl: string) => ({
   implicitFlowEnabled: false,
   directAccessGrantsEnabled: false,
   serviceAccountsEnabled: false,
+  fullScopeAllowed: true,
   baseUrl: `${publicUrl}/docs`,
   redirectUris: [`${publicUrl}/docs/oauth2-redirect.html`],
   webOrigins: [new URL(publicUrl).origin],

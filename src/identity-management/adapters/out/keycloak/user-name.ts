@@ -1,3 +1,5 @@
+import { InvalidIdentityValue } from '../../../domain/errors.js';
+
 /** Characters, as UTF-16 counts them, of one of Keycloak's two names. */
 const MOST = 255;
 
@@ -8,13 +10,17 @@ export interface KeycloakNames {
 
 /**
  * A display name in Keycloak's two: in the first one alone, so that Keycloak's own `name` is the same. What the first one
- * can't hold, of up to 255 code points, goes on in the last one.
+ * can't hold goes on in the last one.
+ *
+ * @throws InvalidIdentityValue when both together can't hold it, as 255 characters of two units each.
  */
 export function toKeycloakNames(name: string): KeycloakNames {
   if (name.length <= MOST) return { firstName: name, lastName: '' };
   const isWithinPair = (name.codePointAt(MOST - 1) ?? 0) > 0xffff;
   const end = isWithinPair ? MOST - 1 : MOST;
-  return { firstName: name.slice(0, end), lastName: name.slice(end) };
+  const lastName = name.slice(end);
+  if (lastName.length > MOST) throw new InvalidIdentityValue('name');
+  return { firstName: name.slice(0, end), lastName };
 }
 
 /** The display name of a user, whoever made them; empty where they have none. */

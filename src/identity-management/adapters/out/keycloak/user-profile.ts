@@ -86,16 +86,21 @@ function isHarmless(validator: string, options: unknown, leastLength: number): b
   return validator === 'length' && length !== undefined && length.min <= leastLength && length.max >= MOST_UNITS;
 }
 
+/** What the service gives each user that it creates. */
+const GIVEN = ['username', 'email', 'firstName'];
+
 function demand({ name, required }: Attribute): ProfileDefect[] {
-  if (name !== 'lastName' || !required) return [];
+  if (!required || GIVEN.includes(name)) return [];
   const { roles, scopes } = required;
-  const isAlways = !roles?.length && !scopes?.length;
+  // The service creates users as an administrator does.
+  const isFatal = (!roles?.length && !scopes?.length) || roles?.includes('admin') === true;
+  // What people are asked for themselves is no matter, but for a name that they may not have.
+  if (!isFatal && name !== 'lastName') return [];
   return [
     {
-      change: '~ user profile: lastName not required',
-      problem: 'The user profile requires a last name.',
-      // The service creates users as an administrator does.
-      isFatal: isAlways || roles?.includes('admin') === true,
+      change: `~ user profile: ${name} not required`,
+      problem: `The user profile requires ${name === 'lastName' ? 'a last name' : name}.`,
+      isFatal,
       repair: replacing(name, ({ required: _, ...attribute }) => attribute),
     },
   ];

@@ -40,20 +40,17 @@ export interface ApiAnswer {
 
 const REQUEST_TIMEOUT_MS = 10_000;
 const TOKEN_TIMEOUT_MS = 5_000;
-/** Characters of an answer that is worth remembering. */
-const LONG = { least: 100_000, most: 8_000_000 };
 
 const TOKEN = z.object({ access_token: z.string().min(1), expires_in: z.number().positive() });
 const TOKEN_REFUSAL = z.object({ error: z.string(), error_description: z.string().default('') });
 /** As RFC 6749 has them, and where the issuer isn't there, or shut. */
+const NO_REASON = { error: '', error_description: '' };
 const TOKEN_REFUSED: readonly number[] = [400, 401, 403, 404];
 
 /** A provider's HTTP API of JSON, used with one access token for all. Any number of calls may be under way. */
 export class ApiClient {
   readonly token = new ServiceToken(() => this.issueToken());
   private readonly connections: ApiConnections;
-  /** A long list is often asked for again before it changes. The same text needs no second parsing, which takes longest. */
-  private latest: { readonly text: string; readonly body: unknown } = { text: '', body: undefined };
 
   constructor(private readonly options: ApiClientOptions) {
     this.connections = new ApiConnections(options.provider);
@@ -125,8 +122,9 @@ export class ApiClient {
 
   private toTokenRefused(request: string, { status, text }: RawAnswer): TokenRefused {
     const label = `${this.options.provider} answers ${request}`;
-    const { error, error_description: description } = TOKEN_REFUSAL.parse(parseJson(label, status, text));
-    return new TokenRefused(`${label} with ${status} (${error}).`, error, description);
+    const { error, error_description: description } = TOKEN_REFUSAL.catch(NO_REASON).parse(parseJson(label, status, text));
+    const reason = [error, description].filter(Boolean).join(': ');
+    return new TokenRefused(`${label} with ${status}${reason && ` (${reason})`}.`, error, description);
   }
 
   private parse(request: string, answer: RawAnswer): ApiAnswer {
@@ -136,13 +134,7 @@ export class ApiClient {
     const failure = toStatusFailure(`${label} with ${status}.`, status, headers['retry-after']);
     if (failure) throw failure;
     const { location } = headers;
-    return { status, body: this.bodyOf(label, status, text), location: typeof location === 'string' ? location : '', label };
-  }
-
-  private bodyOf(label: string, status: number, text: string): unknown {
-    if (text.length < LONG.least || text.length > LONG.most) return parseJson(label, status, text);
-    if (text !== this.latest.text) this.latest = { text, body: parseJson(label, status, text) };
-    return this.latest.body;
+    return { status, body: parseJson(label, status, text), location: typeof location === 'string' ? location : '', label };
   }
 }
 

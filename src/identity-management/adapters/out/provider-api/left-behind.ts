@@ -12,10 +12,10 @@ export interface Remnant {
   readonly remove: (signal: AbortSignal) => Promise<boolean>;
 }
 
-/** Between two looks; the last one again and again. */
+/** Between two attempts at a provider that fails; the last one again and again. */
 const PAUSES_MS = [500, 1_000, 2_000, 5_000];
-/** How often what got no answer to its creation is looked for in vain: the provider may still have the request before it. */
-const LOOKS = 4;
+/** Between two looks for what isn't there, but may be yet: the provider may still have the request before it. */
+const LOOK_PAUSES_MS = [500, 1_000, 2_000, 5_000, 10_000, 20_000, 30_000, 60_000];
 const GIVE_UP_AFTER_MS = 600_000;
 const REMOVAL_TIMEOUT_MS = 5_000;
 
@@ -26,7 +26,8 @@ export class LeftBehind {
 
   /** Resolves after the first attempt, however it went; further ones go on by themselves. */
   async remove(remnant: Remnant): Promise<void> {
-    if (!(await this.attempt(remnant))) void this.goOn(remnant);
+    const isGone = await this.attempt(remnant);
+    if (!isGone) void this.goOn(remnant, isGone === false);
   }
 
   /** Begins no further attempts. */
@@ -34,17 +35,24 @@ export class LeftBehind {
     this.closing.abort();
   }
 
-  private async goOn(remnant: Remnant): Promise<void> {
+  private async goOn(remnant: Remnant, wasAbsent: boolean): Promise<void> {
     const end = performance.now() + GIVE_UP_AFTER_MS;
-    let looks = 1;
-    for (let turn = 0; performance.now() < end; turn++) {
-      const pause = PAUSES_MS[Math.min(turn, PAUSES_MS.length - 1)];
+    let isAbsent: boolean | undefined = wasAbsent;
+    for (let failures = 0, looks = 0; performance.now() < end; ) {
+      if (isAbsent && (!remnant.isUncertain || looks === LOOK_PAUSES_MS.length)) break;
+      const pause: number | undefined = isAbsent ? LOOK_PAUSES_MS[looks++] : PAUSES_MS[Math.min(failures++, PAUSES_MS.length - 1)];
       const isClosing = await setTimeout(pause, false, { signal: this.closing.signal, ref: false }).catch(() => true);
-      if (isClosing) break;
+      if (isClosing) {
+        isAbsent = false;
+        break;
+      }
       const isGone = await this.attempt(remnant);
-      if (isGone || (isGone === false && (!remnant.isUncertain || ++looks >= LOOKS))) return;
+      if (isGone) return;
+      isAbsent = isGone === false;
     }
-    this.logger.error({ msg: `A ${remnant.what} whose creation failed may be left`, ...remnant.trace });
+    if (isAbsent && !remnant.isUncertain) return;
+    const msg = isAbsent ? 'was not found for two minutes, and is left if the provider creates it yet' : 'may be left';
+    this.logger[isAbsent ? 'warn' : 'error']({ msg: `A ${remnant.what} whose creation failed ${msg}`, ...remnant.trace });
   }
 
   /** Undefined when it can't be told. */
