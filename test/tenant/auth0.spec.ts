@@ -8,13 +8,15 @@ import { managementApi } from '../../src/identity-management/adapters/out/auth0/
 import { Auth0IdentityProvider } from '../../src/identity-management/adapters/out/auth0/auth0.identity-provider.adapter.js';
 import { randomPassword } from '../../src/identity-management/adapters/out/auth0/random-password.js';
 import type { ApiAnswer } from '../../src/identity-management/adapters/out/provider-api/api-client.js';
+import { CallPace } from '../../src/identity-management/adapters/out/provider-api/call-pace.js';
 import { identityProviderContract } from '../../src/testing/identity-provider.contract.js';
 import { Calls } from './calls.js';
 import { Made } from './made.js';
 import { RecordedProvider } from './recorded-provider.js';
 import { REPORT } from './report-file.js';
 
-const tenant = loadAuth0CheckEnvironment();
+// The rate limit is one for all.
+const tenant = { ...loadAuth0CheckEnvironment(), pace: new CallPace() };
 const SEARCH_LIMIT_MS = 120_000;
 const UNKNOWN_USER = 'auth0|0123456789abcdef01234567';
 const UNKNOWN_ROLE = 'rol_0123456789abcdef';
