@@ -46,6 +46,7 @@ type Failure = new (message: string, options?: ServiceErrorOptions) => ServiceEr
 
 /** The first row that fits; a status that fits none is for the operation to read. */
 const FAILURES: readonly (readonly [from: number, to: number, Failure])[] = [
+  [408, 408, OutcomeUnknown],
   [429, 429, ProviderUnavailable],
   [500, 599, OutcomeUnknown],
   [300, 399, ProviderError],

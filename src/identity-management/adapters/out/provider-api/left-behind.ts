@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import { setTimeout } from 'node:timers/promises';
 import { Logger } from '@nestjs/common';
 
@@ -23,6 +24,11 @@ const REMOVAL_TIMEOUT_MS = 5_000;
 export class LeftBehind {
   private readonly logger = new Logger(LeftBehind.name);
   private readonly closing = new AbortController();
+
+  constructor() {
+    // As many pauses as there are remnants listen to it.
+    setMaxListeners(0, this.closing.signal);
+  }
 
   /** Resolves after the first attempt, however it went; further ones go on by themselves. */
   async remove(remnant: Remnant): Promise<void> {
