@@ -1,13 +1,14 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ready, Workspace } from '../support/process.js';
 
-describe('npm start', () => {
+// It builds first, which takes its time where much goes on.
+describe('npm start', { timeout: 120_000 }, () => {
   let workspace: Workspace;
 
   beforeEach(async () => {
     workspace = await Workspace.create();
   });
-  afterEach(() => workspace.dispose());
+  afterEach(() => workspace.dispose(), 30_000);
 
   it('ends in the process of the service, so that a signal to npm stops it in order', async () => {
     const npm = workspace.run('npm', ['start'], {}, process.cwd());
