@@ -43,8 +43,8 @@ const TOKEN_TIMEOUT_MS = 5_000;
 
 const TOKEN = z.object({ access_token: z.string().min(1), expires_in: z.number().positive() });
 const TOKEN_REFUSAL = z.object({ error: z.string(), error_description: z.string().default('') });
-/** As RFC 6749 has them, and where the issuer isn't there, or shut. */
 const NO_REASON = { error: '', error_description: '' };
+/** As RFC 6749 has them, and where the issuer isn't there, or shut. */
 const TOKEN_REFUSED: readonly number[] = [400, 401, 403, 404];
 
 /** A provider's HTTP API of JSON, used with one access token for all. Any number of calls may be under way. */

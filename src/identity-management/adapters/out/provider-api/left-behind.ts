@@ -33,7 +33,7 @@ export class LeftBehind {
   /** Resolves after the first attempt, however it went; further ones go on by themselves. */
   async remove(remnant: Remnant): Promise<void> {
     const isGone = await this.attempt(remnant);
-    if (!isGone) void this.goOn(remnant, isGone === false);
+    void this.goOn(remnant, isGone);
   }
 
   /** Begins no further attempts. */
@@ -41,24 +41,24 @@ export class LeftBehind {
     this.closing.abort();
   }
 
-  private async goOn(remnant: Remnant, wasAbsent: boolean): Promise<void> {
+  /** @param first how the first attempt went. */
+  private async goOn({ what, isUncertain, trace, remove }: Remnant, first: boolean | undefined): Promise<void> {
     const end = performance.now() + GIVE_UP_AFTER_MS;
-    let isAbsent: boolean | undefined = wasAbsent;
-    for (let failures = 0, looks = 0; performance.now() < end; ) {
-      if (isAbsent && (!remnant.isUncertain || looks === LOOK_PAUSES_MS.length)) break;
-      const pause: number | undefined = isAbsent ? LOOK_PAUSES_MS[looks++] : PAUSES_MS[Math.min(failures++, PAUSES_MS.length - 1)];
-      const isClosing = await setTimeout(pause, false, { signal: this.closing.signal, ref: false }).catch(() => true);
-      if (isClosing) {
-        isAbsent = false;
-        break;
+    const lookPauses = isUncertain ? [...LOOK_PAUSES_MS] : [];
+    let failures = 0;
+    for (let isGone = first; !isGone; isGone = await this.attempt({ what, isUncertain, trace, remove })) {
+      const wasAbsent = isGone === false;
+      const pause = wasAbsent ? lookPauses.shift() : PAUSES_MS[Math.min(failures++, PAUSES_MS.length - 1)];
+      if (pause === undefined) {
+        if (isUncertain) this.logger.warn({ msg: `A ${what} whose creation failed was not found for two minutes, and is left if the provider creates it yet`, ...trace });
+        return;
       }
-      const isGone = await this.attempt(remnant);
-      if (isGone) return;
-      isAbsent = isGone === false;
+      const isClosing = await setTimeout(pause, false, { signal: this.closing.signal, ref: false }).catch(() => true);
+      if (isClosing || performance.now() >= end) {
+        this.logger.error({ msg: `A ${what} whose creation failed may be left`, ...trace });
+        return;
+      }
     }
-    if (isAbsent && !remnant.isUncertain) return;
-    const msg = isAbsent ? 'was not found for two minutes, and is left if the provider creates it yet' : 'may be left';
-    this.logger[isAbsent ? 'warn' : 'error']({ msg: `A ${remnant.what} whose creation failed ${msg}`, ...remnant.trace });
   }
 
   /** Undefined when it can't be told. */

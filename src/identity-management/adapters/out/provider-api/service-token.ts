@@ -1,4 +1,5 @@
 import { ProviderUnavailable } from '../../../domain/errors.js';
+import { onAbort } from './abort.js';
 
 export interface IssuedToken {
   readonly value: string;
@@ -64,18 +65,11 @@ export class ServiceToken {
   }
 }
 
-async function awaitedBy<Result>(signal: AbortSignal, work: Promise<Result>): Promise<Result> {
-  const done = new AbortController();
-  // A signal of our own: the caller's may be waited on by many, of which Node warns.
-  const ours = AbortSignal.any([signal]);
-  const abandoned = new Promise<never>((_, reject) => {
-    const giveUp = () => {
+function awaitedBy<Result>(signal: AbortSignal, work: Promise<Result>): Promise<Result> {
+  return new Promise<Result>((resolve, reject) => {
+    const stopListening = onAbort(signal, () => {
       reject(new ProviderUnavailable('The caller waits no longer.', { cause: signal.reason }));
-    };
-    ours.addEventListener('abort', giveUp, { once: true, signal: done.signal });
-    if (ours.aborted) giveUp();
-  });
-  return await Promise.race([work, abandoned]).finally(() => {
-    done.abort();
+    });
+    void work.then(resolve, reject).finally(stopListening);
   });
 }
