@@ -116,6 +116,26 @@ describe.runIf(isKeycloakAvailable())('Keycloak', () => {
       await created('create-user', { email: freshEmail(), roles: [added?.role_id] });
     });
 
+    it.each<[string, string, object, number, number]>([
+      ['renamed', 'PUT', { name: 'renamed' }, 200, 201],
+      ['deleted', 'DELETE', {}, 400, 400],
+    ])('meets a role that it knows and that was %s meanwhile', async (_, method, body, assigned, withIt) => {
+      const role = { role_name: 'known', permissions };
+      const roleId = await created('create-role', role);
+      const userId = await created('create-user', { email: freshEmail(), roles: [] });
+      await server.administer(method, `/roles-by-id/${roleId}`, body);
+      // Who has its name by now is another one.
+      await created('create-role', { ...role, permissions: ['read:users'] });
+      const email = freshEmail();
+      expect((await post('assign-role', { user_id: userId, role_id: roleId })).status).toBe(assigned);
+      expect((await post('create-user', { email, roles: [roleId] })).status).toBe(withIt);
+      expect((await keycloakPermissionsOf(server, userId)).sort()).toEqual(assigned === 200 ? permissions : []);
+      expect((await list('users')).filter((user) => user['email'] === email)).toHaveLength(withIt === 201 ? 1 : 0);
+      for (const { role_id: id, name } of await list('roles')) {
+        if (name === role.role_name) await server.administer('DELETE', `/roles-by-id/${String(id)}`);
+      }
+    });
+
     it.each<[string, (name: string) => boolean, number]>([
       ['deleted that were listed', (name) => name < 'm', 0],
       ['deleted that are to come', (name) => name > 'm', 0],

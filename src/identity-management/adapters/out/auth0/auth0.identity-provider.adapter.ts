@@ -19,13 +19,13 @@ import type { NewRole, Role } from '../../../domain/role.js';
 import type { NewUser, User } from '../../../domain/user.js';
 import { type ApiAnswer, type ApiClient, read, unexpected } from '../provider-api/api-client.js';
 import { assertAwaited, mayBeDone, OutcomeUnknown } from '../provider-api/api-failure.js';
+import { KnownRoles } from '../provider-api/known-roles.js';
 import { LeftBehind } from '../provider-api/left-behind.js';
 import type { Findings } from '../provider-setup/setup-part.js';
 import { ApiScopes } from './api-scopes.js';
 import { type Auth0Connection, managementApi } from './auth0-connection.js';
 import { FOUND_USER, type FoundUser, toUser, USER_FIELDS } from './found-user.js';
 import { InvitationMail } from './invitation-mail.js';
-import { KnownRoles } from './known-roles.js';
 import { randomPassword } from './random-password.js';
 import { RecentUsers } from './recent-users.js';
 import { checkTenant } from './tenant-check.js';
@@ -80,7 +80,7 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
   private readonly api: ApiClient;
   private readonly scopes: ApiScopes;
   private readonly leftBehind = new LeftBehind();
-  private readonly knownRoles = new KnownRoles();
+  private readonly knownRoles = new KnownRoles<{ readonly id: string }>();
   private readonly recentUsers = new RecentUsers();
   private readonly invitationMail: InvitationMail | undefined;
   private readonly health = new SharedProbe(() => this.probe());
@@ -107,7 +107,7 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
       id = read(answer, ROLE).id;
       await this.givePermissions(id, permissions, signal);
       assertAwaited(signal);
-      this.knownRoles.add(id);
+      this.knownRoles.add({ id });
       return id;
     } catch (error) {
       if (id !== undefined || mayBeDone(error)) {
@@ -174,7 +174,7 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
       const fresh = roles.filter((role) => isTenantRole(role) && !listed.has(role.id));
       for (const { id } of fresh) {
         listed.add(id);
-        this.knownRoles.add(id);
+        this.knownRoles.add({ id });
       }
       yield fresh.map(({ id, name }) => ({ roleId: id, name }));
       // One was deleted, and those behind it have moved up.
@@ -258,10 +258,10 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
   /** @throws RoleNotFound also for a role that isn't the tenant's to give. */
   private async assertRole(roleId: string, signal: AbortSignal): Promise<void> {
     // What Auth0 answers to an assignment of a role that isn't there is written nowhere.
-    if (this.knownRoles.has(roleId)) return;
+    if (this.knownRoles.get(roleId)) return;
     const answer = await this.api.call({ method: 'GET', path: `/roles/${roleId}`, signal });
     if (answer.status === 404 || answer.status === 400 || !isTenantRole(read(answer, ROLE))) throw new RoleNotFound('role_id');
-    this.knownRoles.add(roleId);
+    this.knownRoles.add({ id: roleId });
   }
 
   private async giveRoles(userId: string, roleIds: readonly string[], signal: AbortSignal): Promise<void> {

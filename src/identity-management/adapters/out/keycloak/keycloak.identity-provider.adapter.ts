@@ -17,6 +17,7 @@ import type { NewRole, Role } from '../../../domain/role.js';
 import type { NewUser, User } from '../../../domain/user.js';
 import { type ApiAnswer, type ApiClient, read, unexpected } from '../provider-api/api-client.js';
 import { assertAwaited, mayBeDone } from '../provider-api/api-failure.js';
+import { KnownRoles } from '../provider-api/known-roles.js';
 import { LeftBehind } from '../provider-api/left-behind.js';
 import type { Findings } from '../provider-setup/setup-part.js';
 import { InvitationMail, type InvitationMailOptions, REQUIRED_ACTIONS } from './invitation-mail.js';
@@ -89,6 +90,7 @@ const isOurs = ({ clientRole, attributes }: KeycloakRole): boolean =>
 export class KeycloakIdentityProvider extends IdentityProvider implements OnApplicationShutdown {
   private readonly api: ApiClient;
   private readonly leftBehind = new LeftBehind();
+  private readonly knownRoles = new KnownRoles<NamedRole>();
   private readonly invitationMail: InvitationMail | undefined;
   private readonly health = new SharedProbe(() => this.probe());
   /** Of the latest look at the whole realm. */
@@ -113,13 +115,14 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
     }
     if (answer.status === 409) throw new RoleAlreadyExists('role name');
     if (answer.status !== 201) throw unexpected(answer);
-    return await this.idOfRole(name, signal);
+    const id = await this.idOfRole(name, signal);
+    this.knownRoles.add({ id, name });
+    return id;
   }
 
   override async createUser({ email, name, roleIds }: NewUser, { signal }: ProviderCallOptions): Promise<string> {
-    const roles: NamedRole[] = [];
     for (const roleId of roleIds) assertUuid(roleId, RoleNotFound);
-    for (const roleId of roleIds) roles.push(await this.role(roleId, signal));
+    const roles = await this.roles(roleIds, signal);
     // By it a user is known again whose creation got no answer.
     const createdTimestamp = (this.latestCreation = Math.max(Date.now(), this.latestCreation + 1));
     const body = { username: email, email, ...toKeycloakNames(name), enabled: true, requiredActions: REQUIRED_ACTIONS, createdTimestamp };
@@ -154,7 +157,7 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
   override async assignRole(userId: string, roleId: string, { signal }: ProviderCallOptions): Promise<void> {
     const id = idOfUser(userId);
     assertUuid(roleId, RoleNotFound);
-    await this.giveRoles(id, [await this.role(roleId, signal)], signal);
+    await this.giveRoles(id, await this.roles([roleId], signal), signal);
   }
 
   /**
@@ -267,12 +270,20 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
   }
 
   /** @throws RoleNotFound also for a role that isn't ours to give. */
+  private async roles(ids: readonly string[], signal: AbortSignal): Promise<NamedRole[]> {
+    const roles: NamedRole[] = [];
+    for (const id of ids) roles.push(this.knownRoles.get(id) ?? (await this.role(id, signal)));
+    return roles;
+  }
+
   private async role(id: string, signal: AbortSignal): Promise<NamedRole> {
     const answer = await this.api.call({ method: 'GET', path: `/roles-by-id/${id}`, signal });
     if (answer.status === 404) throw notFound(answer);
     const role = read(answer, ROLE);
     if (!isOurs(role)) throw new RoleNotFound('role_id');
-    return { id: role.id, name: role.name };
+    const named = { id: role.id, name: role.name };
+    this.knownRoles.add(named);
+    return named;
   }
 
   /** @returns whether there was one to remove; it is known by its id, or by when it was created with this e-mail. */
@@ -287,7 +298,18 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
     return true;
   }
 
+  /** Keycloak wants a role's name beside its id: one that it doesn't know may have another name by now, and is read again. */
   private async giveRoles(userId: string, roles: readonly NamedRole[], signal: AbortSignal): Promise<void> {
+    try {
+      await this.mapRoles(userId, roles, signal);
+    } catch (error) {
+      if (!(error instanceof RoleNotFound)) throw error;
+      for (const { id } of roles) this.knownRoles.forget(id);
+      await this.mapRoles(userId, await this.roles(roles.map(({ id }) => id), signal), signal);
+    }
+  }
+
+  private async mapRoles(userId: string, roles: readonly NamedRole[], signal: AbortSignal): Promise<void> {
     const path = `/users/${userId}/role-mappings/realm`;
     for (let attempt = 0; attempt < ASSIGN_ATTEMPTS; attempt++) {
       const answer = await this.api.call({ method: 'POST', path, body: roles, repeatable: true, signal });

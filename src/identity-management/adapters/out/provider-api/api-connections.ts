@@ -1,9 +1,11 @@
-import { setMaxListeners } from 'node:events';
 import type { IncomingHttpHeaders } from 'node:http';
-import { Agent, request } from 'undici';
+import { StringDecoder } from 'node:string_decoder';
+import { Agent, type Dispatcher, request } from 'undici';
 import { ServiceError } from '../../../../common/service-error.js';
 import { ProviderError } from '../../../domain/errors.js';
+import { onAbort } from './abort.js';
 import { assertAwaited, toConnectionFailure } from './api-failure.js';
+import { JsonBody } from './json-body.js';
 import { textLines } from './text-lines.js';
 
 export interface RawRequest {
@@ -23,7 +25,7 @@ export interface RawRequest {
 export interface RawAnswer {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
-  readonly text: string;
+  readonly body: JsonBody;
 }
 
 const CONNECT_TIMEOUT_MS = 3_000;
@@ -50,26 +52,21 @@ export class ApiConnections {
    */
   async send(raw: RawRequest): Promise<RawAnswer> {
     assertAwaited(raw.signal);
+    const exchange = new Exchange(this.agent, raw);
     // By hand: `AbortSignal.any` and `timeout` cost three times as much, and the garbage collector more.
-    const limit = new AbortController();
-    const giveUp = (): void => {
-      limit.abort(raw.signal.reason);
-    };
-    const timer = setTimeout(giveUp, raw.timeoutMs);
-    // Many calls may listen to one signal, which Node takes for a leak.
-    setMaxListeners(0, raw.signal);
-    raw.signal.addEventListener('abort', giveUp);
+    const timer = setTimeout(() => { exchange.giveUp(); }, raw.timeoutMs);
+    const stopListening = onAbort(raw.signal, () => { exchange.giveUp(); });
     try {
-      return await this.once(raw, limit.signal).catch((error: unknown) => {
+      return await exchange.once().catch((error: unknown) => {
         // A kept connection may have been ended by the other side just now.
-        if (raw.repeatable && !limit.signal.aborted) return this.once(raw, limit.signal);
+        if (raw.repeatable && !exchange.isOver) return exchange.once();
         throw error;
       });
     } catch (error) {
       throw toConnectionFailure(`${this.provider} does not answer ${raw.label}.`, error);
     } finally {
       clearTimeout(timer);
-      raw.signal.removeEventListener('abort', giveUp);
+      stopListening();
     }
   }
 
@@ -97,9 +94,54 @@ export class ApiConnections {
   async close(): Promise<void> {
     await this.agent.destroy();
   }
+}
 
-  private async once({ url, method, headers, body }: RawRequest, signal: AbortSignal): Promise<RawAnswer> {
-    const answer = await request(url, { dispatcher: this.agent, method, headers, ...(body !== undefined && { body }), signal });
-    return { status: answer.statusCode, headers: answer.headers, text: await answer.body.text() };
+/** A request that is sent, perhaps again, until it is given up. By `dispatch`, at half of what `request` costs. */
+class Exchange {
+  isOver = false;
+  private abort: (() => void) | undefined;
+
+  constructor(
+    private readonly agent: Agent,
+    private readonly raw: RawRequest,
+  ) {}
+
+  giveUp(): void {
+    this.isOver = true;
+    this.abort?.();
+  }
+
+  once(): Promise<RawAnswer> {
+    const { url, method, headers, body } = this.raw;
+    const { origin, pathname, search } = new URL(url);
+    return new Promise<RawAnswer>((resolve, reject) => {
+      // It may still wait for a connection, and is never sent then.
+      this.abort = () => { reject(this.end()); };
+      const decoder = new StringDecoder('utf8');
+      const answer = { status: 0, headers: {} as IncomingHttpHeaders, body: new JsonBody() };
+      const handler: Dispatcher.DispatchHandler = {
+        onRequestStart: (controller) => {
+          this.abort = () => { controller.abort(this.end()); };
+          if (this.isOver) this.abort();
+        },
+        onResponseStart: (_controller, status, responseHeaders) => {
+          answer.status = status;
+          answer.headers = responseHeaders;
+        },
+        onResponseData: (_controller, chunk) => {
+          answer.body.add(decoder.write(chunk));
+        },
+        onResponseEnd: () => {
+          resolve(answer);
+        },
+        onResponseError: (_controller, error) => {
+          reject(error);
+        },
+      };
+      this.agent.dispatch({ origin, path: pathname + search, method, headers, ...(body !== undefined && { body }) }, handler);
+    });
+  }
+  private end(): Error {
+    return new Error('Its time is over.', { cause: this.raw.signal.reason });
   }
 }

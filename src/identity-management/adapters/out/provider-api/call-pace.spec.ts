@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { ProviderUnavailable } from '../../../domain/errors.js';
 import type { RawAnswer } from './api-connections.js';
 import { CallPace } from './call-pace.js';
+import { JsonBody } from './json-body.js';
 
 const LATENCY_MS = 20;
 
@@ -33,7 +34,7 @@ class Bucket {
       'x-ratelimit-reset': String(Math.ceil(Date.now() / 1000 + missing / this.perSecond)),
     };
     await new Promise((resolve) => setTimeout(resolve, LATENCY_MS));
-    return { status: isServed ? 200 : 429, headers: { ...(this.reset !== 'none' && limits), ...(!isServed && headers) }, text: '' };
+    return { status: isServed ? 200 : 429, headers: { ...(this.reset !== 'none' && limits), ...(!isServed && headers) }, body: new JsonBody() };
   }
 
   take(): boolean {
@@ -46,7 +47,7 @@ class Bucket {
 }
 
 const aSignal = (): AbortSignal => new AbortController().signal;
-const ok: RawAnswer = { status: 200, headers: {}, text: '' };
+const ok: RawAnswer = { status: 200, headers: {}, body: new JsonBody() };
 
 describe('the pace of calls', () => {
   beforeEach(() => vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval', 'Date', 'performance'] }));
