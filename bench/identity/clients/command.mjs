@@ -12,29 +12,27 @@ const client = new HttpClient({ url, connections, token: process.env.ACCESS_TOKE
 const AUDIENCE = 'load-data-api';
 const PERMISSIONS = ['upload:historical', 'read:users'];
 
-/** As few calls as do what the service does. */
+/** As few calls as do what the service does, by one who knows what roles are called. */
 const DIRECT = {
   'create-role': async ({ name }) => {
     await client.send('POST', '/roles', composedRole(name, AUDIENCE, PERMISSIONS), 201);
     // The answer has no id.
     await client.get(`/roles/${encodeURIComponent(name)}`);
   },
-  'assign-role': async ({ user, role }) => giveRole(user, await roleOf(role)),
+  'assign-role': ({ user, role }) => giveRole(user, role),
   'create-user': async ({ email, name, role }) => {
-    const given = await roleOf(role);
     const user = { username: email, email, firstName: name, lastName: '', enabled: true, requiredActions: REQUIRED_ACTIONS };
     const { location } = await client.send('POST', '/users', user, 201);
-    await giveRole(location.split('/').at(-1), given);
+    await giveRole(location.split('/').at(-1), role);
   },
   'update-user': ({ user, name }) => client.send('PUT', `/users/${user}`, { firstName: name, lastName: '' }, 204),
 };
-const roleOf = async (role) => (await client.get(`/roles-by-id/${role}`)).body;
-const giveRole = (user, { id, name }) => client.send('POST', `/users/${user}/role-mappings/realm`, [{ id, name }], 204);
+const giveRole = (user, role) => client.send('POST', `/users/${user}/role-mappings/realm`, [role], 204);
 
 const THROUGH_THE_SERVICE = {
   'create-role': ({ name }) => client.send('POST', '/create-role', { role_name: name, permissions: PERMISSIONS }, 201),
-  'assign-role': ({ user, role }) => client.send('POST', '/assign-role', { user_id: `keycloak|${user}`, role_id: role }, 200),
-  'create-user': ({ email, name, role }) => client.send('POST', '/create-user', { email, name, roles: [role] }, 201),
+  'assign-role': ({ user, role }) => client.send('POST', '/assign-role', { user_id: `keycloak|${user}`, role_id: role.id }, 200),
+  'create-user': ({ email, name, role }) => client.send('POST', '/create-user', { email, name, roles: [role.id] }, 201),
   'update-user': ({ user, name }) => client.send('POST', '/update-user', { user_id: `keycloak|${user}`, new_name: name }, 200),
 };
 
