@@ -29,7 +29,7 @@ interface Waiter {
 }
 
 /** How long a new operation waits for its first call: no longer, so that its others find time before the caller leaves. */
-const FIRST_CALL_WITHIN_MS = 7_000;
+const FIRST_CALL_WITHIN_MS = 6_000;
 /** How long after its beginning an operation waits for a further call: a caller waits for ten seconds. */
 const LAST_CALL_WITHIN_MS = 9_500;
 /** Calls at once while nothing is known: what the smallest plan of Auth0's allows. */
