@@ -31,6 +31,8 @@ export class TokenBucket {
     return {
       isAllowed,
       headers: {
+        // The reset is by the same clock.
+        date: new Date(now).toUTCString(),
         'x-ratelimit-limit': String(burst),
         'x-ratelimit-remaining': String(Math.floor(this.tokens)),
         'x-ratelimit-reset': String(Math.ceil(fullAt)),

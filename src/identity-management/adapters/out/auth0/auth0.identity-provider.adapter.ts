@@ -19,6 +19,7 @@ import type { NewRole, Role } from '../../../domain/role.js';
 import type { NewUser, User } from '../../../domain/user.js';
 import { type ApiAnswer, type ApiClient, read, unexpected } from '../provider-api/api-client.js';
 import { assertAwaited, mayBeDone, OutcomeUnknown } from '../provider-api/api-failure.js';
+import { ListTurns, urgent } from '../provider-api/call-turns.js';
 import { KnownRoles } from '../provider-api/known-roles.js';
 import { LeftBehind } from '../provider-api/left-behind.js';
 import type { Findings } from '../provider-setup/setup-part.js';
@@ -49,7 +50,8 @@ const MOST_ROLES_OF_A_USER = 50;
 const PER_PAGE = 100;
 const SEARCH_PAGES = 10;
 const SEARCH_AGAIN_AFTER_MS = 500;
-const READ_AT_ONCE = 5;
+/** Few, as together they have the time of one page. */
+const READ_AT_ONCE = 2;
 const HEALTH_TIMEOUT_MS = 4_000;
 
 const ROLE = z.object({ id: z.string(), name: z.string(), description: z.string().nullish(), type: z.string().nullish() });
@@ -168,9 +170,10 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
 
   /** Each once. One may be missing where, while they are read, one is deleted and another created. */
   override async *listRoles({ signal }: ProviderCallOptions): AsyncGenerator<readonly Role[], void, undefined> {
+    const turns = new ListTurns(signal);
     const listed = new Set<string>();
     for (let page = 0, known = 0, isLast = false; !isLast; ) {
-      const { start, total, roles } = await this.api.get(`/roles?${pageOf(page)}`, ROLES, turnOf(signal));
+      const { start, total, roles } = await this.api.get(`/roles?${pageOf(page)}`, ROLES, turns.next());
       const fresh = roles.filter((role) => isTenantRole(role) && !listed.has(role.id));
       for (const { id } of fresh) {
         listed.add(id);
@@ -190,11 +193,12 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
    * than 1,000 were created in the same millisecond the rest comes from an export job, which takes Auth0 some time.
    */
   override async *listUsers({ signal }: ProviderCallOptions): AsyncGenerator<readonly User[], void, undefined> {
+    const turns = new ListTurns(signal);
     const outdated = this.recentUsers.updateTimes();
     const source = {
-      search: (from: number | undefined, page: number) => this.search(from, page, signal),
+      search: (from: number | undefined, page: number) => this.search(from, page, turns),
       searchPages: SEARCH_PAGES,
-      exported: () => exportedUsers(this.api, signal),
+      exported: () => exportedUsers(this.api, turns),
     };
     for await (const users of usersByCreation(source)) {
       const current = users.filter(({ user_id, updated_at }) => updated_at >= (outdated.get(user_id) ?? -Infinity));
@@ -203,7 +207,7 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     }
     const left = [...outdated.keys()];
     for (let start = 0; start < left.length; start += READ_AT_ONCE) {
-      const turn = turnOf(signal);
+      const turn = turns.next();
       const users = await Promise.all(left.slice(start, start + READ_AT_ONCE).map((userId) => this.user(userId, turn)));
       yield users.filter((user) => user !== undefined).map(toUser);
     }
@@ -229,7 +233,7 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
   private async probe(): Promise<void> {
     const { clientId, audience } = this.options;
     const withNewToken = (this.findings?.problems.length ?? 0) > 0;
-    this.findings = await checkTenant(this.api, this.scopes, { clientId, audience, withNewToken }, AbortSignal.timeout(HEALTH_TIMEOUT_MS));
+    this.findings = await checkTenant(this.api, this.scopes, { clientId, audience, withNewToken }, urgent(AbortSignal.timeout(HEALTH_TIMEOUT_MS)));
     if (this.findings.problems.length > 0) throw new ProviderMisconfigured(this.findings.problems);
   }
 
@@ -292,11 +296,11 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     return /\brole does not exist/i.test(message) ? new RoleNotFound('role_id') : new InvalidIdentityValue('roles');
   }
 
-  private async search(from: number | undefined, page: number, signal: AbortSignal): Promise<z.infer<typeof USERS>> {
-    const ask = () => this.api.get(`/users?${searchOf(from, page)}`, USERS, turnOf(signal));
+  private async search(from: number | undefined, page: number, turns: ListTurns): Promise<z.infer<typeof USERS>> {
+    const ask = () => this.api.get(`/users?${searchOf(from, page)}`, USERS, turns.next());
     return await ask().catch(async (error: unknown) => {
       // One answer in a thousand doesn't end a list of a thousand calls.
-      if (!(error instanceof OutcomeUnknown) || signal.aborted) throw error;
+      if (!(error instanceof OutcomeUnknown) || turns.signal.aborted) throw error;
       await setTimeout(SEARCH_AGAIN_AFTER_MS);
       return await ask();
     });
@@ -349,9 +353,6 @@ function userPath(userId: string): string {
   assertUserId(userId);
   return `/users/${encodeURIComponent(userId)}`;
 }
-
-/** The same signal for one call of a list, so that each waits for its turn as a caller that has just come. */
-const turnOf = (signal: AbortSignal): AbortSignal => AbortSignal.any([signal]);
 
 const pageOf = (page: number): string => `page=${page}&per_page=${PER_PAGE}&include_totals=true`;
 

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { ProviderError, ProviderUnavailable } from '../../../domain/errors.js';
 import { type ApiClient, read } from '../provider-api/api-client.js';
 import { AnswerUnreadable } from '../provider-api/api-failure.js';
+import type { ListTurns } from '../provider-api/call-turns.js';
 import { FOUND_USER, type FoundUser, USER_FIELDS } from './found-user.js';
 
 const NEW_JOB = z.object({ id: z.string() });
@@ -19,15 +20,16 @@ const USERS_PER_PAGE = 500;
  *
  * @throws ProviderError when the job fails; ProviderUnavailable when it takes more than half an hour; what `ApiClient` throws.
  */
-export async function* exportedUsers(api: ApiClient, signal: AbortSignal): AsyncGenerator<readonly FoundUser[], void, undefined> {
+export async function* exportedUsers(api: ApiClient, turns: ListTurns): AsyncGenerator<readonly FoundUser[], void, undefined> {
+  const { signal } = turns;
   const body = { format: 'json', fields: USER_FIELDS.map((name) => ({ name })) };
-  const { id } = read(await api.call({ method: 'POST', path: '/jobs/users-exports', body, signal: AbortSignal.any([signal]) }), NEW_JOB);
+  const { id } = read(await api.call({ method: 'POST', path: '/jobs/users-exports', body, signal: turns.next() }), NEW_JOB);
   const end = performance.now() + GIVE_UP_AFTER_MS;
   for (let look = 0; performance.now() < end; look++) {
     yield [];
     // Who waits no longer is found out by the call that follows.
     await setTimeout(PAUSES_MS[Math.min(look, PAUSES_MS.length - 1)], undefined, { signal }).catch(() => undefined);
-    const job = await api.get(`/jobs/${encodeURIComponent(id)}`, JOB, AbortSignal.any([signal]));
+    const job = await api.get(`/jobs/${encodeURIComponent(id)}`, JOB, turns.next());
     if (job.status === 'failed') throw new ProviderError('The export of users has failed.');
     if (job.status === 'completed' && typeof job.location === 'string') {
       yield* pages(api.lines(job.location, signal));

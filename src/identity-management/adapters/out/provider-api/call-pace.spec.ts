@@ -2,22 +2,27 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { ProviderUnavailable } from '../../../domain/errors.js';
 import type { RawAnswer } from './api-connections.js';
 import { CallPace } from './call-pace.js';
+import { ListTurns, urgent } from './call-turns.js';
 import { JsonBody } from './json-body.js';
 
 const LATENCY_MS = 20;
 
-/** A provider with a token bucket, whose clock is the test's. */
+/** A provider with a token bucket. */
 class Bucket {
   served = 0;
   refused = 0;
   private tokens: number;
   private filledAt = Date.now();
 
-  /** @param reset what the header of that name tells. */
+  /**
+   * @param reset what the header of that name tells.
+   * @param clockAheadMs how far the provider's clock is ahead of the test's, which is ours.
+   */
   constructor(
     private readonly burst: number,
     private readonly perSecond: number,
     private readonly reset: 'when full' | 'next refill' | 'none' = 'when full',
+    private readonly clockAheadMs = 0,
   ) {
     this.tokens = burst;
   }
@@ -28,10 +33,12 @@ class Bucket {
     if (isServed) this.served++;
     else this.refused++;
     const missing = this.reset === 'when full' ? this.burst - this.tokens : 1;
+    const now = Date.now() + this.clockAheadMs;
     const limits = {
+      date: new Date(now).toUTCString(),
       'x-ratelimit-limit': String(this.burst),
       'x-ratelimit-remaining': String(Math.floor(this.tokens)),
-      'x-ratelimit-reset': String(Math.ceil(Date.now() / 1000 + missing / this.perSecond)),
+      'x-ratelimit-reset': String(Math.ceil(now / 1000 + missing / this.perSecond)),
     };
     await new Promise((resolve) => setTimeout(resolve, LATENCY_MS));
     return { status: isServed ? 200 : 429, headers: { ...(this.reset !== 'none' && limits), ...(!isServed && headers) }, body: new JsonBody() };
@@ -47,6 +54,12 @@ class Bucket {
 }
 
 const aSignal = (): AbortSignal => new AbortController().signal;
+const after = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+function abortedAfter(ms: number): AbortSignal {
+  const controller = new AbortController();
+  setTimeout(() => { controller.abort(); }, ms);
+  return controller.signal;
+}
 const ok: RawAnswer = { status: 200, headers: {}, body: new JsonBody() };
 
 describe('the pace of calls', () => {
@@ -65,9 +78,18 @@ describe('the pace of calls', () => {
     return { done: operations - errors.length, errors };
   }
 
+  /** So many new operations of one call come in each second, until it is stopped. */
+  function storm(pace: CallPace, bucket: Bucket, perSecond: number): { ended: { done: number; failed: number }; stop: () => void } {
+    const ended = { done: 0, failed: 0 };
+    const arrivals = setInterval(() => {
+      void pace.run(aSignal(), () => bucket.answer()).then(() => ended.done++, () => ended.failed++);
+    }, 1_000 / perSecond);
+    return { ended, stop: () => { clearInterval(arrivals); } };
+  }
+
   it.each<[number, number, number, number, number]>([
-    // Burst, calls a second, operations, calls of each; how many come off at the least: what the limit gives in seven seconds, less some.
-    [2, 2, 50, 1, 12],
+    // Burst, calls a second, operations, calls of each; how many come off at the least: what the limit gives in six seconds, less some.
+    [2, 2, 50, 1, 11],
     [2, 2, 50, 2, 6],
     [10, 2, 50, 1, 20],
     [15, 15, 50, 2, 50],
@@ -98,6 +120,106 @@ describe('the pace of calls', () => {
     expect(bucket.served).toBe(40);
   });
 
+  describe('while 15 operations come in each second, and two calls may be made', () => {
+    it.each<[string, (call: (signal: AbortSignal) => Promise<unknown>) => Promise<void>]>([
+      ['of three lists that have begun', async (call) => {
+        const list = async (turns: ListTurns) => {
+          for (let page = 0; page < 4; page++) await call(turns.next());
+        };
+        await Promise.all([list(new ListTurns(aSignal())), list(new ListTurns(aSignal())), list(new ListTurns(aSignal()))]);
+      }],
+      ['that are urgent, each within a second or two', async (call) => {
+        for (let time = 0; time < 10; time++) {
+          await call(urgent(abortedAfter(2_000)));
+          await after(2_000);
+        }
+      }],
+      ['of an urgent operation that takes some', async (call) => {
+        await after(10_000);
+        const signal = urgent(aSignal());
+        for (let time = 0; time < 5; time++) await call(signal);
+      }],
+    ])('makes all calls %s', async (_, work) => {
+      const [pace, bucket] = [new CallPace(), new Bucket(2, 2)];
+      const outcome = expect(work((signal) => pace.run(signal, () => bucket.answer()))).resolves.toBeUndefined();
+      const { ended, stop } = storm(pace, bucket, 15);
+      await vi.advanceTimersByTimeAsync(40_000);
+      stop();
+      await outcome;
+      // What the limit gives, less that and some.
+      expect(ended.done).toBeGreaterThan(50);
+    });
+
+    it('shares them between two processes', async () => {
+      const bucket = new Bucket(2, 2);
+      const storms = [storm(new CallPace(), bucket, 15), storm(new CallPace(), bucket, 15)];
+      await vi.advanceTimersByTimeAsync(120_000);
+      for (const { ended, stop } of storms) {
+        stop();
+        expect(ended.done).toBeGreaterThan(bucket.served / 3);
+      }
+    });
+  });
+
+  it('keeps nobody waiting in vain for a list without an end', async () => {
+    const [pace, bucket] = [new CallPace(), new Bucket(2, 2)];
+    const list = new AbortController();
+    const turns = new ListTurns(list.signal);
+    const listing = expect((async () => {
+      for (;;) await pace.run(turns.next(), () => bucket.answer());
+    })()).rejects.toThrow('waits no longer');
+    const { ended, stop } = storm(pace, bucket, 1);
+    await vi.advanceTimersByTimeAsync(60_000);
+    stop();
+    list.abort();
+    await listing;
+    expect(ended.failed).toBe(0);
+    expect(ended.done).toBeGreaterThan(50);
+  });
+
+  it.each([-3_600_000, -3_000, 3_000, 3_600_000])('keeps the pace also where the provider\'s clock is %i ms ahead', async (clockAheadMs) => {
+    const bucket = new Bucket(2, 2, 'when full', clockAheadMs);
+    const { done, errors } = await outcomes(new CallPace(), bucket, 50);
+    expect(done).toBeGreaterThanOrEqual(10);
+    expect(bucket.refused).toBe(0);
+    for (const { retryAfterSeconds } of errors) expect(retryAfterSeconds).toBeLessThan(10);
+  });
+
+  it('goes by the latest call, whichever answer comes first', async () => {
+    const pace = new CallPace();
+    const limits = (remaining: number) => ({ 'x-ratelimit-limit': '10', 'x-ratelimit-remaining': String(remaining), 'x-ratelimit-reset': String(Math.ceil(Date.now() / 1000) + 5) });
+    await pace.run(aSignal(), () => Promise.resolve(ok));
+    const answerAfter = async (ms: number, remaining: number): Promise<RawAnswer> => {
+      await after(ms);
+      return { ...ok, headers: limits(remaining) };
+    };
+    const slow = pace.run(aSignal(), () => answerAfter(200, 9));
+    await vi.advanceTimersByTimeAsync(50);
+    const quick = pace.run(aSignal(), () => answerAfter(50, 0));
+    await vi.advanceTimersByTimeAsync(150);
+    await Promise.all([slow, quick]);
+    let isSent = false;
+    const next = pace.run(aSignal(), () => {
+      isSent = true;
+      return Promise.resolve(ok);
+    });
+    await vi.advanceTimersByTimeAsync(100);
+    expect(isSent).toBe(false);
+    await vi.advanceTimersByTimeAsync(5_000);
+    await next;
+  });
+
+  it('forgets a limit that is told no more, as after a change of plan', async () => {
+    const [pace, small, large] = [new CallPace(), new Bucket(2, 2), new Bucket(50, 16)];
+    expect(await outcomes(pace, small, 5)).toMatchObject({ done: 5 });
+    await vi.advanceTimersByTimeAsync(60_000);
+    const calls = Array.from({ length: 20 }, () => pace.run(aSignal(), () => large.answer()));
+    // Those that show the new limit, and all others.
+    await vi.advanceTimersByTimeAsync(2 * LATENCY_MS);
+    expect(large.served).toBe(20);
+    await Promise.all(calls);
+  });
+
   it('waits for nobody where no limit is told', async () => {
     const pace = new CallPace();
     let underWay = 0;
@@ -112,16 +234,25 @@ describe('the pace of calls', () => {
     await Promise.all(hanging);
   });
 
-  it('gives up at once where the provider wants a longer pause than a caller waits, also for those who come later', async () => {
+  it.each([
+    ['60', 59],
+    ['86400', 60],
+  ])('gives up at once where the provider wants a pause of %s s, also for those who come later, and asks again after a minute', async (retryAfter, told) => {
     const [pace, bucket] = [new CallPace(), new Bucket(1, 0.001)];
     bucket.take();
-    for (let time = 0; time < 2; time++) {
-      const call = pace.run(aSignal(), () => bucket.answer({ 'retry-after': '60' }));
-      const refused = expect(call).rejects.toMatchObject({ name: 'ProviderUnavailable', retryAfterSeconds: expect.toSatisfy((seconds: number) => seconds >= 59) as number });
+    const ask = async () => {
+      const call = pace.run(aSignal(), () => bucket.answer({ 'retry-after': retryAfter }));
+      const toldSeconds = expect.toSatisfy((seconds: number) => seconds >= told && seconds <= 60) as number;
+      const refused = expect(call).rejects.toMatchObject({ name: 'ProviderUnavailable', retryAfterSeconds: toldSeconds });
       await vi.advanceTimersByTimeAsync(LATENCY_MS);
       await refused;
-    }
+    };
+    await ask();
+    await ask();
     expect(bucket.refused).toBe(1);
+    await vi.advanceTimersByTimeAsync(60_000);
+    await ask();
+    expect(bucket.refused).toBe(2);
   });
 
   it('lets go who waits no longer, and the next one on', async () => {

@@ -1,4 +1,4 @@
-import { expect, it } from 'vitest';
+import { expect, it, vi } from 'vitest';
 import { LeftBehind } from './left-behind.js';
 
 it('looks again for what was not there, also after some seconds: its creation may have been under way for long', async () => {
@@ -14,5 +14,37 @@ it('looks again for what was not there, also after some seconds: its creation ma
     void leftBehind.remove({ what: 'user', isUncertain: true, trace: {}, remove });
   });
   expect(looks).toBe(5);
+  leftBehind.close();
+});
+
+it('looks for one at a time what may not be there, and lets no removal wait for that', async () => {
+  const leftBehind = new LeftBehind();
+  let underWay = 0;
+  let most = 0;
+  const ends: (() => void)[] = [];
+  const look = (): Promise<boolean> => {
+    most = Math.max(most, ++underWay);
+    return new Promise((resolve) => ends.push(() => {
+      underWay--;
+      resolve(true);
+    }));
+  };
+  /** Resolves when it is gone, by another attempt than the first. */
+  const removed = (isUncertain: boolean, first: () => Promise<boolean>, further: () => Promise<boolean>): Promise<void> =>
+    new Promise((resolve) => {
+      const attempts = [first, () => further().finally(resolve)];
+      const remove = () => attempts.shift()?.() ?? Promise.resolve(true);
+      void leftBehind.remove({ what: 'user', isUncertain, trace: {}, remove });
+    });
+  const absent = () => Promise.resolve(false);
+  const down = () => Promise.reject(new Error('down'));
+  const looks = Array.from({ length: 3 }, () => removed(true, absent, look));
+  await removed(false, down, () => Promise.resolve(true));
+  for (let ended = 0; ended < 3; ended++) {
+    await vi.waitFor(() => { expect(ends).toHaveLength(ended + 1); });
+    ends[ended]?.();
+  }
+  await Promise.all(looks);
+  expect(most).toBe(1);
   leftBehind.close();
 });

@@ -1,6 +1,7 @@
 import { setMaxListeners } from 'node:events';
 import { setTimeout } from 'node:timers/promises';
 import { Logger } from '@nestjs/common';
+import { begun, urgent } from './call-turns.js';
 
 /** A user or a role that must not stay. */
 export interface Remnant {
@@ -18,12 +19,20 @@ const PAUSES_MS = [500, 1_000, 2_000, 5_000];
 /** Between two looks for what isn't there, but may be yet: the provider may still have the request before it. */
 const LOOK_PAUSES_MS = [500, 1_000, 2_000, 5_000, 10_000, 20_000, 30_000, 60_000];
 const GIVE_UP_AFTER_MS = 600_000;
-const REMOVAL_TIMEOUT_MS = 5_000;
+const REMOVAL_TIMEOUT_MS = 10_000;
 
-/** Removes users and roles whose creation failed, for ten minutes if need be; what is left then, or when the process ends, is logged. */
+/**
+ * Removes users and roles whose creation failed, for ten minutes if need be; what is left then, or when the process ends, is
+ * logged.
+ *
+ * Removals go before all calls that wait, and so does the first look for what nobody knows to be there: no more of these
+ * come than creations had their turn. Further looks are many for each, and mostly in vain. So that the operations don't
+ * wait for them, one is under way at a time, in the line with all others.
+ */
 export class LeftBehind {
   private readonly logger = new Logger(LeftBehind.name);
   private readonly closing = new AbortController();
+  private latestLook: Promise<unknown> = Promise.resolve();
 
   constructor() {
     // As many pauses as there are remnants listen to it.
@@ -32,7 +41,7 @@ export class LeftBehind {
 
   /** Resolves after the first attempt, however it went; further ones go on by themselves. */
   async remove(remnant: Remnant): Promise<void> {
-    const isGone = await this.attempt(remnant);
+    const isGone = await this.attempt(remnant, urgent);
     void this.goOn(remnant, isGone);
   }
 
@@ -42,11 +51,12 @@ export class LeftBehind {
   }
 
   /** @param first how the first attempt went. */
-  private async goOn({ what, isUncertain, trace, remove }: Remnant, first: boolean | undefined): Promise<void> {
+  private async goOn(remnant: Remnant, first: boolean | undefined): Promise<void> {
+    const { what, isUncertain, trace } = remnant;
     const end = performance.now() + GIVE_UP_AFTER_MS;
     const lookPauses = isUncertain ? [...LOOK_PAUSES_MS] : [];
     let failures = 0;
-    for (let isGone = first; !isGone; isGone = await this.attempt({ what, isUncertain, trace, remove })) {
+    for (let isGone = first; !isGone; isGone = await (isUncertain ? this.look(remnant) : this.attempt(remnant, urgent))) {
       const wasAbsent = isGone === false;
       const pause = wasAbsent ? lookPauses.shift() : PAUSES_MS[Math.min(failures++, PAUSES_MS.length - 1)];
       if (pause === undefined) {
@@ -61,10 +71,17 @@ export class LeftBehind {
     }
   }
 
+  /** An attempt, once the looks that were asked for before it are over. */
+  private look(remnant: Remnant): Promise<boolean | undefined> {
+    const look = this.latestLook.then(() => (this.closing.signal.aborted ? undefined : this.attempt(remnant, begun)));
+    this.latestLook = look;
+    return look;
+  }
+
   /** Undefined when it can't be told. */
-  private async attempt({ what, remove }: Remnant): Promise<boolean | undefined> {
+  private async attempt({ what, remove }: Remnant, standing: (signal: AbortSignal) => AbortSignal): Promise<boolean | undefined> {
     try {
-      return await remove(AbortSignal.timeout(REMOVAL_TIMEOUT_MS));
+      return await remove(standing(AbortSignal.timeout(REMOVAL_TIMEOUT_MS)));
     } catch (error) {
       this.logger.warn({ msg: `A ${what} whose creation failed is not removed yet`, err: error });
       return undefined;
