@@ -130,7 +130,7 @@ describe.runIf(isKeycloakAvailable())('Keycloak', () => {
       expect((await post('assign-role', { user_id: userId, role_id: roleId })).status).toBe(assigned);
       expect((await post('create-user', { email, roles: [roleId] })).status).toBe(withIt);
       expect((await keycloakPermissionsOf(server, userId)).sort()).toEqual(assigned === 200 ? permissions : []);
-      expect((await list('users')).filter((user) => user['email'] === email)).toHaveLength(withIt === 201 ? 1 : 0);
+      expect((await list('users')).filter((user) => user.email === email)).toHaveLength(withIt === 201 ? 1 : 0);
       for (const { role_id: id, name } of await list('roles')) {
         if (name === role.role_name) await server.administer('DELETE', `/roles-by-id/${String(id)}`);
       }
