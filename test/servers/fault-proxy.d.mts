@@ -12,6 +12,8 @@ export interface AnswerOptions {
 export interface CutOptions extends AnswerOptions {
   /** How much of the answer's body comes through before the cut. Without it, or 0, nothing of the answer does. */
   afterBytes?: number;
+  /** How many of its answers are cut; 1 unless set, `Infinity` until the next mode. */
+  times?: number;
 }
 
 /** Stands between a client and an HTTP server, without TLS, and is in one mode at a time; `pass` at first. Also a Host that is signed goes through unchanged. */
@@ -35,10 +37,10 @@ export interface FaultProxy {
   /** Passes on what comes, but for this header (in lower case) of the answers, or of those that it is about. */
   mute(header: string, options?: AnswerOptions): void;
   /**
-   * Passes the next request on, and ends its connection when the server has answered: once, within a mode. Called twice,
-   * it cuts two.
+   * Passes the next request on, and ends its connection when the server has answered: within a mode, and once unless told.
+   * Called twice, it cuts two.
    *
-   * @returns resolves when that has happened
+   * @returns resolves when that has happened, for the first time
    */
   cutAnswer(options?: CutOptions): Promise<void>;
   /**
@@ -47,6 +49,8 @@ export interface FaultProxy {
    * @returns resolves when that has happened
    */
   answer(status: number, code: string, options?: AnswerOptions): Promise<void>;
+  /** What came so far, the oldest first. */
+  readonly requests: readonly ProxiedRequest[];
   /** How many connections clients have to it. */
   connections(): Promise<number>;
   close(): Promise<void>;

@@ -8,6 +8,7 @@ import { promisify } from 'node:util';
 const errorBody = (code) => `<?xml version="1.0" encoding="UTF-8"?><Error><Code>${code}</Code><Message>As told.</Message></Error>`;
 
 class FaultProxy {
+  requests = [];
   #agent = new Agent({ keepAlive: true });
   #server = createServer((incoming, outgoing) => {
     // Whichever side goes away, the other side's connection ends too.
@@ -84,12 +85,12 @@ class FaultProxy {
     this.#muted = { header, to };
   }
 
-  cutAnswer({ to = () => true, afterBytes = 0 } = {}) {
-    return new Promise((resolve) => this.#faults.push({ to, afterBytes, resolve }));
+  cutAnswer({ to = () => true, afterBytes = 0, times = 1 } = {}) {
+    return new Promise((resolve) => this.#faults.push({ to, afterBytes, times, resolve }));
   }
 
   answer(status, code, { to = () => true } = {}) {
-    return new Promise((resolve) => this.#faults.push({ to, status, code, resolve }));
+    return new Promise((resolve) => this.#faults.push({ to, status, code, times: 1, resolve }));
   }
 
   connections() {
@@ -122,6 +123,8 @@ class FaultProxy {
   }
 
   async #serve(incoming, outgoing) {
+    const { method, url } = incoming;
+    this.requests.push({ method, url });
     if (this.#resets) {
       incoming.socket.resetAndDestroy();
       return;
@@ -130,15 +133,14 @@ class FaultProxy {
       await refuseWith(503, 'SlowDown', incoming, outgoing);
       return;
     }
-    const { method, url } = incoming;
     if (this.#response?.to({ method, url })) {
       const { status, body } = this.#response;
       await incoming.resume().toArray();
       outgoing.writeHead(status, { 'content-type': body.startsWith('<') ? 'text/html' : 'application/json' }).end(body);
       return;
     }
-    const at = this.#faults.findIndex(({ to }) => to({ method, url }));
-    const [fault] = at < 0 ? [] : this.#faults.splice(at, 1);
+    const fault = this.#faults.find(({ to }) => to({ method, url }));
+    if (fault && --fault.times === 0) this.#faults.splice(this.#faults.indexOf(fault), 1);
 
     if (fault?.status) {
       await refuseWith(fault.status, fault.code, incoming, outgoing);

@@ -5,6 +5,8 @@ export const JSON_TYPE = { 'Content-Type': 'application/json' };
 
 export const OPERATIONS = ['assign-role', 'create-role', 'create-user', 'update-user'] as const;
 export type Operation = (typeof OPERATIONS)[number];
+/** Those two that take no body beside those that do. */
+export const ALL_OPERATIONS = [...OPERATIONS, 'roles', 'users'] as const;
 
 export const REFUSAL: Record<Operation, string> = {
   'assign-role': 'Invalid user_id or role_id.',
@@ -50,6 +52,9 @@ export interface Target {
   token: string;
 }
 
+/** Who calls waits no longer than this for a whole answer: the service promises it in ten seconds, and a busy machine takes some. */
+const CALLER_WAITS_MS = 15_000;
+
 export const bytes = (body: string | Buffer): Uint8Array<ArrayBuffer> => new Uint8Array(Buffer.from(body));
 
 /** Requests for the six operations, to the service that the target names by then. */
@@ -61,9 +66,10 @@ export function identityRequests(target: Target) {
     known.userId = await created('create-user', { email: known.email, roles: [] });
   }
 
+  /** Rejects when the answer takes too long. */
   async function send(method: string, path: string, init: RequestInit = {}): Promise<Answer> {
     const headers = { Authorization: `Bearer ${target.token}`, ...(init.headers as Record<string, string> | undefined) };
-    const answer = await fetch(target.url + path, { ...init, method, headers });
+    const answer = await fetch(target.url + path, { signal: AbortSignal.timeout(CALLER_WAITS_MS), ...init, method, headers });
     return { status: answer.status, body: await answer.text(), headers: answer.headers };
   }
 
@@ -89,6 +95,11 @@ export function identityRequests(target: Target) {
     'create-user': () => ({ email: freshEmail(), name: 'Operator', roles: [known.roleId] }),
     'update-user': () => ({ user_id: known.userId, new_name: 'Operator' }),
   } as const satisfies Record<Operation, () => Fields>;
+  /** Sends a request that succeeds, or the same one again. */
+  const ask = (operation: (typeof ALL_OPERATIONS)[number], fields?: Fields): Promise<Answer> =>
+    operation in GOOD ? post(operation, fields ?? GOOD[operation as Operation]()) : send('GET', `${BASE}/${operation}`);
 
-  return { known, makeKnown, send, postRaw, post, created, list, userOf, GOOD };
+  return { target, known, makeKnown, send, postRaw, post, created, list, userOf, GOOD, ask };
 }
+
+export type IdentityRequests = ReturnType<typeof identityRequests>;

@@ -75,6 +75,19 @@ function pauseAtFirst(bucket: InMemoryBucket, kind: keyof Bucket) {
   return { reached: reached.promise, goOn: gate.resolve };
 }
 
+/** A file whose client stands still in its middle, until it is let go. */
+function pausedFile() {
+  const gate = deferred();
+  const begun = deferred();
+  async function* bytes() {
+    yield Buffer.from('the ');
+    begun.resolve();
+    await gate.promise;
+    yield Buffer.from('bytes');
+  }
+  return { bytes: bytes(), begun: begun.promise, goOn: gate.resolve };
+}
+
 async function expectWhole(view: BucketView, count?: number): Promise<void> {
   const lines = await view.lines();
   expect(await view.contentPaths()).toEqual(lines.flatMap(({ content_path }) => content_path ?? []));
@@ -248,24 +261,17 @@ describe('two processes on one bucket', () => {
 
   it('keep the file of an upload that wakes up while it is swept, and is complete on another day', async () => {
     const bucket = new InMemoryBucket();
-    const begun = deferred();
-    const goOn = deferred();
-    async function* bytes() {
-      yield Buffer.from('the ');
-      begun.resolve();
-      await goOn.promise;
-      yield Buffer.from('bytes');
-    }
+    const { bytes, begun, goOn } = pausedFile();
     const storage = open(bucket);
     const receivedAt = new Date(Date.now() + 86_400_000);
-    const storing = Promise.allSettled([storage.store(anUploadDraft().with({ bytes: bytes(), receivedAt }).build())]);
-    await begun.promise;
+    const storing = Promise.allSettled([storage.store(anUploadDraft().with({ bytes, receivedAt }).build())]);
+    await begun;
     await expect.poll(() => new BucketView(bucket).keys('staging/')).toHaveLength(1);
     const other = later(bucket);
     const { reached, goOn: sweepOn } = pauseAtFirst(other, 'remove');
     const sweeping = new Sweeper(other, logger).sweep();
     await reached;
-    goOn.resolve();
+    goOn();
     const [outcome] = await storing;
     sweepOn();
     await sweeping;
@@ -322,19 +328,12 @@ describe('two processes on one bucket', () => {
 
   it('leave each other what is under way', async () => {
     const bucket = new InMemoryBucket();
-    const begun = deferred();
-    const goOn = deferred();
-    async function* bytes() {
-      yield Buffer.from('the ');
-      begun.resolve();
-      await goOn.promise;
-      yield Buffer.from('bytes');
-    }
+    const { bytes, begun, goOn } = pausedFile();
     const storage = open(bucket);
-    const storing = storage.store(anUploadDraft().with({ bytes: bytes() }).build());
-    await begun.promise;
+    const storing = storage.store(anUploadDraft().with({ bytes }).build());
+    await begun;
     await new Sweeper(bucket.another(), logger).sweep();
-    goOn.resolve();
+    goOn();
     await storing;
     await storage.close();
     await expectWhole(new BucketView(bucket), 1);

@@ -1,0 +1,157 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { type AddressInfo, connect, type Socket } from 'node:net';
+import { setImmediate as turn } from 'node:timers/promises';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { ProviderUnavailable } from '../../../domain/errors.js';
+import { ApiClient } from './api-client.js';
+import { OutcomeUnknown } from './api-failure.js';
+
+const { signal } = new AbortController();
+
+const open = (url: string, tokenUrl = `${url}/token`) =>
+  new ApiClient({ provider: 'A provider', url, token: { url: tokenUrl, grant: { grant_type: 'client_credentials' } } });
+
+describe('a client of an API', () => {
+  let server: Server;
+  let url: string;
+  let api: ApiClient;
+  let connections: number;
+  let tokens: number;
+  /** Seconds that each token lives. */
+  let tokenLife: number;
+  /** What calls are authorized with, the oldest first. */
+  let used: (string | undefined)[];
+
+  function serve({ url: path, headers }: IncomingMessage, response: ServerResponse): void {
+    response.setHeader('content-type', 'application/json');
+    if (path === '/token') {
+      response.end(JSON.stringify({ access_token: String(++tokens), expires_in: tokenLife }));
+      return;
+    }
+    used.push(headers.authorization);
+    response.end('{}');
+  }
+
+  beforeEach(async () => {
+    [connections, tokens, tokenLife, used] = [0, 0, 300, []];
+    server = createServer(serve).on('connection', () => connections++);
+    await once(server.listen(0, '127.0.0.1'), 'listening');
+    url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    api = open(url);
+  });
+  afterEach(async () => {
+    vi.useRealTimers();
+    await api.close();
+    server.close();
+    server.closeAllConnections();
+  });
+
+  const get = () => api.call({ method: 'GET', path: '/items', signal });
+
+  it('uses its connections again for calls that come one after another, whatever they are', async () => {
+    for (let count = 0; count < 20; count++) {
+      await get();
+      await api.call({ method: 'POST', path: '/items', body: { count }, signal });
+      await api.call({ method: 'DELETE', path: '/items', signal });
+    }
+    expect(used).toHaveLength(60);
+    // The first may not be free yet when the next call comes at once.
+    expect(connections).toBeLessThanOrEqual(2);
+  });
+
+  it('has at most 128 connections, however many calls come at once, and keeps them', async () => {
+    for (let round = 0; round < 3; round++) await Promise.all(Array.from({ length: 400 }, get));
+    expect(used).toHaveLength(1_200);
+    expect(connections).toBeLessThanOrEqual(128);
+  });
+
+  it('lets a call go that nobody waits for while it waits for a connection', async () => {
+    await get();
+    let taken = 0;
+    server.removeAllListeners('request').on('request', () => taken++);
+    const hanging = Array.from({ length: 128 }, get);
+    await vi.waitFor(() => { expect(taken).toBe(128); });
+    const leaving = new AbortController();
+    const call = api.call({ method: 'GET', path: '/items', signal: leaving.signal });
+    // It has its token by then, and stands in the line.
+    await turn();
+    leaving.abort();
+    const ended = (which: string) => (error: unknown) => [which, error];
+    const first = await Promise.race([call.catch(ended('the one')), Promise.race(hanging).catch(ended('the others'))]);
+    expect(first).toEqual(['the one', expect.any(ProviderUnavailable)]);
+    server.closeAllConnections();
+    await Promise.allSettled(hanging);
+  });
+
+  it('asks for one token for all calls that come at once', async () => {
+    await Promise.all(Array.from({ length: 100 }, get));
+    expect({ tokens, used: new Set(used) }).toEqual({ tokens: 1, used: new Set(['Bearer 1']) });
+  });
+
+  it.each([
+    // Life, and when the token is still used, and no longer.
+    [300, 269, 270],
+    [86_400, 86_369, 86_370],
+    [40, 19, 20],
+  ])('uses a token that lives for %i s until %i s, and asks for one new one at %i s', async (life, last, renewed) => {
+    // Without the timers that a call needs.
+    vi.useFakeTimers({ toFake: ['performance'] });
+    tokenLife = life;
+    await get();
+    vi.advanceTimersByTime(last * 1000);
+    await get();
+    vi.advanceTimersByTime((renewed - last) * 1000);
+    await Promise.all(Array.from({ length: 20 }, get));
+    expect({ tokens, used }).toEqual({ tokens: 2, used: ['Bearer 1', 'Bearer 1', ...Array<string>(20).fill('Bearer 2')] });
+  });
+});
+
+/** A server that takes no more connections: its process is stopped, and the few are taken that the system keeps for it. */
+async function startUnreachable() {
+  const program = `
+    const server = require('net').createServer().listen({ port: 0, host: '127.0.0.1', backlog: 1 }, () => console.log(server.address().port));`;
+  const child = spawn(process.execPath, ['-e', program], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const [line] = (await once(child.stdout, 'data')) as [Buffer];
+  child.kill('SIGSTOP');
+  const port = Number(line);
+  const waiting: Socket[] = [];
+  // The system takes one more than the backlog says.
+  for (let count = 0; count < 2; count++) {
+    const socket = connect(port, '127.0.0.1');
+    waiting.push(socket);
+    await once(socket, 'connect');
+  }
+  const stop = async () => {
+    for (const socket of waiting) socket.destroy();
+    child.kill('SIGKILL');
+    await once(child, 'exit');
+  };
+  return { url: `http://127.0.0.1:${port}`, stop };
+}
+
+describe.runIf(process.platform === 'linux')('a client of an API whose address does not answer', () => {
+  const issuer = createServer((_, response) => response.end('{"access_token":"1","expires_in":300}'));
+  let unreachable: Awaited<ReturnType<typeof startUnreachable>>;
+  let api: ApiClient;
+
+  beforeEach(async () => {
+    await once(issuer.listen(0, '127.0.0.1'), 'listening');
+    unreachable = await startUnreachable();
+    api = open(unreachable.url, `http://127.0.0.1:${(issuer.address() as AddressInfo).port}`);
+  });
+  afterEach(async () => {
+    await unreachable.stop();
+    await api.close();
+    issuer.close();
+    issuer.closeAllConnections();
+  });
+
+  it('gives up before the time for the answer is over, and knows that nothing was done', async () => {
+    const error: unknown = await api.call({ method: 'POST', path: '/items', body: {}, signal }).catch((reason: unknown) => reason);
+    expect(error).toBeInstanceOf(ProviderUnavailable);
+    // As it is when the ten seconds for the answer are over.
+    expect(error).not.toBeInstanceOf(OutcomeUnknown);
+  });
+});
