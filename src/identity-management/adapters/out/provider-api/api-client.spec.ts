@@ -4,9 +4,10 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { setImmediate as turn } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { ServiceError } from '../../../../common/service-error.js';
 import { ProviderUnavailable } from '../../../domain/errors.js';
 import { ApiClient } from './api-client.js';
-import { OutcomeUnknown } from './api-failure.js';
+import { mayBeDone, OutcomeUnknown } from './api-failure.js';
 
 const { signal } = new AbortController();
 
@@ -49,6 +50,17 @@ describe('a client of an API', () => {
   });
 
   const get = () => api.call({ method: 'GET', path: '/items', signal });
+
+  it.each<[string, (response: ServerResponse) => unknown]>([
+    ['fails', (response) => response.writeHead(500).end()],
+    ['breaks off', (response) => response.destroy()],
+    ['is no JSON', (response) => response.end('<html>')],
+  ])('knows that nothing was done of a call whose token %s', async (_, answer) => {
+    server.removeAllListeners('request').on('request', (_request, response: ServerResponse) => { answer(response); });
+    const failure: unknown = await api.call({ method: 'POST', path: '/items', signal }).catch((error: unknown) => error);
+    expect(failure).toBeInstanceOf(ServiceError);
+    expect(mayBeDone(failure)).toBe(false);
+  });
 
   it('uses its connections again for calls that come one after another, whatever they are', async () => {
     for (let count = 0; count < 20; count++) {

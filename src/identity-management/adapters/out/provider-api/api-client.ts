@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { ProviderError } from '../../../domain/errors.js';
 import { ApiConnections, type RawAnswer, type RawRequest } from './api-connections.js';
-import { AnswerUnreadable, PermissionDenied, TokenRefused, toStatusFailure } from './api-failure.js';
+import { AnswerUnreadable, PermissionDenied, TokenRefused, toNothingDone, toStatusFailure } from './api-failure.js';
 import type { CallPace } from './call-pace.js';
 import type { JsonBody } from './json-body.js';
 import { type IssuedToken, ServiceToken } from './service-token.js';
@@ -50,7 +50,7 @@ const TOKEN_REFUSED: readonly number[] = [400, 401, 403, 404];
 
 /** A provider's HTTP API of JSON, used with one access token for all. Any number of calls may be under way. */
 export class ApiClient {
-  readonly token = new ServiceToken(() => this.issueToken());
+  readonly token = new ServiceToken(() => this.issueToken().catch(toNothingDone));
   private readonly connections: ApiConnections;
 
   constructor(private readonly options: ApiClientOptions) {

@@ -1,4 +1,4 @@
-import type { ServiceError, ServiceErrorOptions } from '../../../../common/service-error.js';
+import { ServiceError, type ServiceErrorOptions } from '../../../../common/service-error.js';
 import { ProviderError, ProviderUnavailable } from '../../../domain/errors.js';
 
 /** The provider may have done what it was asked to, or may do it yet: its answer didn't come, or says nothing about that. */
@@ -9,6 +9,15 @@ export class AnswerUnreadable extends ProviderError {}
 
 /** Whether what was asked may have been done, although it failed. */
 export const mayBeDone = (error: unknown): boolean => error instanceof OutcomeUnknown || error instanceof AnswerUnreadable;
+
+/** @throws the failure of a request for a token in place of what the token is for, of which nothing was done. */
+export function toNothingDone(error: unknown): never {
+  if (!(error instanceof ServiceError) || !mayBeDone(error)) throw error;
+  const { message, retryAfterSeconds } = error;
+  throw error instanceof OutcomeUnknown
+    ? new ProviderUnavailable(message, { cause: error, ...(retryAfterSeconds !== undefined && { retryAfterSeconds }) })
+    : new ProviderError(message, { cause: error });
+}
 
 /** We are known, and may not do what was asked. */
 export class PermissionDenied extends ProviderError {}
