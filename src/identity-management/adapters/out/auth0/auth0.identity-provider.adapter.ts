@@ -2,14 +2,11 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import { setTimeout } from 'node:timers/promises';
 import type { OnApplicationShutdown } from '@nestjs/common';
 import { z } from 'zod';
-import { ServiceError } from '../../../../common/service-error.js';
-import { SharedProbe } from '../../../../common/shared-probe.js';
+import type { ServiceError } from '../../../../common/service-error.js';
 import { IdentityProvider, type ProviderCallOptions } from '../../../application/ports/identity-provider.port.js';
 import {
   InvalidIdentityValue,
   ProviderError,
-  ProviderMisconfigured,
-  ProviderUnavailable,
   RoleAlreadyExists,
   RoleNotFound,
   UserAlreadyExists,
@@ -21,7 +18,7 @@ import { type ApiAnswer, type ApiClient, read, unexpected } from '../provider-ap
 import { assertAwaited, mayBeDone, OutcomeUnknown } from '../provider-api/api-failure.js';
 import { KnownRoles } from '../provider-api/known-roles.js';
 import { LeftBehind } from '../provider-api/left-behind.js';
-import type { Findings } from '../provider-setup/setup-part.js';
+import { ProviderHealth } from '../provider-setup/provider-health.js';
 import { ApiScopes } from './api-scopes.js';
 import { type Auth0Connection, managementApi } from './auth0-connection.js';
 import { FOUND_USER, type FoundUser, toUser, USER_FIELDS } from './found-user.js';
@@ -50,7 +47,6 @@ const PER_PAGE = 100;
 const SEARCH_PAGES = 10;
 const SEARCH_AGAIN_AFTER_MS = 500;
 const READ_AT_ONCE = 5;
-const HEALTH_TIMEOUT_MS = 4_000;
 
 const ROLE = z.object({ id: z.string(), name: z.string(), description: z.string().nullish(), type: z.string().nullish() });
 const ROLES = z.object({ start: z.number(), total: z.number(), roles: z.array(ROLE) });
@@ -83,16 +79,18 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
   private readonly knownRoles = new KnownRoles<{ readonly id: string }>();
   private readonly recentUsers = new RecentUsers();
   private readonly invitationMail: InvitationMail | undefined;
-  private readonly health = new SharedProbe(() => this.probe());
-  /** Of the latest look at the tenant. */
-  private findings: Findings | undefined;
+  private readonly health: ProviderHealth;
 
   constructor(private readonly options: Auth0Options) {
     super();
     this.api = managementApi(options);
     this.scopes = new ApiScopes(this.api, options.audience);
-    const { url, connection, invitationClientId: clientId } = options;
-    this.invitationMail = clientId === undefined ? undefined : new InvitationMail({ url, connection, clientId });
+    const { url, connection, clientId, audience, invitationClientId } = options;
+    this.invitationMail = invitationClientId === undefined ? undefined : new InvitationMail({ url, connection, clientId: invitationClientId });
+    this.health = new ProviderHealth('Auth0', (previous, signal) => {
+      const withNewToken = (previous?.problems.length ?? 0) > 0;
+      return checkTenant(this.api, this.scopes, { clientId, audience, withNewToken }, signal);
+    });
   }
 
   override async createRole({ name, permissions }: NewRole, { signal }: ProviderCallOptions): Promise<string> {
@@ -211,26 +209,16 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
 
   /** Looks at all that the service needs in the tenant and can see (`checkTenant` has the list), by one call. */
   override async checkHealth({ signal }: ProviderCallOptions): Promise<void> {
-    assertAwaited(signal);
-    await this.health.check().catch((error: unknown) => {
-      throw error instanceof ServiceError ? error : new ProviderUnavailable('Auth0 does not answer.', { cause: error });
-    });
+    await this.health.check(signal);
   }
 
   override get warnings(): readonly string[] {
-    return this.findings?.warnings ?? [];
+    return this.health.warnings;
   }
 
   async onApplicationShutdown(): Promise<void> {
     this.leftBehind.close();
     await Promise.all([this.api.close(), this.invitationMail?.close()]);
-  }
-
-  private async probe(): Promise<void> {
-    const { clientId, audience } = this.options;
-    const withNewToken = (this.findings?.problems.length ?? 0) > 0;
-    this.findings = await checkTenant(this.api, this.scopes, { clientId, audience, withNewToken }, AbortSignal.timeout(HEALTH_TIMEOUT_MS));
-    if (this.findings.problems.length > 0) throw new ProviderMisconfigured(this.findings.problems);
   }
 
   private async givePermissions(roleId: string, names: readonly string[], signal: AbortSignal): Promise<void> {

@@ -1,12 +1,10 @@
 import type { OnApplicationShutdown } from '@nestjs/common';
 import { z } from 'zod';
-import { ServiceError } from '../../../../common/service-error.js';
-import { SharedProbe } from '../../../../common/shared-probe.js';
+import type { ServiceError } from '../../../../common/service-error.js';
 import { IdentityProvider, type ProviderCallOptions } from '../../../application/ports/identity-provider.port.js';
 import {
   InvalidIdentityValue,
   ProviderError,
-  ProviderMisconfigured,
   ProviderUnavailable,
   RoleAlreadyExists,
   RoleNotFound,
@@ -19,6 +17,7 @@ import { type ApiAnswer, type ApiClient, read, unexpected } from '../provider-ap
 import { assertAwaited, mayBeDone } from '../provider-api/api-failure.js';
 import { KnownRoles } from '../provider-api/known-roles.js';
 import { LeftBehind } from '../provider-api/left-behind.js';
+import { ProviderHealth } from '../provider-setup/provider-health.js';
 import type { Findings } from '../provider-setup/setup-part.js';
 import { InvitationMail, type InvitationMailOptions, REQUIRED_ACTIONS } from './invitation-mail.js';
 import { adminApi, type KeycloakConnection } from './keycloak-connection.js';
@@ -48,7 +47,6 @@ const USER_PREFIX = 'keycloak|';
 const MAX_ROLE_NAME_UNITS = 255;
 const ASSIGN_ATTEMPTS = 4;
 const PERMISSIONS_AT_ONCE = 8;
-const HEALTH_TIMEOUT_MS = 4_000;
 const ALL_ROLES_PATH = '/roles?briefRepresentation=false';
 const ROLES_PER_PAGE = 100;
 const ROLES_IN_PAGES_FOR_MS = 600_000;
@@ -92,9 +90,7 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
   private readonly leftBehind = new LeftBehind();
   private readonly knownRoles = new KnownRoles<NamedRole>();
   private readonly invitationMail: InvitationMail | undefined;
-  private readonly health = new SharedProbe(() => this.probe());
-  /** Of the latest look at the whole realm. */
-  private findings: Findings | undefined;
+  private readonly health = new ProviderHealth('Keycloak', (previous, signal) => this.look(previous, signal));
   private latestCreation = 0;
   private rolesInPagesUntil = -Infinity;
 
@@ -190,14 +186,11 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
    * whether Keycloak answers and has the API's client, until it doesn't.
    */
   override async checkHealth({ signal }: ProviderCallOptions): Promise<void> {
-    assertAwaited(signal);
-    await this.health.check().catch((error: unknown) => {
-      throw error instanceof ServiceError ? error : new ProviderUnavailable('Keycloak does not answer.', { cause: error });
-    });
+    await this.health.check(signal);
   }
 
   override get warnings(): readonly string[] {
-    return this.findings?.warnings ?? [];
+    return this.health.warnings;
   }
 
   async onApplicationShutdown(): Promise<void> {
@@ -206,11 +199,9 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
     await this.invitationMail?.close();
   }
 
-  private async probe(): Promise<void> {
-    const signal = AbortSignal.timeout(HEALTH_TIMEOUT_MS);
-    if (this.findings && isWell(this.findings) && (await this.hasApi(signal))) return;
-    this.findings = await checkRealm(this.api, this.options, signal);
-    if (this.findings.problems.length > 0) throw new ProviderMisconfigured(this.findings.problems);
+  private async look(previous: Findings | undefined, signal: AbortSignal): Promise<Findings> {
+    if (previous && isWell(previous) && (await this.hasApi(signal))) return previous;
+    return await checkRealm(this.api, this.options, signal);
   }
 
   /** Whether all is as it was, by one call; false when somebody may have to put something right. */
