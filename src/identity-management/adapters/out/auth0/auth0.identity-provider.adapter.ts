@@ -23,6 +23,7 @@ import { ApiScopes } from './api-scopes.js';
 import { type Auth0Connection, managementApi } from './auth0-connection.js';
 import { FOUND_USER, type FoundUser, toUser, USER_FIELDS } from './found-user.js';
 import { InvitationMail } from './invitation-mail.js';
+import { listPages, pageOf } from './list-pages.js';
 import { randomPassword } from './random-password.js';
 import { RecentUsers } from './recent-users.js';
 import { checkTenant } from './tenant-check.js';
@@ -42,8 +43,6 @@ export interface Auth0Options extends Auth0Connection {
 const USER_ID = /^(?=.{1,300}$)[a-z0-9_-]+\|[^\s\p{Cc}\p{Cs}]+$/u;
 const ROLE_ID = /^rol_[A-Za-z0-9]{16}$/;
 const MOST_ROLES_OF_A_USER = 50;
-/** More than 100 a page there never are. The public cloud may show 50. */
-const PER_PAGE = 100;
 const SEARCH_PAGES = 10;
 const SEARCH_AGAIN_AFTER_MS = 500;
 const READ_AT_ONCE = 5;
@@ -51,7 +50,7 @@ const READ_AT_ONCE = 5;
 const ROLE = z.object({ id: z.string(), name: z.string(), description: z.string().nullish(), type: z.string().nullish() });
 const ROLES = z.object({ start: z.number(), total: z.number(), roles: z.array(ROLE) });
 const USERS = z.object({ start: z.number(), total: z.number(), users: z.array(FOUND_USER) });
-const ROLE_IDS = z.object({ start: z.number(), total: z.number(), roles: z.array(z.object({ id: z.string() })) });
+const ID = z.object({ id: z.string() });
 const REFUSAL = z.object({ message: z.string().default(''), errorCode: z.string().default('') });
 
 type Auth0Role = z.infer<typeof ROLE>;
@@ -109,7 +108,11 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
       return id;
     } catch (error) {
       if (id !== undefined || mayBeDone(error)) {
-        const remove = (limit: AbortSignal) => this.removeRole(id ?? { name, description }, limit);
+        const remove = async (limit: AbortSignal): Promise<boolean> => {
+          const roleId = id ?? (await this.idOfRole(name, description, limit));
+          if (roleId !== undefined) await this.removeRole(roleId, limit);
+          return roleId !== undefined;
+        };
         await this.leftBehind.remove({ what: 'role', isUncertain: id === undefined, trace: { description }, remove });
       }
       throw error;
@@ -265,11 +268,11 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
 
   private async hasRoles(path: string, roleIds: readonly string[], signal: AbortSignal): Promise<boolean> {
     const left = new Set(roleIds);
-    for (let page = 0; ; page++) {
-      const { start, total, roles } = await this.api.get(`${path}?${pageOf(page)}`, ROLE_IDS, signal);
+    for await (const roles of listPages(this.api, path, { member: 'roles', schema: ID, turn: () => signal })) {
       for (const { id } of roles) left.delete(id);
-      if (left.size === 0 || roles.length === 0 || start + roles.length >= total) return left.size === 0;
+      if (left.size === 0) return true;
     }
+    return false;
   }
 
   /** What an assignment was refused for. */
@@ -305,20 +308,19 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     return true;
   }
 
-  /** @returns whether there was one to remove; it is known by its id, or by its name and description. */
-  private async removeRole(role: string | { readonly name: string; readonly description: string }, signal: AbortSignal): Promise<boolean> {
-    if (typeof role !== 'string') {
-      const filter = `name_filter=${encodeURIComponent(role.name)}`;
-      for (let page = 0; ; page++) {
-        const { start, total, roles } = await this.api.get(`/roles?${filter}&${pageOf(page)}`, ROLES, signal);
-        const ours = roles.find(({ description }) => description === role.description);
-        if (ours) return await this.removeRole(ours.id, signal);
-        if (roles.length === 0 || start + roles.length >= total) return false;
-      }
+  /** Of the role with this description, which was created under this name; undefined when there is none. */
+  private async idOfRole(name: string, description: string, signal: AbortSignal): Promise<string | undefined> {
+    const path = `/roles?name_filter=${encodeURIComponent(name)}`;
+    for await (const roles of listPages(this.api, path, { member: 'roles', schema: ROLE, turn: () => signal })) {
+      const ours = roles.find((role) => role.description === description);
+      if (ours) return ours.id;
     }
-    const answer = await this.api.call({ method: 'DELETE', path: `/roles/${role}`, repeatable: true, signal });
+    return undefined;
+  }
+
+  private async removeRole(id: string, signal: AbortSignal): Promise<void> {
+    const answer = await this.api.call({ method: 'DELETE', path: `/roles/${id}`, repeatable: true, signal });
     if (answer.status !== 200 && answer.status !== 204 && answer.status !== 404) throw unexpected(answer);
-    return true;
   }
 }
 
@@ -340,8 +342,6 @@ function userPath(userId: string): string {
 
 /** The same signal for one call of a list, so that each waits for its turn as a caller that has just come. */
 const turnOf = (signal: AbortSignal): AbortSignal => AbortSignal.any([signal]);
-
-const pageOf = (page: number): string => `page=${page}&per_page=${PER_PAGE}&include_totals=true`;
 
 function searchOf(from: number | undefined, page: number): string {
   const fields = `fields=${USER_FIELDS.join(',')}&include_fields=true`;

@@ -136,7 +136,11 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
       return USER_PREFIX + id;
     } catch (error) {
       if (id !== undefined || mayBeDone(error)) {
-        const remove = (limit: AbortSignal) => this.removeUser(id ?? { email, createdTimestamp }, limit);
+        const remove = async (limit: AbortSignal): Promise<boolean> => {
+          const userId = id ?? (await this.idOfCreated(email, createdTimestamp, limit));
+          if (userId !== undefined) await this.removeUser(userId, limit);
+          return userId !== undefined;
+        };
         await this.leftBehind.remove({ what: 'user', isUncertain: id === undefined, trace: { createdTimestamp }, remove });
       }
       throw error;
@@ -277,16 +281,15 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
     return named;
   }
 
-  /** @returns whether there was one to remove; it is known by its id, or by when it was created with this e-mail. */
-  private async removeUser(user: string | { readonly email: string; readonly createdTimestamp: number }, signal: AbortSignal): Promise<boolean> {
-    if (typeof user !== 'string') {
-      const found = await this.api.get(`/users?exact=true&email=${encodeURIComponent(user.email)}`, CREATED, signal);
-      const ours = found.find(({ createdTimestamp }) => createdTimestamp === user.createdTimestamp);
-      return ours !== undefined && (await this.removeUser(ours.id, signal));
-    }
-    const answer = await this.api.call({ method: 'DELETE', path: `/users/${user}`, repeatable: true, signal });
+  /** Of the user with this e-mail who was created then; undefined when there is none. */
+  private async idOfCreated(email: string, createdTimestamp: number, signal: AbortSignal): Promise<string | undefined> {
+    const found = await this.api.get(`/users?exact=true&email=${encodeURIComponent(email)}`, CREATED, signal);
+    return found.find((user) => user.createdTimestamp === createdTimestamp)?.id;
+  }
+
+  private async removeUser(id: string, signal: AbortSignal): Promise<void> {
+    const answer = await this.api.call({ method: 'DELETE', path: `/users/${id}`, repeatable: true, signal });
     if (answer.status !== 204 && answer.status !== 404) throw unexpected(answer);
-    return true;
   }
 
   /** Keycloak wants a role's name beside its id: one that it doesn't know may have another name by now, and is read again. */
