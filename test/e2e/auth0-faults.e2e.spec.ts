@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { Auth0IdentityProvider } from '../../src/identity-management/adapters/out/auth0/auth0.identity-provider.adapter.js';
 import { IdentityManagementLimits } from '../../src/identity-management/application/identity-management.options.js';
+import { IdentityProvider } from '../../src/identity-management/application/ports/identity-provider.port.js';
 import { ProviderUnavailable } from '../../src/identity-management/domain/errors.js';
 import { type Auth0Fault, type Auth0StandIn, SERVICE_SCOPES } from '../../src/testing/index.js';
 import { auth0Options, auth0Variables, operatorToken, startTenant } from '../support/auth0-tenant.js';
@@ -37,7 +38,12 @@ describe('the service on an Auth0 tenant that', { timeout: 60_000 }, () => {
 
   const start = () =>
     startService({ ...auth0Variables(tenant), INGESTION_AUTH: 'required' }, (builder) =>
-      builder.overrideProvider(IdentityManagementLimits).useValue(new IdentityManagementLimits(PROVIDER_TIMEOUT_MS)),
+      builder
+        .overrideProvider(IdentityManagementLimits)
+        .useValue(new IdentityManagementLimits(PROVIDER_TIMEOUT_MS))
+        // Readiness tells of a fault at once.
+        .overrideProvider(IdentityProvider)
+        .useValue(new Auth0IdentityProvider({ ...auth0Options(tenant), wellForMs: 0 })),
     );
 
   beforeAll(async () => {

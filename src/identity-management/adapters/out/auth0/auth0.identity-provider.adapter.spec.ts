@@ -1,4 +1,5 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { PERMISSIONS } from '../../../../authentication/permissions.js';
 import { identityProviderContract } from '../../../../testing/identity-provider.contract.js';
 import { type Auth0Exchange, type Auth0Settings, type Auth0StandIn, SERVICE_SCOPES, startAuth0StandIn } from '../../../../testing/index.js';
 import { ProviderError, ProviderUnavailable } from '../../../domain/errors.js';
@@ -241,6 +242,52 @@ describe('Auth0IdentityProvider', () => {
     const other = new Auth0IdentityProvider({ url: tenant.domain, ...tenant.service, connection: 'other', audience: 'load-data-api' });
     await expect(other.createUser({ email: 'ada@example.com', name: 'Ada', roleIds: [] }, options)).rejects.toThrow(ProviderError);
     await other.onApplicationShutdown();
+  });
+
+  describe('asked for its health', () => {
+    const READING = 'GET /api/v2/resource-servers/{id}';
+    const TOKEN = 'POST /oauth/token';
+    beforeEach(async () => {
+      await administer('PATCH', '/resource-servers/load-data-api', { scopes: PERMISSIONS.map((value) => ({ value })) });
+      vi.useFakeTimers({ toFake: ['performance'] });
+      return () => vi.useRealTimers();
+    });
+
+    it('looks at a tenant that is well every ten seconds, and at one with a warning every second', async () => {
+      const looks = async (passedMs: number): Promise<number> => {
+        vi.advanceTimersByTime(passedMs);
+        const before = tenant.count(READING);
+        await provider.checkHealth(options);
+        return tenant.count(READING) - before;
+      };
+      expect([await looks(0), await looks(9_000), await looks(1_000)]).toEqual([1, 0, 1]);
+      await administer('PATCH', '/resource-servers/load-data-api', { scopes: [] });
+      expect([await looks(10_000), await looks(1_000)]).toEqual([1, 1]);
+      expect(provider.warnings).toHaveLength(PERMISSIONS.length);
+    });
+
+    it('asks for one new token a minute where it lacks a scope, and is well with it once it may', async () => {
+      tenant.grantService(SERVICE_SCOPES.filter((scope) => scope !== 'update:users'));
+      for (const [passedMs, tokens] of [[0, 1], [1_000, 2], [1_000, 2], [50_000, 2], [10_000, 3]] as const) {
+        vi.advanceTimersByTime(passedMs);
+        await expect(provider.checkHealth(options)).rejects.toThrow('update:users');
+        expect(tenant.count(TOKEN)).toBe(tokens);
+      }
+      tenant.grantService(SERVICE_SCOPES);
+      vi.advanceTimersByTime(60_000);
+      await expect(provider.checkHealth(options)).resolves.toBeUndefined();
+    });
+
+    it('keeps its token while something else is wrong, and is well a second after that was put right', async () => {
+      await administer('PATCH', '/resource-servers/load-data-api', { enforce_policies: false });
+      for (let look = 0; look < 3; look++) {
+        await expect(provider.checkHealth(options)).rejects.toThrow('enforce_policies');
+        vi.advanceTimersByTime(1_000);
+      }
+      await administer('PATCH', '/resource-servers/load-data-api', { enforce_policies: true });
+      await expect(provider.checkHealth(options)).resolves.toBeUndefined();
+      expect(tenant.count(TOKEN)).toBe(1);
+    });
   });
 
   describe('with a limit of calls', () => {

@@ -18,7 +18,7 @@ import { type ApiAnswer, type ApiClient, read, unexpected } from '../provider-ap
 import { assertAwaited, mayBeDone, OutcomeUnknown } from '../provider-api/api-failure.js';
 import { KnownRoles } from '../provider-api/known-roles.js';
 import { LeftBehind } from '../provider-api/left-behind.js';
-import { ProviderHealth } from '../provider-setup/provider-health.js';
+import { type Look, ProviderHealth } from '../provider-setup/provider-health.js';
 import { ApiScopes } from './api-scopes.js';
 import { type Auth0Connection, managementApi } from './auth0-connection.js';
 import { FOUND_USER, type FoundUser, toUser, USER_FIELDS } from './found-user.js';
@@ -37,6 +37,8 @@ export interface Auth0Options extends Auth0Connection {
   readonly connection: string;
   /** The application in whose name new users get a mail with which they set their password; none is sent without it. */
   readonly invitationClientId?: string | undefined;
+  /** How long the tenant is not looked at again when all was well (ms), for each look counts to its limit of calls; 10,000 unless told. */
+  readonly wellForMs?: number;
 }
 
 /** A prefix of Auth0's own, such as `auth0` or `google-oauth2`, and anything; more than 300 characters it never gave. */
@@ -86,10 +88,12 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     this.scopes = new ApiScopes(this.api, options.audience);
     const { url, connection, clientId, audience, invitationClientId } = options;
     this.invitationMail = invitationClientId === undefined ? undefined : new InvitationMail({ url, connection, clientId: invitationClientId });
-    this.health = new ProviderHealth('Auth0', (previous, signal) => {
-      const withNewToken = (previous?.problems.length ?? 0) > 0;
-      return checkTenant(this.api, this.scopes, { clientId, audience, withNewToken }, signal);
-    });
+    const look: Look = (previous, signal) => {
+      // One who has waited for a scope since the last look may have been given it.
+      const mayRenewToken = (previous?.problems.length ?? 0) > 0;
+      return checkTenant(this.api, this.scopes, { clientId, audience, mayRenewToken }, signal);
+    };
+    this.health = new ProviderHealth('Auth0', look, options.wellForMs ?? 10_000);
   }
 
   override async createRole({ name, permissions }: NewRole, { signal }: ProviderCallOptions): Promise<string> {
@@ -210,7 +214,10 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     }
   }
 
-  /** Looks at all that the service needs in the tenant and can see (`checkTenant` has the list), by one call. */
+  /**
+   * Looks at all that the service needs in the tenant and can see (`checkTenant` has the list), by one call, no more often
+   * than every ten seconds while all is well. Where it lacks a scope, a new token once a minute tells whether it still does.
+   */
   override async checkHealth({ signal }: ProviderCallOptions): Promise<void> {
     await this.health.check(signal);
   }

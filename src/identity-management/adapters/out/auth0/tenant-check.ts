@@ -11,8 +11,8 @@ import { TenantAdmin } from './tenant-admin.js';
 export interface TenantCheckOptions {
   readonly clientId: string;
   readonly audience: string;
-  /** Whether a new token is asked for: one that lacks a scope goes on lacking it. */
-  readonly withNewToken: boolean;
+  /** Whether another token may be asked for, once a minute, when this one lacks a scope: it goes on lacking it. */
+  readonly mayRenewToken: boolean;
 }
 
 const CLAIMS = z.object({ scope: z.string().default('') });
@@ -26,11 +26,14 @@ const CLAIMS = z.object({ scope: z.string().default('') });
  * @throws as `ApiClient.call`.
  */
 export async function checkTenant(api: ApiClient, scopes: ApiScopes, options: TenantCheckOptions, signal: AbortSignal): Promise<Findings> {
-  const { clientId, audience, withNewToken } = options;
-  const token = await tokenOrProblem(() => (withNewToken ? api.token.getNew(signal) : api.token.get(signal)), (refused) => refusal(refused, clientId));
+  const { clientId, audience, mayRenewToken } = options;
+  const token = await tokenOrProblem(() => api.token.get(signal), (refused) => refusal(refused, clientId));
   if ('problem' in token) return { problems: [token.problem], warnings: [] };
   const held = new Set(claimsOf(token.value, CLAIMS).scope.split(' '));
   const missing = SERVICE_SCOPES.filter((scope) => !held.has(scope));
+  if (missing.length > 0 && mayRenewToken && api.token.discardOutdated(token.value)) {
+    return await checkTenant(api, scopes, { ...options, mayRenewToken: false }, signal);
+  }
   const repairs = held.has('read:resource_servers') ? await apiPart(new TenantAdmin(api, () => signal), scopes, audience).changes() : [];
   const { problems, warnings } = findingsOf(repairs);
   const missingScopes = missing.map((scope) => `The application "${clientId}" lacks the scope ${scope} of the Management API.`);

@@ -18,7 +18,7 @@ import { assertAwaited, mayBeDone } from '../provider-api/api-failure.js';
 import { KnownRoles } from '../provider-api/known-roles.js';
 import { LeftBehind } from '../provider-api/left-behind.js';
 import { ProviderHealth } from '../provider-setup/provider-health.js';
-import type { Findings } from '../provider-setup/setup-part.js';
+import { type Findings, isWell } from '../provider-setup/setup-part.js';
 import { InvitationMail, type InvitationMailOptions, REQUIRED_ACTIONS } from './invitation-mail.js';
 import { adminApi, type KeycloakConnection } from './keycloak-connection.js';
 import { composedRole, ROLE_ATTRIBUTE } from './realm.js';
@@ -317,8 +317,6 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
     if (!roles.every(({ id }) => given.has(id))) throw new ProviderUnavailable('Keycloak does not give the user the roles.');
   }
 }
-
-const isWell = ({ problems, warnings }: Findings): boolean => problems.length === 0 && warnings.length === 0;
 
 function assertUuid(id: string, Unknown: typeof RoleNotFound | typeof UserNotFound): void {
   if (!UUID.test(id)) throw new Unknown('id');
