@@ -206,6 +206,46 @@ describe('Auth0IdentityProvider', () => {
     expect((await administer('GET', '/resource-servers/load-data-api')).scopes).toContainEqual({ value: `theirs:${times}` });
   });
 
+  it('makes scopes once more that others overwrite before the role has them', async () => {
+    onExchange = ({ method, path, answer }) => {
+      if (method !== 'POST' || !path.endsWith('/roles') || answer?.status !== 200) return;
+      void administer('PATCH', '/resource-servers/load-data-api', { scopes: [{ value: 'theirs:1' }] });
+    };
+    // So that they come before it.
+    tenant.fail('POST /api/v2/roles/{id}/permissions', { kind: 'delay', ms: 200 });
+    expect((await permissionsOf(await createRole('role', ['a:b', 'c:d']))).sort()).toEqual(['a:b', 'c:d']);
+    expect((await administer('GET', '/resource-servers/load-data-api')).scopes).toContainEqual({ value: 'theirs:1' });
+  });
+
+  const READING = 'GET /api/v2/resource-servers/{id}';
+  const WRITING = 'PATCH /api/v2/resource-servers/{id}';
+  const isAsked = (request: string, times: number) => expect.poll(() => tenant.count(request), { interval: 5 }).toBe(times);
+
+  it('does not write on what it read while another of its own was writing', async () => {
+    tenant.fail(WRITING, { kind: 'delay', ms: 300 });
+    const one = createRole('one', ['one:new']);
+    await isAsked(WRITING, 1);
+    const other = createRole('other', ['other:new']);
+    const roles = await Promise.all([one, other]);
+    expect(await Promise.all(roles.map(permissionsOf))).toEqual([['one:new'], ['other:new']]);
+  });
+
+  it('does not write on what it read long ago, which others may have altered', async () => {
+    tenant.fail(WRITING, { kind: 'delay', ms: 200 });
+    // Of those before it: a first one writes, a second one reads again what it then need not write.
+    tenant.fail(READING, { kind: 'delay', ms: 500 }, { skip: 3 });
+    const before = [createRole('first', ['a:b'])];
+    await isAsked(READING, 1);
+    await isAsked(WRITING, 1);
+    before.push(createRole('second', ['a:b']));
+    await isAsked(READING, 4);
+    const late = createRole('late', ['late:new']);
+    await isAsked(READING, 5);
+    await administer('PATCH', '/resource-servers/load-data-api', { scopes: [{ value: 'a:b' }, { value: 'theirs:1' }] });
+    await Promise.all([...before, late]);
+    expect((await administer('GET', '/resource-servers/load-data-api')).scopes).toEqual(['a:b', 'theirs:1', 'late:new'].map((value) => ({ value })));
+  });
+
   it('leaves the scopes, and no role, where the role cannot be had', async () => {
     await createRole('taken');
     await expect(createRole('taken', ['new:one'])).rejects.toThrow('role name');

@@ -233,7 +233,13 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
 
   private async givePermissions(roleId: string, names: readonly string[], signal: AbortSignal): Promise<void> {
     const permissions = names.map((name) => ({ resource_server_identifier: this.options.audience, permission_name: name }));
-    const answer = await this.api.call({ method: 'POST', path: `/roles/${roleId}/permissions`, body: { permissions }, signal });
+    const give = () => this.api.call({ method: 'POST', path: `/roles/${roleId}/permissions`, body: { permissions }, signal });
+    let answer = await give();
+    if (answer.status === 400 || answer.status === 404) {
+      // Others may have overwritten the API's scopes since.
+      await this.scopes.ensure(names, signal);
+      answer = await give();
+    }
     if (answer.status !== 201) throw unexpected(answer);
   }
 
