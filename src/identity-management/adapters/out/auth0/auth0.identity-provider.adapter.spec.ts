@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } 
 import { PERMISSIONS } from '../../../../authentication/permissions.js';
 import { identityProviderContract } from '../../../../testing/identity-provider.contract.js';
 import { type Auth0Exchange, type Auth0Settings, type Auth0StandIn, SERVICE_SCOPES, startAuth0StandIn } from '../../../../testing/index.js';
-import { ProviderError, ProviderUnavailable } from '../../../domain/errors.js';
+import { ProviderError, ProviderUnavailable, RoleNotFound } from '../../../domain/errors.js';
 import type { User } from '../../../domain/user.js';
 import { Auth0IdentityProvider } from './auth0.identity-provider.adapter.js';
 
@@ -181,6 +181,38 @@ describe('Auth0IdentityProvider', () => {
     for await (const page of provider.listRoles(options)) listed.push(...page);
     expect(listed).toEqual([]);
     await expect(provider.assignRole(await createUser('ada@example.com'), role.id, options)).rejects.toThrow('role_id');
+  });
+
+  describe('asked for a user with roles that it has not seen lately', () => {
+    const newRoles = async (count: number): Promise<string[]> => {
+      const made = await Promise.all(Array.from({ length: count }, (_, index) => administer('POST', '/roles', { name: `role ${index}` })));
+      return made.map(({ id }) => String(id));
+    };
+    const create = (roleIds: readonly string[]): Promise<string> => provider.createUser({ email: 'ada@example.com', name: 'Ada', roleIds }, options);
+    const NOBODY = 'rol_0123456789abcdef';
+
+    it.each([
+      { count: 5, others: 0, pages: 0, lookUps: 5 },
+      { count: 6, others: 0, pages: 1, lookUps: 0 },
+      { count: 50, others: 60, pages: 3, lookUps: 0 },
+    ])('looks up $count of them by themselves or in the list, whichever takes fewer calls', async ({ count, others, pages, lookUps }) => {
+      tenant.settings.largestPage = 50;
+      const roles = (await newRoles(others + count)).slice(others);
+      const before = { pages: tenant.count('GET /api/v2/roles'), lookUps: tenant.count('GET /api/v2/roles/{id}') };
+      const userId = await create(roles);
+      expect({ pages: tenant.count('GET /api/v2/roles') - before.pages, lookUps: tenant.count('GET /api/v2/roles/{id}') - before.lookUps }).toEqual({ pages, lookUps });
+      const given = await administer('GET', `/users/${encodeURIComponent(userId)}/roles?per_page=50`);
+      expect((given as unknown as { id: string }[]).map(({ id }) => id).sort()).toEqual(roles.toSorted());
+    });
+
+    it.each([
+      ['one is not there', (roles: string[]) => [NOBODY, ...roles.slice(0, 6)]],
+      ['none is there', () => Array.from({ length: 7 }, (_, index) => NOBODY.slice(0, -1) + String(index))],
+      ["one is an organization's", (roles: string[]) => [tenant.addOrganizationRole('theirs'), ...roles.slice(0, 6)]],
+    ])('makes nobody where %s', async (_, roleIds) => {
+      await expect(create(roleIds(await newRoles(6)))).rejects.toThrow(RoleNotFound);
+      expect(tenant.count('POST /api/v2/users')).toBe(0);
+    });
   });
 
   it('keeps scopes that others have, with what they say of them', async () => {

@@ -48,6 +48,8 @@ const MOST_ROLES_OF_A_USER = 50;
 const SEARCH_PAGES = 10;
 const SEARCH_AGAIN_AFTER_MS = 500;
 const READ_AT_ONCE = 5;
+/** Beyond so many, roles are looked up in the list: a call for each would take too long on a small plan. */
+const MOST_LOOK_UPS = 5;
 
 const ROLE = z.object({ id: z.string(), name: z.string(), description: z.string().nullish(), type: z.string().nullish() });
 const ROLES = z.object({ start: z.number(), total: z.number(), roles: z.array(ROLE) });
@@ -126,7 +128,7 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
   override async createUser({ email, name, roleIds }: NewUser, { signal }: ProviderCallOptions): Promise<string> {
     if (roleIds.length > MOST_ROLES_OF_A_USER) throw new InvalidIdentityValue('roles');
     for (const roleId of roleIds) assertRoleId(roleId);
-    await Promise.all(roleIds.map((roleId) => this.assertRole(roleId, signal)));
+    await this.assertRoles(roleIds, signal);
     // Chosen by us, so that a user whose creation got no answer is known again.
     const ownId = randomBytes(12).toString('hex');
     let userId: string | undefined;
@@ -257,6 +259,23 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
       throw new ProviderError(`${answer.label} with ${answer.status} (${reason}).`);
     }
     return read(answer, FOUND_USER, 201);
+  }
+
+  /** @throws as `assertRole`. */
+  private async assertRoles(roleIds: readonly string[], signal: AbortSignal): Promise<void> {
+    const unseen = new Set(roleIds.filter((roleId) => !this.knownRoles.get(roleId)));
+    if (unseen.size > MOST_LOOK_UPS) {
+      for await (const roles of listPages(this.api, '/roles', { member: 'roles', schema: ROLE, turn: () => signal })) {
+        for (const { id } of roles.filter(isTenantRole)) {
+          this.knownRoles.add({ id });
+          unseen.delete(id);
+        }
+        if (unseen.size === 0) return;
+      }
+      // Fewer may have moved up in the list while it was read.
+      if (unseen.size > MOST_LOOK_UPS) throw new RoleNotFound('role_id');
+    }
+    await Promise.all([...unseen].map((roleId) => this.assertRole(roleId, signal)));
   }
 
   /** @throws RoleNotFound also for a role that isn't the tenant's to give. */
