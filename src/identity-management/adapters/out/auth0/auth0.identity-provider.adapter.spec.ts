@@ -125,6 +125,14 @@ describe('Auth0IdentityProvider', () => {
     await expect(createUser('ada@example.com')).resolves.toBeTypeOf('string');
   });
 
+  it('lists those of an export of more than 64 MiB', async () => {
+    tenant.loadUsers(1_001, { createdAt: () => 0 });
+    const line = { user_id: 'auth0|', created_at: '2024-01-01T00:00:00.000Z', updated_at: '2024-01-01T00:00:00.000Z', padding: 'x'.repeat(1_000_000) };
+    const lines = Array.from({ length: 70 }, (_, index) => JSON.stringify({ ...line, user_id: `auth0|${index}` }));
+    tenant.fail(/GET \/exports\//, { kind: 'answer', status: 200, body: lines.join('\n') });
+    expect(await listUsers()).toHaveLength(1_000 + lines.length);
+  });
+
   it('says that an export has failed, or that its file cannot be read', async () => {
     tenant.loadUsers(1_001, { createdAt: () => 0 });
     tenant.settings.exportReads = 0;
