@@ -269,6 +269,8 @@ describe('the service on an Auth0 tenant that', { timeout: 60_000 }, () => {
     const pages = provider.listUsers({ signal: new AbortController().signal })[Symbol.asyncIterator]();
     expect((await pages.next()).done).toBe(false);
     tenant.fail('GET /api/v2/users', cut, { times: Infinity });
+    // An empty one, and then it asks once more.
+    expect((await pages.next()).value).toEqual([]);
     await expect(pages.next()).rejects.toThrow(ProviderUnavailable);
     tenant.recover();
     await provider.onApplicationShutdown();

@@ -28,7 +28,7 @@ import { randomPassword } from './random-password.js';
 import { RecentUsers } from './recent-users.js';
 import { checkTenant } from './tenant-check.js';
 import { exportedUsers } from './user-export.js';
-import { usersByCreation } from './users-by-creation.js';
+import { usersByCreation, type UserSource } from './users-by-creation.js';
 
 export interface Auth0Options extends Auth0Connection {
   /** The identifier of the API whose scopes are the permissions. */
@@ -199,7 +199,7 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
   override async *listUsers({ signal }: ProviderCallOptions): AsyncGenerator<readonly User[], void, undefined> {
     const outdated = this.recentUsers.updateTimes();
     const source = {
-      search: (from: number | undefined, page: number) => this.search(from, page, signal),
+      search: this.search(signal),
       searchPages: SEARCH_PAGES,
       exported: () => exportedUsers(this.api, signal),
     };
@@ -315,14 +315,21 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     return /\brole does not exist/i.test(message) ? new RoleNotFound('role_id') : new InvalidIdentityValue('roles');
   }
 
-  private async search(from: number | undefined, page: number, signal: AbortSignal): Promise<z.infer<typeof USERS>> {
-    const ask = () => this.api.get(`/users?${searchOf(from, page)}`, USERS, turnOf(signal));
-    return await ask().catch(async (error: unknown) => {
-      // One answer in a thousand doesn't end a list of a thousand calls.
-      if (!(error instanceof OutcomeUnknown) || signal.aborted) throw error;
-      await setTimeout(SEARCH_AGAIN_AFTER_MS);
-      return await ask();
-    });
+  /** One answer in a thousand doesn't end a list of a thousand calls: only the second of two failures does. */
+  private search(signal: AbortSignal): UserSource['search'] {
+    let hasFailed = false;
+    return async (from, page) => {
+      try {
+        const found = await this.api.get(`/users?${searchOf(from, page)}`, USERS, turnOf(signal));
+        hasFailed = false;
+        return found;
+      } catch (error) {
+        if (hasFailed || !(error instanceof OutcomeUnknown) || signal.aborted) throw error;
+        hasFailed = true;
+        await setTimeout(SEARCH_AGAIN_AFTER_MS);
+        return undefined;
+      }
+    };
   }
 
   /** Undefined when there is none. */
