@@ -12,8 +12,8 @@ Makes what the service needs in a tenant of Auth0's (AUTH0_DOMAIN, OIDC_AUDIENCE
 stays; done again it changes nothing. Prints the environment for the service, with its secret; what it changes on standard
 error: "+" is made, "~" altered, "=" as it should be, "!" more than is needed.
 
-  --administrator  the user who gets the role with all permissions; one that isn't there is made, with a link to set a
-                   password that is shown once
+  --administrator  the user who gets the role with all permissions; one that isn't there is made. Who has never logged in
+                   gets a link to set a password, which is shown once
   --dry-run        shows what would be changed, and changes nothing
   --help           this text
 

@@ -13,8 +13,8 @@ Makes what the service needs in a realm of Keycloak's (KEYCLOAK_URL, KEYCLOAK_RE
 What is there already stays; done again it changes nothing. Prints the environment for the service, with its secret; what
 it changes on standard error: "+" is made, "~" altered, "=" as it should be.
 
-  --administrator  the user who gets the role with all permissions; one that isn't there is made, with a password
-                   that is shown once and changed at the first login
+  --administrator  the user who gets the role with all permissions; one that isn't there is made. Who has to set a
+                   password at the next login gets one for that, which is shown once
   --dry-run        shows what would be changed, and changes nothing
   --help           this text
 
