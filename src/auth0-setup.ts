@@ -1,8 +1,8 @@
-import { CommandError, runCommand } from './common/command.js';
+import { runCommand } from './common/command.js';
 import { type Auth0SetupEnvironment, loadAuth0SetupEnvironment } from './environment.js';
 import { SERVICE_NAME } from './identity-management/adapters/out/auth0/tenant.js';
 import { TenantSetup } from './identity-management/adapters/out/auth0/tenant-setup.js';
-import { PermissionDenied, TokenRefused } from './identity-management/adapters/out/provider-api/api-failure.js';
+import type { TokenRefused } from './identity-management/adapters/out/provider-api/api-failure.js';
 import { askForCredentials, type Credentials, type ProviderSetup, runSetup } from './setup-command.js';
 
 const USAGE = 'npm run --silent auth0:setup -- [--administrator <email>] [--dry-run]';
@@ -12,8 +12,8 @@ Makes what the service needs in a tenant of Auth0's (AUTH0_DOMAIN, OIDC_AUDIENCE
 stays; done again it changes nothing. Prints the environment for the service, with its secret; what it changes on standard
 error: "+" is made, "~" altered, "=" as it should be, "!" more than is needed.
 
-  --administrator  the user who gets the role with all permissions; one that isn't there is made, with a link to set a
-                   password that is shown once
+  --administrator  the user who gets the role with all permissions; one that isn't there is made. Who has never logged in
+                   gets a link to set a password, which is shown once
   --dry-run        shows what would be changed, and changes nothing
   --help           this text
 
@@ -36,13 +36,15 @@ async function begin(): Promise<ProviderSetup> {
     parts: (administrator) => setup.parts(administrator),
     remarks: async () => (await setup.needlessScopes()).map((scope) => `application ${SERVICE_NAME} does not need the scope ${scope}`),
     variables: () => serviceVariables(setup, environment),
-    explained: (error) => explained(error, environment),
+    served: environment,
+    rights: "The application's scopes",
+    refusal: (error) => refusal(error, environment.domain),
     close: () => setup.close(),
   };
 }
 
 async function serviceVariables(setup: TenantSetup, environment: Auth0SetupEnvironment): Promise<Record<string, string>> {
-  const { domain, connection, oidc, basePath, publicUrl } = environment;
+  const { domain, connection, oidc } = environment;
   const { clientId, clientSecret } = await setup.serviceCredentials();
   return {
     IDENTITY_PROVIDER: 'auth0',
@@ -51,18 +53,12 @@ async function serviceVariables(setup: TenantSetup, environment: Auth0SetupEnvir
     AUTH0_CLIENT_SECRET: clientSecret,
     AUTH0_CONNECTION: connection,
     ...(oidc.issuer !== undefined && { OIDC_ISSUER: oidc.issuer }),
-    OIDC_AUDIENCE: oidc.audience,
     SWAGGER_UI_CLIENT_ID: await setup.swaggerUiClientId(),
-    ...(basePath !== '' && { BASE_PATH: basePath }),
-    ...(publicUrl !== undefined && { PUBLIC_URL: publicUrl }),
   };
 }
 
-function explained(error: unknown, { domain }: Auth0SetupEnvironment): unknown {
-  if (error instanceof PermissionDenied) return new CommandError(`The application's scopes don't suffice: ${error.message}`, { cause: error });
-  if (!(error instanceof TokenRefused)) return error;
-  if (error.error === '') return new CommandError(`There is no tenant at ${domain}.`, { cause: error });
-  return new CommandError(`Auth0 gives no token for AUTH0_SETUP_CLIENT_ID: ${error.description || error.error}.`, { cause: error });
+function refusal({ error, description }: TokenRefused, domain: string): string {
+  return error === '' ? `There is no tenant at ${domain}.` : `Auth0 gives no token for AUTH0_SETUP_CLIENT_ID: ${description || error}.`;
 }
 
 await runCommand(() => runSetup({ usage: USAGE, help: HELP, credentials: CREDENTIALS, begin }), 1, 2);

@@ -324,12 +324,13 @@ const KEYCLOAK_SETUP_VARIABLES = z.object({
   KEYCLOAK_ADMIN_PASSWORD: z.string().optional(),
 });
 
-/** Where the service is served that an identity provider is set up for. */
+/** Where the service is served that an identity provider is set up for, and whose tokens it believes. */
 export interface ServedEnvironment {
   readonly basePath: string;
   readonly publicUrl: string | undefined;
   /** The `{base_url}` that clients see. */
   readonly baseUrl: string;
+  readonly oidc: { readonly issuer: string | undefined; readonly audience: string };
 }
 
 /** What a realm of Keycloak's is set up with. */
@@ -340,7 +341,6 @@ export interface KeycloakSetupEnvironment extends ServedEnvironment {
   readonly clientId: string;
   /** Of that client when it is made; Keycloak makes one up where there is none. */
   readonly clientSecret: string | undefined;
-  readonly oidc: { readonly issuer: string | undefined; readonly audience: string };
   /** Keycloak's administrator. */
   readonly username: string | undefined;
   readonly password: string | undefined;
@@ -355,7 +355,6 @@ export function parseKeycloakSetupEnvironment(variables: Variables): KeycloakSet
     realm: found.KEYCLOAK_REALM,
     clientId: found.KEYCLOAK_CLIENT_ID,
     clientSecret: found.KEYCLOAK_CLIENT_SECRET,
-    oidc: { issuer: found.OIDC_ISSUER, audience: found.OIDC_AUDIENCE },
     username: found.KEYCLOAK_ADMIN_USERNAME,
     password: found.KEYCLOAK_ADMIN_PASSWORD,
   };
@@ -381,7 +380,6 @@ export interface Auth0SetupEnvironment extends ServedEnvironment {
   /** Without a trailing slash. */
   readonly url: string;
   readonly connection: string;
-  readonly oidc: { readonly issuer: string | undefined; readonly audience: string };
   /** The applications, where they have been named. */
   readonly clientId: string | undefined;
   readonly swaggerUiClientId: string | undefined;
@@ -398,7 +396,6 @@ export function parseAuth0SetupEnvironment(variables: Variables): Auth0SetupEnvi
     domain: found.AUTH0_DOMAIN,
     url: found.url,
     connection: found.AUTH0_CONNECTION,
-    oidc: { issuer: found.OIDC_ISSUER, audience: found.OIDC_AUDIENCE },
     clientId: found.AUTH0_CLIENT_ID,
     swaggerUiClientId: found.SWAGGER_UI_CLIENT_ID,
     setupClientId: found.AUTH0_SETUP_CLIENT_ID,
@@ -432,13 +429,16 @@ interface ServedVariables {
   readonly PORT: number;
   readonly BASE_PATH: string;
   readonly PUBLIC_URL?: string | undefined;
+  readonly OIDC_ISSUER?: string | undefined;
+  readonly OIDC_AUDIENCE: string;
 }
 
 function served(found: ServedVariables): ServedEnvironment {
   assertBasePath(found);
   if (found.PORT === 0 && found.PUBLIC_URL === undefined) throw new EnvironmentError(['PUBLIC_URL: must be set where PORT is 0']);
   const address = { host: found.HOST, basePath: found.BASE_PATH, publicUrl: found.PUBLIC_URL };
-  return { basePath: found.BASE_PATH, publicUrl: found.PUBLIC_URL, baseUrl: baseUrl(address, found.PORT) };
+  const oidc = { issuer: found.OIDC_ISSUER, audience: found.OIDC_AUDIENCE };
+  return { basePath: found.BASE_PATH, publicUrl: found.PUBLIC_URL, baseUrl: baseUrl(address, found.PORT), oidc };
 }
 
 function assertBasePath(found: Pick<ServedVariables, 'PUBLIC_URL' | 'BASE_PATH'>): void {

@@ -1,9 +1,9 @@
-import { CommandError, runCommand } from './common/command.js';
+import { runCommand } from './common/command.js';
 import { type KeycloakSetupEnvironment, loadKeycloakSetupEnvironment } from './environment.js';
 import { realmUrl } from './identity-management/adapters/out/keycloak/keycloak-connection.js';
 import { SWAGGER_UI_CLIENT_ID } from './identity-management/adapters/out/keycloak/realm.js';
 import { RealmSetup } from './identity-management/adapters/out/keycloak/realm-setup.js';
-import { PermissionDenied, TokenRefused } from './identity-management/adapters/out/provider-api/api-failure.js';
+import type { TokenRefused } from './identity-management/adapters/out/provider-api/api-failure.js';
 import { askForCredentials, type Credentials, type ProviderSetup, runSetup } from './setup-command.js';
 
 const USAGE = 'npm run --silent keycloak:setup -- [--administrator <email>] [--dry-run]';
@@ -13,8 +13,8 @@ Makes what the service needs in a realm of Keycloak's (KEYCLOAK_URL, KEYCLOAK_RE
 What is there already stays; done again it changes nothing. Prints the environment for the service, with its secret; what
 it changes on standard error: "+" is made, "~" altered, "=" as it should be.
 
-  --administrator  the user who gets the role with all permissions; one that isn't there is made, with a password
-                   that is shown once and changed at the first login
+  --administrator  the user who gets the role with all permissions; one that isn't there is made. Who has to set a
+                   password at the next login gets one for that, which is shown once
   --dry-run        shows what would be changed, and changes nothing
   --help           this text
 
@@ -40,14 +40,15 @@ async function begin(): Promise<ProviderSetup> {
       return isAnother ? [...lines, `client ${clientId} has another secret than KEYCLOAK_CLIENT_SECRET`] : lines;
     },
     variables: () => serviceVariables(setup, environment),
-    explained: (error) => explained(error, environment),
+    served: environment,
+    rights: "The administrator's rights",
+    refusal: (error) => refusal(error, url),
     close: () => setup.close(),
   };
 }
 
-/** What the service is started with. */
 async function serviceVariables(setup: RealmSetup, environment: KeycloakSetupEnvironment): Promise<Record<string, string>> {
-  const { url, realm, clientId, oidc, basePath, publicUrl } = environment;
+  const { url, realm, clientId, oidc } = environment;
   const named = await setup.issuer();
   const issuer = oidc.issuer ?? (named === realmUrl({ url, realm }) ? undefined : named);
   return {
@@ -57,10 +58,7 @@ async function serviceVariables(setup: RealmSetup, environment: KeycloakSetupEnv
     KEYCLOAK_CLIENT_ID: clientId,
     KEYCLOAK_CLIENT_SECRET: await setup.clientSecret(),
     ...(issuer !== undefined && { OIDC_ISSUER: issuer }),
-    OIDC_AUDIENCE: oidc.audience,
     SWAGGER_UI_CLIENT_ID,
-    ...(basePath !== '' && { BASE_PATH: basePath }),
-    ...(publicUrl !== undefined && { PUBLIC_URL: publicUrl }),
   };
 }
 
@@ -68,12 +66,6 @@ function refusal({ error, description }: TokenRefused, url: string): string {
   if (error === 'invalid_grant') return `Keycloak does not accept the administrator: ${description}.`;
   // An error of OAuth's (RFC 6749, 5.2) is a word; where there is no such realm, Keycloak's is a sentence.
   return /^[a-z_]+$/.test(error) ? `Keycloak refuses the administrator: ${description || error}.` : `There is no Keycloak at ${url}.`;
-}
-
-function explained(error: unknown, { url }: KeycloakSetupEnvironment): unknown {
-  if (error instanceof PermissionDenied) return new CommandError(`The administrator's rights don't suffice: ${error.message}`, { cause: error });
-  if (!(error instanceof TokenRefused)) return error;
-  return new CommandError(refusal(error, url), { cause: error });
 }
 
 await runCommand(() => runSetup({ usage: USAGE, help: HELP, credentials: CREDENTIALS, begin }), 1, 2);

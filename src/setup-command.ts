@@ -3,6 +3,8 @@ import { isEmail } from 'class-validator';
 import { CommandError, commandArguments } from './common/command.js';
 import { toDotEnv } from './common/dot-env.js';
 import { ask, isTerminal } from './common/prompt.js';
+import type { ServedEnvironment } from './environment.js';
+import { PermissionDenied, TokenRefused } from './identity-management/adapters/out/provider-api/api-failure.js';
 import type { SetupPart } from './identity-management/adapters/out/provider-setup/setup-part.js';
 
 /** The set-up of an identity provider, begun by somebody who may do it. */
@@ -11,10 +13,13 @@ export interface ProviderSetup {
   readonly parts: (administrator: string | undefined) => readonly SetupPart[];
   /** What is left for somebody to think about, such as rights that the service doesn't need: a line for each. */
   readonly remarks: (dryRun: boolean) => Promise<readonly string[]>;
-  /** What the service is started with, once all is there. */
+  /** What the service is started with, once all is there, beside `served`. */
   readonly variables: () => Promise<Readonly<Record<string, string>>>;
-  /** Why it can't be done, where the error itself is no help; otherwise the error. */
-  readonly explained: (error: unknown) => unknown;
+  readonly served: ServedEnvironment;
+  /** As a sentence begins that says what they may not do: `The administrator's rights`. */
+  readonly rights: string;
+  /** Why they get no token. */
+  readonly refusal: (error: TokenRefused) => string;
   readonly close: () => Promise<void>;
 }
 
@@ -62,10 +67,10 @@ export async function runSetup({ usage, help, credentials, begin }: SetupCommand
     for (const line of await setup.remarks(given.dryRun)) tell(`! ${line}`);
     if (count === 0) tell('Nothing to change.');
     else tell(given.dryRun ? `Would change ${count}; nothing is changed.` : `Changed ${count}.`);
-    if (!given.dryRun) process.stdout.write(toDotEnv(await setup.variables()));
+    if (!given.dryRun) process.stdout.write(toDotEnv({ ...(await setup.variables()), ...variablesOf(setup.served) }));
     return 0;
   } catch (error) {
-    throw setup.explained(error);
+    throw explained(error, setup);
   } finally {
     await setup.close();
   }
@@ -82,6 +87,19 @@ export async function askForCredentials(credentials: Credentials, name: string |
   }
   const [forName, forSecret] = credentials.questions;
   return [name ?? (await ask(`${forName}: `)), secret ?? (await ask(`${forSecret}: `, { secret: true }))];
+}
+
+function variablesOf({ oidc, basePath, publicUrl }: ServedEnvironment): Record<string, string> {
+  return {
+    OIDC_AUDIENCE: oidc.audience,
+    ...(basePath !== '' && { BASE_PATH: basePath }),
+    ...(publicUrl !== undefined && { PUBLIC_URL: publicUrl }),
+  };
+}
+
+function explained(error: unknown, { rights, refusal }: ProviderSetup): unknown {
+  if (error instanceof PermissionDenied) return new CommandError(`${rights} don't suffice: ${error.message}`, { cause: error });
+  return error instanceof TokenRefused ? new CommandError(refusal(error), { cause: error }) : error;
 }
 
 function argumentsOf(credentials: Credentials): SetupArguments {

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Auth0IdentityProvider } from '../../src/identity-management/adapters/out/auth0/auth0.identity-provider.adapter.js';
 import { IdentityManagementLimits } from '../../src/identity-management/application/identity-management.options.js';
+import { IdentityProvider } from '../../src/identity-management/application/ports/identity-provider.port.js';
 import { ProviderUnavailable } from '../../src/identity-management/domain/errors.js';
 import { type Auth0Fault, type Auth0StandIn, SERVICE_SCOPES } from '../../src/testing/index.js';
 import { auth0Options, auth0Variables, operatorToken, startTenant } from '../support/auth0-tenant.js';
@@ -45,7 +46,14 @@ describe('the service on an Auth0 tenant that', { timeout: 60_000 }, () => {
 
   /** @param limits the usual ones unless given. */
   const start = (limits = new IdentityManagementLimits()) =>
-    startService({ ...auth0Variables(tenant), INGESTION_AUTH: 'required' }, (builder) => builder.overrideProvider(IdentityManagementLimits).useValue(limits));
+    startService({ ...auth0Variables(tenant), INGESTION_AUTH: 'required' }, (builder) =>
+      builder
+        .overrideProvider(IdentityManagementLimits)
+        .useValue(limits)
+        // Readiness tells of a fault at once.
+        .overrideProvider(IdentityProvider)
+        .useValue(new Auth0IdentityProvider({ ...auth0Options(tenant), wellForMs: 0 })),
+    );
 
   beforeAll(async () => {
     // The service's own tokens live so short that each outage sees new ones.
@@ -245,6 +253,8 @@ describe('the service on an Auth0 tenant that', { timeout: 60_000 }, () => {
     const pages = provider.listUsers({ signal: new AbortController().signal })[Symbol.asyncIterator]();
     expect((await pages.next()).done).toBe(false);
     tenant.fail('GET /api/v2/users', cut, { times: Infinity });
+    // An empty one, and then it asks once more.
+    expect((await pages.next()).value).toEqual([]);
     await expect(pages.next()).rejects.toThrow(ProviderUnavailable);
     tenant.recover();
     await provider.onApplicationShutdown();

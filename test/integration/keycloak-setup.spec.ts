@@ -175,6 +175,19 @@ describe.runIf(isKeycloakAvailable())('npm run keycloak:setup', { timeout: 60_00
     expect(roles.sort()).toEqual(['auditor', ROLE]);
   });
 
+  it.each([
+    ['a password', {}],
+    ['the role', { credentials: [{ type: 'password', value: 'nobody saw it', temporary: true }] }],
+  ])('shows a password where it failed before it had given %s, and then changes nothing', async (what, members) => {
+    const email = `${what.replace(' ', '.')}@grid.example`;
+    await server.administer('POST', '/users', { username: email, email, firstName: email, enabled: true, requiredActions: ['UPDATE_PASSWORD'], ...members });
+    const second = await setUp('--administrator', email);
+    expect(second.changes).toEqual([`+ password of user ${email}`, `+ role ${ROLE} of user ${email}`]);
+    expect(second.notes).toMatch(new RegExp(`^The password of ${email} is \\S+ until the first login\\.$`, 'm'));
+    const third = await setUp('--administrator', email);
+    expect({ changes: third.changes, hasPassword: third.notes.includes('password of') }).toEqual({ changes: [], hasPassword: false });
+  });
+
   it('makes a realm from nothing, with an environment that the service starts with, and an administrator who may do everything', async () => {
     await server.administer('DELETE', '');
     const early = await startService({ ...serviceAt(server.endpoint), KEYCLOAK_CLIENT_SECRET: 'unknown yet' });

@@ -58,6 +58,8 @@ describe('npm run auth0:check', { timeout: 300_000 }, () => {
       expect(report.split('\n')).toContain(`- ${line}`);
     }
     expect(report).toMatch(/^- \d{2,} passed$/m);
+    expect(report).toMatch(/^- a search sorts users by created_at, to: a millisecond \(\d+ users\)$/m);
+    expect(report).not.toContain('Left behind');
     expect(report).not.toContain('failed');
   });
 
@@ -68,6 +70,39 @@ describe('npm run auth0:check', { timeout: 300_000 }, () => {
     tenant.fail(/^GET .*\/permissions$/, { kind: 'answer', status: 200, body: [] }, { times: Infinity });
     const { code, output } = await check({ AUTH0_CHECK_DOMAIN: tenant.domain }, '--testNamePattern', 'gives the user their roles');
     expect({ code, output }).toMatchObject({ code: 1, output: expect.stringMatching(/^- failed: gives the user their roles, all of them and no others$/m) as string });
+  });
+
+  const ONE_TEST = 'gives the user their roles';
+  const api = '/resource-servers/load-data-api';
+  const fileOf = (name: string): string => join(workspace.directory, 'data/auth0-check', name);
+
+  it('puts back the permissions that an interrupted run has altered', async () => {
+    const { scopes } = (await callManagementApi(tenant, `GET ${api}`)).body as { scopes: unknown };
+    await mkdir(join(workspace.directory, 'data/auth0-check'), { recursive: true });
+    await writeFile(fileOf('scopes.json'), JSON.stringify({ api: `${tenant.domain}/api/v2${api}`, scopes }));
+    await callManagementApi(tenant, `PATCH ${api}`, { scopes: [{ value: 'left:behind' }] });
+    const { code, output } = await check({ AUTH0_CHECK_DOMAIN: tenant.domain }, '--testNamePattern', ONE_TEST);
+    expect({ code, output }).toMatchObject({ code: 0 });
+    await expect(readFile(fileOf('scopes.json'))).rejects.toThrow('ENOENT');
+  });
+
+  it('does not put permissions of one API into another', async () => {
+    await mkdir(join(workspace.directory, 'data/auth0-check'), { recursive: true });
+    await writeFile(fileOf('scopes.json'), JSON.stringify({ api: 'https://other.eu.auth0.com/api/v2/resource-servers/other', scopes: [] }));
+    const { code, output } = await check({ AUTH0_CHECK_DOMAIN: tenant.domain }, '--testNamePattern', ONE_TEST);
+    expect({ code, output }).toMatchObject({ code: 1, output: expect.stringContaining('has the scopes of https://other.eu.auth0.com/') as string });
+  });
+
+  it('says what it could not remove or put back, and does that the next time', async () => {
+    const refused = { kind: 'answer', status: 409, body: { message: 'Not now' } } as const;
+    tenant.fail(/^DELETE .*\/users\//, refused);
+    tenant.fail(/^PATCH .*\/resource-servers\//, refused, { times: Infinity });
+    // It makes a user and writes no permissions.
+    const { code, output } = await check({ AUTH0_CHECK_DOMAIN: tenant.domain }, '--testNamePattern', "a page of a user's roles holds");
+    expect({ code, output }).toMatchObject({ code: 1, output: expect.stringMatching(/^- users auth0\|\w+: 409 Not now$/m) as string });
+    expect(output).toContain("- the API's permissions are not what they were: 409 Not now\n");
+    tenant.recover();
+    expect(await check({ AUTH0_CHECK_DOMAIN: tenant.domain }, '--testNamePattern', ONE_TEST)).toMatchObject({ code: 0 });
   });
 
   it.each([

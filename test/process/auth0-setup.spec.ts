@@ -121,6 +121,7 @@ describe('npm run auth0:setup', { timeout: 60_000 }, () => {
     `+ connection ${CONNECTION} of application ${SWAGGER_UI}`,
     `+ role ${ROLE}`,
     `+ user ${email}`,
+    `+ link for ${email} to set a password`,
     `+ role ${ROLE} of user ${email}`,
   ];
 
@@ -206,10 +207,30 @@ describe('npm run auth0:setup', { timeout: 60_000 }, () => {
     await administer(`PATCH /client-grants/${id}`, { scope });
   });
 
-  it('gives the role to a user who is there, and no link', async () => {
-    const { changes, notes } = await setUp('--administrator', 'grace@grid.example');
-    expect(changes).toEqual([`+ role ${ROLE} of user grace@grid.example`]);
-    expect(notes).not.toContain('ticket');
+  it.each([
+    ['a link', 'who is there and has never logged in', {}, ['+ link for EMAIL to set a password', `+ role ${ROLE} of user EMAIL`]],
+    ['no link', 'who has logged in', { logins: 1 }, [`+ role ${ROLE} of user EMAIL`]],
+  ])('gives the role, and %s, to a user %s', async (_, __, options, expected) => {
+    const [userId = ''] = tenant.loadUsers(1, { ...options, provider: 'auth0', connection: CONNECTION });
+    const { email: address } = await administer<{ email: string }>(`GET /users/${encodeURIComponent(userId)}`);
+    const { changes, notes } = await setUp('--administrator', address);
+    expect(changes).toEqual(expected.map((line) => line.replace('EMAIL', address)));
+    expect(notes.match(/ticket=/g) ?? []).toHaveLength(expected.length - 1);
+  });
+
+  it.each([
+    ['it knew that the user is made', 'POST /api/v2/users', 'lost-answer'],
+    ['there is a link', 'POST /api/v2/tickets/password-change', 'reset'],
+    ['the user has the role', 'POST /api/v2/users/{id}/roles', 'reset'],
+  ] as const)('that failed before %s shows a link when it is run again, and then changes nothing', async (step, request, kind) => {
+    const address = `${step.replaceAll(' ', '.')}@grid.example`;
+    tenant.fail(request, { kind }, { times: 1 });
+    expect(await workspace.auth0Setup(['--administrator', address], variables)).toMatchObject({ code: 1 });
+    const second = await setUp('--administrator', address);
+    expect(second.changes).toEqual([`+ link for ${address} to set a password`, `+ role ${ROLE} of user ${address}`]);
+    expect(second.notes.match(/http:\S+ticket=\w+/g)).toHaveLength(1);
+    const third = await setUp('--administrator', address);
+    expect({ changes: third.changes, hasLink: third.notes.includes('ticket') }).toEqual({ changes: [], hasLink: false });
   });
 
   it('is content with a tenant of few calls a second', async () => {

@@ -11,9 +11,10 @@ import type { ApiAnswer } from '../../src/identity-management/adapters/out/provi
 import { CallPace } from '../../src/identity-management/adapters/out/provider-api/call-pace.js';
 import { identityProviderContract } from '../../src/testing/identity-provider.contract.js';
 import { Calls } from './calls.js';
-import { Made } from './made.js';
+import { type Kind, Made } from './made.js';
 import { RecordedProvider } from './recorded-provider.js';
 import { REPORT } from './report-file.js';
+import { SavedScopes } from './saved-scopes.js';
 
 // The rate limit is one for all.
 const tenant = { ...loadAuth0CheckEnvironment(), pace: new CallPace() };
@@ -29,7 +30,9 @@ const facts = new Map<string, string>();
 const outcomes = new Map<string, string[]>();
 const searchDelaysMs: number[] = [];
 const begin = performance.now();
-let scopesBefore: unknown;
+const savedScopes = new SavedScopes('data/auth0-check/scopes.json', `${tenant.url}/api/v2${apiPath}`);
+/** What couldn't be removed or put back, and why. */
+const left: string[] = [];
 
 const call = (method: 'GET' | 'POST' | 'PATCH' | 'DELETE', path: string, body?: unknown): Promise<ApiAnswer> =>
   api.call({ method, path, body, repeatable: false, signal: new AbortController().signal });
@@ -76,11 +79,33 @@ async function newRole(): Promise<string> {
   return made.note('roles', z.object({ id: z.string() }).parse(answer.body).id);
 }
 
-/** Also what an earlier run has left. */
+/** Undefined where it is done; otherwise why it isn't. */
+async function undone(method: 'DELETE' | 'PATCH', path: string, body?: unknown): Promise<string | undefined> {
+  try {
+    const answer = await call(method, path, body);
+    return answer.status < 300 || (method === 'DELETE' && answer.status === 404) ? undefined : told(answer);
+  } catch (error) {
+    return (error as Error).message;
+  }
+}
+
+/** Removes what was made and puts the scopes back, also after an earlier run. What can't be is left to the next one. */
 async function cleanUp(): Promise<void> {
-  for (const id of made.users) await call('DELETE', `/users/${encodeURIComponent(id)}`);
-  for (const id of made.roles) await call('DELETE', `/roles/${id}`);
-  made.forget();
+  left.length = 0;
+  const kept: [Kind, string][] = [];
+  for (const kind of ['users', 'roles'] as const) {
+    for (const id of made[kind]) {
+      const reason = await undone('DELETE', `/${kind}/${encodeURIComponent(id)}`);
+      if (reason === undefined) continue;
+      kept.push([kind, id]);
+      left.push(`${kind} ${id}: ${reason}`);
+    }
+  }
+  made.keepOnly(kept);
+  const scopes = savedScopes.read();
+  const reason = scopes === undefined ? undefined : await undone('PATCH', apiPath, { scopes });
+  if (reason === undefined) savedScopes.forget();
+  else left.push(`the API's permissions are not what they were: ${reason}`);
 }
 
 function report(): string {
@@ -95,13 +120,15 @@ function report(): string {
       `the search shows a change after: at most ${slowest} ms (${searchDelaysMs.length} looks)`,
       ...[...calls.limits].sort().map(([header, value]) => `${header}: ${value}`),
     ]),
+    ...(left.length > 0 ? [section('Left behind', left)] : []),
     section('Calls', [`${calls.total} in ${Math.round((performance.now() - begin) / 1000)} s`, ...counted]),
   ].join('\n');
 }
 
 beforeAll(async () => {
   await cleanUp();
-  scopesBefore = z.object({ scopes: z.array(z.looseObject({ value: z.string() })).default([]) }).parse((await call('GET', apiPath)).body).scopes;
+  if (left.length > 0) throw new Error(`An earlier run has left what can't be removed: ${left.join('; ')}`);
+  savedScopes.save(z.object({ scopes: z.array(z.looseObject({ value: z.string() })).default([]) }).parse((await call('GET', apiPath)).body).scopes);
 });
 
 afterEach(({ task }) => {
@@ -112,11 +139,11 @@ afterEach(({ task }) => {
 afterAll(async () => {
   try {
     await cleanUp();
-    await call('PATCH', apiPath, { scopes: scopesBefore });
   } finally {
     writeFileSync(REPORT, report());
     await api.close();
   }
+  if (left.length > 0) throw new Error(`This is left behind: ${left.join('; ')}`);
 });
 
 identityProviderContract('A tenant of Auth0', async () => {
@@ -187,6 +214,17 @@ describe('What nothing says about Auth0:', () => {
     return roles.some(({ id }) => id === roleId) ? 'yes' : 'no';
   });
   find("the API's scopes are written, with", async () => `${(await call('PATCH', apiPath, { scopes: z.object({ scopes: z.unknown() }).parse((await call('GET', apiPath)).body).scopes })).status}`);
+  find('a search sorts users by created_at, to', async () => {
+    for (let count = 0; count < 5; count++) await newUser();
+    await searchIsUpToDate();
+    const { body } = await call('GET', '/users?search_engine=v3&sort=created_at:1&page=0&per_page=100');
+    const times = z.array(z.object({ created_at: z.string() })).parse(body).map(({ created_at: at }) => Date.parse(at));
+    const units: [string, number][] = [['a millisecond', 1], ['a second', 1_000], ['a day', 86_400_000]];
+    const isSorted = (unit: number): boolean =>
+      times.every((time, index) => Math.floor(time / unit) >= Math.floor((times[index - 1] ?? -Infinity) / unit));
+    const [unit] = units.find(([, length]) => isSorted(length)) ?? ['nothing'];
+    return `${unit} (${times.length} users)${unit === 'a millisecond' ? '' : ': GET /users will fail'}`;
+  });
   find('ranges of created_at in a search are as fine as', async () => {
     const userId = await newUser();
     await searchIsUpToDate();

@@ -1,7 +1,7 @@
 import { appendFileSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { dirname } from 'node:path';
 
-type Kind = 'users' | 'roles';
+export type Kind = 'users' | 'roles';
 
 /** What the check has made, also in a file: what a run left that was interrupted the next one finds there. */
 export class Made {
@@ -25,11 +25,12 @@ export class Made {
     return id;
   }
 
-  /** All is removed. */
-  forget(): void {
+  /** Keeps those that are left, for the next run. */
+  keepOnly(left: readonly (readonly [Kind, string])[]): void {
     this.users.clear();
     this.roles.clear();
     rmSync(this.file, { force: true });
+    for (const [kind, id] of left) this.note(kind, id);
   }
 }
 

@@ -61,6 +61,10 @@ export interface LoadUsersOptions {
   readonly provider?: string;
   /** What names begin with; `User ` unless set. */
   readonly namePrefix?: string;
+  /** The connection that they are in; the first database for `auth0`, otherwise of the provider's name. */
+  readonly connection?: string;
+  /** How often they have logged in; never unless set. */
+  readonly logins?: number;
 }
 
 /** What the service needs, and no more. */
@@ -237,14 +241,16 @@ export class Auth0StandIn {
 
   /** Puts in so many users at once, found by search at once. Returns their ids. */
   loadUsers(count: number, options: LoadUsersOptions = {}): string[] {
-    const { createdAt = (index: number) => FIRST_CREATION + index * 1000, provider = 'auth0', namePrefix = 'User ' } = options;
-    const connection = provider === 'auth0' ? (this.tenant.connections[0]?.name ?? '') : provider;
+    const { createdAt = (index: number) => FIRST_CREATION + index * 1000, provider = 'auth0', namePrefix = 'User ', logins } = options;
+    const connection = options.connection ?? (provider === 'auth0' ? (this.tenant.connections[0]?.name ?? '') : provider);
+    // Who has never logged in has no such member.
+    const others = logins === undefined ? {} : { logins_count: logins };
     const ids = Array.from({ length: count }, (_, index) => {
       const number = this.loaded++;
       // Scattered, so that ids aren't in the order of creation.
       const userId = `${provider}|${(Math.imul(number, 2_654_435_761) >>> 0).toString(16).padStart(24, '0')}`;
       const [email, at] = [`user-${number}@example.com`, createdAt(index)];
-      this.tenant.users.put({ userId, email, name: `${namePrefix}${number}`, connection, createdAt: at, updatedAt: at, emailVerified: true }, -Infinity);
+      this.tenant.users.put({ userId, email, name: `${namePrefix}${number}`, connection, createdAt: at, updatedAt: at, emailVerified: true, others }, -Infinity);
       return userId;
     });
     this.tenant.users.index.catchUp(this.now());

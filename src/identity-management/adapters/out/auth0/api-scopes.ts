@@ -10,6 +10,8 @@ const RESOURCE_SERVER = z.object({ identifier: z.string(), scopes: z.array(SCOPE
 type Scope = z.infer<typeof SCOPE>;
 
 const ATTEMPTS = 5;
+/** How old a reading may be that is written on: others may have written since. */
+const FRESH_MS = 200;
 
 /**
  * The scopes of an API of the tenant's, which are the permissions that its roles may have. Auth0 replaces all of them at
@@ -19,6 +21,7 @@ const ATTEMPTS = 5;
 export class ApiScopes {
   private readonly path: string;
   private turn: Promise<unknown> = Promise.resolve();
+  /** How many have ended: what was read before may be from before them. */
   private writes = 0;
 
   /** @param audience the API's identifier. */
@@ -30,7 +33,7 @@ export class ApiScopes {
   }
 
   /**
-   * Resolves when the API has all of these. One call if it has them; three otherwise.
+   * Resolves when the API has all of these. One call if it has them; three otherwise, or four where others write, too.
    *
    * @throws InvalidIdentityValue when the API has no room for them. ProviderUnavailable when others overwrite them again and
    * again.
@@ -38,10 +41,12 @@ export class ApiScopes {
   async ensure(permissions: readonly string[], signal: AbortSignal): Promise<void> {
     const { writes } = this;
     const scopes = await this.read(signal);
+    const freshUntil = performance.now() + FRESH_MS;
     if (lacking(scopes, permissions).length === 0) return;
     await this.inTurn(async () => {
       // What was read before somebody wrote is no base to write on.
-      await this.add(permissions, writes === this.writes ? scopes : await this.read(signal), signal);
+      const isFresh = writes === this.writes && performance.now() < freshUntil;
+      await this.add(permissions, isFresh ? scopes : await this.read(signal), signal);
     });
   }
 
@@ -61,7 +66,6 @@ export class ApiScopes {
   }
 
   private async write(scopes: readonly Scope[], signal: AbortSignal): Promise<void> {
-    this.writes++;
     try {
       const answer = await this.api.call({ method: 'PATCH', path: this.path, body: { scopes }, signal });
       if (answer.status === 400) throw new InvalidIdentityValue('permissions');
@@ -70,6 +74,8 @@ export class ApiScopes {
     } catch (error) {
       // The reading that follows tells.
       if (!mayBeDone(error)) throw error;
+    } finally {
+      this.writes++;
     }
   }
 

@@ -1,7 +1,8 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { PERMISSIONS } from '../../../../authentication/permissions.js';
 import { identityProviderContract } from '../../../../testing/identity-provider.contract.js';
 import { type Auth0Exchange, type Auth0Settings, type Auth0StandIn, SERVICE_SCOPES, startAuth0StandIn } from '../../../../testing/index.js';
-import { ProviderError, ProviderUnavailable } from '../../../domain/errors.js';
+import { ProviderError, ProviderUnavailable, RoleNotFound } from '../../../domain/errors.js';
 import type { User } from '../../../domain/user.js';
 import { Auth0IdentityProvider } from './auth0.identity-provider.adapter.js';
 
@@ -124,6 +125,14 @@ describe('Auth0IdentityProvider', () => {
     await expect(createUser('ada@example.com')).resolves.toBeTypeOf('string');
   });
 
+  it('lists those of an export of more than 64 MiB', async () => {
+    tenant.loadUsers(1_001, { createdAt: () => 0 });
+    const line = { user_id: 'auth0|', created_at: '2024-01-01T00:00:00.000Z', updated_at: '2024-01-01T00:00:00.000Z', padding: 'x'.repeat(1_000_000) };
+    const lines = Array.from({ length: 70 }, (_, index) => JSON.stringify({ ...line, user_id: `auth0|${index}` }));
+    tenant.fail(/GET \/exports\//, { kind: 'answer', status: 200, body: lines.join('\n') });
+    expect(await listUsers()).toHaveLength(1_000 + lines.length);
+  });
+
   it('says that an export has failed, or that its file cannot be read', async () => {
     tenant.loadUsers(1_001, { createdAt: () => 0 });
     tenant.settings.exportReads = 0;
@@ -182,6 +191,38 @@ describe('Auth0IdentityProvider', () => {
     await expect(provider.assignRole(await createUser('ada@example.com'), role.id, options)).rejects.toThrow('role_id');
   });
 
+  describe('asked for a user with roles that it has not seen lately', () => {
+    const newRoles = async (count: number): Promise<string[]> => {
+      const made = await Promise.all(Array.from({ length: count }, (_, index) => administer('POST', '/roles', { name: `role ${index}` })));
+      return made.map(({ id }) => String(id));
+    };
+    const create = (roleIds: readonly string[]): Promise<string> => provider.createUser({ email: 'ada@example.com', name: 'Ada', roleIds }, options);
+    const NOBODY = 'rol_0123456789abcdef';
+
+    it.each([
+      { count: 5, others: 0, pages: 0, lookUps: 5 },
+      { count: 6, others: 0, pages: 1, lookUps: 0 },
+      { count: 50, others: 60, pages: 3, lookUps: 0 },
+    ])('looks up $count of them by themselves or in the list, whichever takes fewer calls', async ({ count, others, pages, lookUps }) => {
+      tenant.settings.largestPage = 50;
+      const roles = (await newRoles(others + count)).slice(others);
+      const before = { pages: tenant.count('GET /api/v2/roles'), lookUps: tenant.count('GET /api/v2/roles/{id}') };
+      const userId = await create(roles);
+      expect({ pages: tenant.count('GET /api/v2/roles') - before.pages, lookUps: tenant.count('GET /api/v2/roles/{id}') - before.lookUps }).toEqual({ pages, lookUps });
+      const given = await administer('GET', `/users/${encodeURIComponent(userId)}/roles?per_page=50`);
+      expect((given as unknown as { id: string }[]).map(({ id }) => id).sort()).toEqual(roles.toSorted());
+    });
+
+    it.each([
+      ['one is not there', (roles: string[]) => [NOBODY, ...roles.slice(0, 6)]],
+      ['none is there', () => Array.from({ length: 7 }, (_, index) => NOBODY.slice(0, -1) + String(index))],
+      ["one is an organization's", (roles: string[]) => [tenant.addOrganizationRole('theirs'), ...roles.slice(0, 6)]],
+    ])('makes nobody where %s', async (_, roleIds) => {
+      await expect(create(roleIds(await newRoles(6)))).rejects.toThrow(RoleNotFound);
+      expect(tenant.count('POST /api/v2/users')).toBe(0);
+    });
+  });
+
   it('keeps scopes that others have, with what they say of them', async () => {
     const scopes = [{ value: 'their:scope', description: 'Theirs' }, { value: 'other:scope' }];
     await administer('PATCH', '/resource-servers/load-data-api', { scopes });
@@ -203,6 +244,46 @@ describe('Auth0IdentityProvider', () => {
     expect(overwritten).toBe(times);
     expect((await permissionsOf(role)).sort()).toEqual(['a:b', 'c:d']);
     expect((await administer('GET', '/resource-servers/load-data-api')).scopes).toContainEqual({ value: `theirs:${times}` });
+  });
+
+  it('makes scopes once more that others overwrite before the role has them', async () => {
+    onExchange = ({ method, path, answer }) => {
+      if (method !== 'POST' || !path.endsWith('/roles') || answer?.status !== 200) return;
+      void administer('PATCH', '/resource-servers/load-data-api', { scopes: [{ value: 'theirs:1' }] });
+    };
+    // So that they come before it.
+    tenant.fail('POST /api/v2/roles/{id}/permissions', { kind: 'delay', ms: 200 });
+    expect((await permissionsOf(await createRole('role', ['a:b', 'c:d']))).sort()).toEqual(['a:b', 'c:d']);
+    expect((await administer('GET', '/resource-servers/load-data-api')).scopes).toContainEqual({ value: 'theirs:1' });
+  });
+
+  const READING = 'GET /api/v2/resource-servers/{id}';
+  const WRITING = 'PATCH /api/v2/resource-servers/{id}';
+  const isAsked = (request: string, times: number) => expect.poll(() => tenant.count(request), { interval: 5 }).toBe(times);
+
+  it('does not write on what it read while another of its own was writing', async () => {
+    tenant.fail(WRITING, { kind: 'delay', ms: 300 });
+    const one = createRole('one', ['one:new']);
+    await isAsked(WRITING, 1);
+    const other = createRole('other', ['other:new']);
+    const roles = await Promise.all([one, other]);
+    expect(await Promise.all(roles.map(permissionsOf))).toEqual([['one:new'], ['other:new']]);
+  });
+
+  it('does not write on what it read long ago, which others may have altered', async () => {
+    tenant.fail(WRITING, { kind: 'delay', ms: 200 });
+    // Of those before it: a first one writes, a second one reads again what it then need not write.
+    tenant.fail(READING, { kind: 'delay', ms: 500 }, { skip: 3 });
+    const before = [createRole('first', ['a:b'])];
+    await isAsked(READING, 1);
+    await isAsked(WRITING, 1);
+    before.push(createRole('second', ['a:b']));
+    await isAsked(READING, 4);
+    const late = createRole('late', ['late:new']);
+    await isAsked(READING, 5);
+    await administer('PATCH', '/resource-servers/load-data-api', { scopes: [{ value: 'a:b' }, { value: 'theirs:1' }] });
+    await Promise.all([...before, late]);
+    expect((await administer('GET', '/resource-servers/load-data-api')).scopes).toEqual(['a:b', 'theirs:1', 'late:new'].map((value) => ({ value })));
   });
 
   it('leaves the scopes, and no role, where the role cannot be had', async () => {
@@ -241,6 +322,52 @@ describe('Auth0IdentityProvider', () => {
     const other = new Auth0IdentityProvider({ url: tenant.domain, ...tenant.service, connection: 'other', audience: 'load-data-api' });
     await expect(other.createUser({ email: 'ada@example.com', name: 'Ada', roleIds: [] }, options)).rejects.toThrow(ProviderError);
     await other.onApplicationShutdown();
+  });
+
+  describe('asked for its health', () => {
+    const READING = 'GET /api/v2/resource-servers/{id}';
+    const TOKEN = 'POST /oauth/token';
+    beforeEach(async () => {
+      await administer('PATCH', '/resource-servers/load-data-api', { scopes: PERMISSIONS.map((value) => ({ value })) });
+      vi.useFakeTimers({ toFake: ['performance'] });
+      return () => vi.useRealTimers();
+    });
+
+    it('looks at a tenant that is well every ten seconds, and at one with a warning every second', async () => {
+      const looks = async (passedMs: number): Promise<number> => {
+        vi.advanceTimersByTime(passedMs);
+        const before = tenant.count(READING);
+        await provider.checkHealth(options);
+        return tenant.count(READING) - before;
+      };
+      expect([await looks(0), await looks(9_000), await looks(1_000)]).toEqual([1, 0, 1]);
+      await administer('PATCH', '/resource-servers/load-data-api', { scopes: [] });
+      expect([await looks(10_000), await looks(1_000)]).toEqual([1, 1]);
+      expect(provider.warnings).toHaveLength(PERMISSIONS.length);
+    });
+
+    it('asks for one new token a minute where it lacks a scope, and is well with it once it may', async () => {
+      tenant.grantService(SERVICE_SCOPES.filter((scope) => scope !== 'update:users'));
+      for (const [passedMs, tokens] of [[0, 1], [1_000, 2], [1_000, 2], [50_000, 2], [10_000, 3]] as const) {
+        vi.advanceTimersByTime(passedMs);
+        await expect(provider.checkHealth(options)).rejects.toThrow('update:users');
+        expect(tenant.count(TOKEN)).toBe(tokens);
+      }
+      tenant.grantService(SERVICE_SCOPES);
+      vi.advanceTimersByTime(60_000);
+      await expect(provider.checkHealth(options)).resolves.toBeUndefined();
+    });
+
+    it('keeps its token while something else is wrong, and is well a second after that was put right', async () => {
+      await administer('PATCH', '/resource-servers/load-data-api', { enforce_policies: false });
+      for (let look = 0; look < 3; look++) {
+        await expect(provider.checkHealth(options)).rejects.toThrow('enforce_policies');
+        vi.advanceTimersByTime(1_000);
+      }
+      await administer('PATCH', '/resource-servers/load-data-api', { enforce_policies: true });
+      await expect(provider.checkHealth(options)).resolves.toBeUndefined();
+      expect(tenant.count(TOKEN)).toBe(1);
+    });
   });
 
   describe('with a limit of calls', () => {

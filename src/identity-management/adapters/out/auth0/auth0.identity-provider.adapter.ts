@@ -2,14 +2,11 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import { setTimeout } from 'node:timers/promises';
 import type { OnApplicationShutdown } from '@nestjs/common';
 import { z } from 'zod';
-import { ServiceError } from '../../../../common/service-error.js';
-import { SharedProbe } from '../../../../common/shared-probe.js';
+import type { ServiceError } from '../../../../common/service-error.js';
 import { IdentityProvider, type ProviderCallOptions } from '../../../application/ports/identity-provider.port.js';
 import {
   InvalidIdentityValue,
   ProviderError,
-  ProviderMisconfigured,
-  ProviderUnavailable,
   RoleAlreadyExists,
   RoleNotFound,
   UserAlreadyExists,
@@ -22,16 +19,17 @@ import { assertAwaited, mayBeDone, OutcomeUnknown } from '../provider-api/api-fa
 import { ListTurns, urgent } from '../provider-api/call-turns.js';
 import { KnownRoles } from '../provider-api/known-roles.js';
 import { LeftBehind } from '../provider-api/left-behind.js';
-import type { Findings } from '../provider-setup/setup-part.js';
+import { type Look, ProviderHealth } from '../provider-setup/provider-health.js';
 import { ApiScopes } from './api-scopes.js';
 import { type Auth0Connection, managementApi } from './auth0-connection.js';
 import { FOUND_USER, type FoundUser, toUser, USER_FIELDS } from './found-user.js';
 import { InvitationMail } from './invitation-mail.js';
+import { listPages, pageOf } from './list-pages.js';
 import { randomPassword } from './random-password.js';
 import { RecentUsers } from './recent-users.js';
 import { checkTenant } from './tenant-check.js';
 import { exportedUsers } from './user-export.js';
-import { usersByCreation } from './users-by-creation.js';
+import { usersByCreation, type UserSource } from './users-by-creation.js';
 
 export interface Auth0Options extends Auth0Connection {
   /** The identifier of the API whose scopes are the permissions. */
@@ -40,24 +38,25 @@ export interface Auth0Options extends Auth0Connection {
   readonly connection: string;
   /** The application in whose name new users get a mail with which they set their password; none is sent without it. */
   readonly invitationClientId?: string | undefined;
+  /** How long the tenant is not looked at again when all was well (ms), for each look counts to its limit of calls; 10,000 unless told. */
+  readonly wellForMs?: number;
 }
 
 /** A prefix of Auth0's own, such as `auth0` or `google-oauth2`, and anything; more than 300 characters it never gave. */
 const USER_ID = /^(?=.{1,300}$)[a-z0-9_-]+\|[^\s\p{Cc}\p{Cs}]+$/u;
 const ROLE_ID = /^rol_[A-Za-z0-9]{16}$/;
 const MOST_ROLES_OF_A_USER = 50;
-/** More than 100 a page there never are. The public cloud may show 50. */
-const PER_PAGE = 100;
 const SEARCH_PAGES = 10;
 const SEARCH_AGAIN_AFTER_MS = 500;
 /** Few, as together they have the time of one page. */
 const READ_AT_ONCE = 2;
-const HEALTH_TIMEOUT_MS = 4_000;
+/** Beyond so many, roles are looked up in the list: a call for each would take too long on a small plan. */
+const MOST_LOOK_UPS = 5;
 
 const ROLE = z.object({ id: z.string(), name: z.string(), description: z.string().nullish(), type: z.string().nullish() });
 const ROLES = z.object({ start: z.number(), total: z.number(), roles: z.array(ROLE) });
 const USERS = z.object({ start: z.number(), total: z.number(), users: z.array(FOUND_USER) });
-const ROLE_IDS = z.object({ start: z.number(), total: z.number(), roles: z.array(z.object({ id: z.string() })) });
+const ID = z.object({ id: z.string() });
 const REFUSAL = z.object({ message: z.string().default(''), errorCode: z.string().default('') });
 
 type Auth0Role = z.infer<typeof ROLE>;
@@ -85,16 +84,20 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
   private readonly knownRoles = new KnownRoles<{ readonly id: string }>();
   private readonly recentUsers = new RecentUsers();
   private readonly invitationMail: InvitationMail | undefined;
-  private readonly health = new SharedProbe(() => this.probe());
-  /** Of the latest look at the tenant. */
-  private findings: Findings | undefined;
+  private readonly health: ProviderHealth;
 
   constructor(private readonly options: Auth0Options) {
     super();
     this.api = managementApi(options);
     this.scopes = new ApiScopes(this.api, options.audience);
-    const { url, connection, invitationClientId: clientId } = options;
-    this.invitationMail = clientId === undefined ? undefined : new InvitationMail({ url, connection, clientId });
+    const { url, connection, clientId, audience, invitationClientId } = options;
+    this.invitationMail = invitationClientId === undefined ? undefined : new InvitationMail({ url, connection, clientId: invitationClientId });
+    const look: Look = (previous, signal) => {
+      // One who has waited for a scope since the last look may have been given it.
+      const mayRenewToken = (previous?.problems.length ?? 0) > 0;
+      return checkTenant(this.api, this.scopes, { clientId, audience, mayRenewToken }, urgent(signal));
+    };
+    this.health = new ProviderHealth('Auth0', look, options.wellForMs ?? 10_000);
   }
 
   override async createRole({ name, permissions }: NewRole, { signal }: ProviderCallOptions): Promise<string> {
@@ -113,7 +116,11 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
       return id;
     } catch (error) {
       if (id !== undefined || mayBeDone(error)) {
-        const remove = (limit: AbortSignal) => this.removeRole(id ?? { name, description }, limit);
+        const remove = async (limit: AbortSignal): Promise<boolean> => {
+          const roleId = id ?? (await this.idOfRole(name, description, limit));
+          if (roleId !== undefined) await this.removeRole(roleId, limit);
+          return roleId !== undefined;
+        };
         await this.leftBehind.remove({ what: 'role', isUncertain: id === undefined, trace: { description }, remove });
       }
       throw error;
@@ -123,7 +130,7 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
   override async createUser({ email, name, roleIds }: NewUser, { signal }: ProviderCallOptions): Promise<string> {
     if (roleIds.length > MOST_ROLES_OF_A_USER) throw new InvalidIdentityValue('roles');
     for (const roleId of roleIds) assertRoleId(roleId);
-    await Promise.all(roleIds.map((roleId) => this.assertRole(roleId, signal)));
+    await this.assertRoles(roleIds, signal);
     // Chosen by us, so that a user whose creation got no answer is known again.
     const ownId = randomBytes(12).toString('hex');
     let userId: string | undefined;
@@ -196,7 +203,7 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     const turns = new ListTurns(signal);
     const outdated = this.recentUsers.updateTimes();
     const source = {
-      search: (from: number | undefined, page: number) => this.search(from, page, turns),
+      search: this.search(turns),
       searchPages: SEARCH_PAGES,
       exported: () => exportedUsers(this.api, turns),
     };
@@ -213,16 +220,16 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     }
   }
 
-  /** Looks at all that the service needs in the tenant and can see (`checkTenant` has the list), by one call. */
+  /**
+   * Looks at all that the service needs in the tenant and can see (`checkTenant` has the list), by one call, no more often
+   * than every ten seconds while all is well. Where it lacks a scope, a new token once a minute tells whether it still does.
+   */
   override async checkHealth({ signal }: ProviderCallOptions): Promise<void> {
-    assertAwaited(signal);
-    await this.health.check().catch((error: unknown) => {
-      throw error instanceof ServiceError ? error : new ProviderUnavailable('Auth0 does not answer.', { cause: error });
-    });
+    await this.health.check(signal);
   }
 
   override get warnings(): readonly string[] {
-    return this.findings?.warnings ?? [];
+    return this.health.warnings;
   }
 
   async onApplicationShutdown(): Promise<void> {
@@ -230,16 +237,15 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     await Promise.all([this.api.close(), this.invitationMail?.close()]);
   }
 
-  private async probe(): Promise<void> {
-    const { clientId, audience } = this.options;
-    const withNewToken = (this.findings?.problems.length ?? 0) > 0;
-    this.findings = await checkTenant(this.api, this.scopes, { clientId, audience, withNewToken }, urgent(AbortSignal.timeout(HEALTH_TIMEOUT_MS)));
-    if (this.findings.problems.length > 0) throw new ProviderMisconfigured(this.findings.problems);
-  }
-
   private async givePermissions(roleId: string, names: readonly string[], signal: AbortSignal): Promise<void> {
     const permissions = names.map((name) => ({ resource_server_identifier: this.options.audience, permission_name: name }));
-    const answer = await this.api.call({ method: 'POST', path: `/roles/${roleId}/permissions`, body: { permissions }, signal });
+    const give = () => this.api.call({ method: 'POST', path: `/roles/${roleId}/permissions`, body: { permissions }, signal });
+    let answer = await give();
+    if (answer.status === 400 || answer.status === 404) {
+      // Others may have overwritten the API's scopes since.
+      await this.scopes.ensure(names, signal);
+      answer = await give();
+    }
     if (answer.status !== 201) throw unexpected(answer);
   }
 
@@ -257,6 +263,23 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
       throw new ProviderError(`${answer.label} with ${answer.status} (${reason}).`);
     }
     return read(answer, FOUND_USER, 201);
+  }
+
+  /** @throws as `assertRole`. */
+  private async assertRoles(roleIds: readonly string[], signal: AbortSignal): Promise<void> {
+    const unseen = new Set(roleIds.filter((roleId) => !this.knownRoles.get(roleId)));
+    if (unseen.size > MOST_LOOK_UPS) {
+      for await (const roles of listPages(this.api, '/roles', { member: 'roles', schema: ROLE, turn: () => signal })) {
+        for (const { id } of roles.filter(isTenantRole)) {
+          this.knownRoles.add({ id });
+          unseen.delete(id);
+        }
+        if (unseen.size === 0) return;
+      }
+      // Fewer may have moved up in the list while it was read.
+      if (unseen.size > MOST_LOOK_UPS) throw new RoleNotFound('role_id');
+    }
+    await Promise.all([...unseen].map((roleId) => this.assertRole(roleId, signal)));
   }
 
   /** @throws RoleNotFound also for a role that isn't the tenant's to give. */
@@ -281,11 +304,11 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
 
   private async hasRoles(path: string, roleIds: readonly string[], signal: AbortSignal): Promise<boolean> {
     const left = new Set(roleIds);
-    for (let page = 0; ; page++) {
-      const { start, total, roles } = await this.api.get(`${path}?${pageOf(page)}`, ROLE_IDS, signal);
+    for await (const roles of listPages(this.api, path, { member: 'roles', schema: ID, turn: () => signal })) {
       for (const { id } of roles) left.delete(id);
-      if (left.size === 0 || roles.length === 0 || start + roles.length >= total) return left.size === 0;
+      if (left.size === 0) return true;
     }
+    return false;
   }
 
   /** What an assignment was refused for. */
@@ -296,14 +319,21 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     return /\brole does not exist/i.test(message) ? new RoleNotFound('role_id') : new InvalidIdentityValue('roles');
   }
 
-  private async search(from: number | undefined, page: number, turns: ListTurns): Promise<z.infer<typeof USERS>> {
-    const ask = () => this.api.get(`/users?${searchOf(from, page)}`, USERS, turns.next());
-    return await ask().catch(async (error: unknown) => {
-      // One answer in a thousand doesn't end a list of a thousand calls.
-      if (!(error instanceof OutcomeUnknown) || turns.signal.aborted) throw error;
-      await setTimeout(SEARCH_AGAIN_AFTER_MS);
-      return await ask();
-    });
+  /** One answer in a thousand doesn't end a list of a thousand calls: only the second of two failures does. */
+  private search(turns: ListTurns): UserSource['search'] {
+    let hasFailed = false;
+    return async (from, page) => {
+      try {
+        const found = await this.api.get(`/users?${searchOf(from, page)}`, USERS, turns.next());
+        hasFailed = false;
+        return found;
+      } catch (error) {
+        if (hasFailed || !(error instanceof OutcomeUnknown) || turns.signal.aborted) throw error;
+        hasFailed = true;
+        await setTimeout(SEARCH_AGAIN_AFTER_MS);
+        return undefined;
+      }
+    };
   }
 
   /** Undefined when there is none. */
@@ -321,20 +351,19 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     return true;
   }
 
-  /** @returns whether there was one to remove; it is known by its id, or by its name and description. */
-  private async removeRole(role: string | { readonly name: string; readonly description: string }, signal: AbortSignal): Promise<boolean> {
-    if (typeof role !== 'string') {
-      const filter = `name_filter=${encodeURIComponent(role.name)}`;
-      for (let page = 0; ; page++) {
-        const { start, total, roles } = await this.api.get(`/roles?${filter}&${pageOf(page)}`, ROLES, signal);
-        const ours = roles.find(({ description }) => description === role.description);
-        if (ours) return await this.removeRole(ours.id, signal);
-        if (roles.length === 0 || start + roles.length >= total) return false;
-      }
+  /** Of the role with this description, which was created under this name; undefined when there is none. */
+  private async idOfRole(name: string, description: string, signal: AbortSignal): Promise<string | undefined> {
+    const path = `/roles?name_filter=${encodeURIComponent(name)}`;
+    for await (const roles of listPages(this.api, path, { member: 'roles', schema: ROLE, turn: () => signal })) {
+      const ours = roles.find((role) => role.description === description);
+      if (ours) return ours.id;
     }
-    const answer = await this.api.call({ method: 'DELETE', path: `/roles/${role}`, repeatable: true, signal });
+    return undefined;
+  }
+
+  private async removeRole(id: string, signal: AbortSignal): Promise<void> {
+    const answer = await this.api.call({ method: 'DELETE', path: `/roles/${id}`, repeatable: true, signal });
     if (answer.status !== 200 && answer.status !== 204 && answer.status !== 404) throw unexpected(answer);
-    return true;
   }
 }
 
@@ -354,7 +383,6 @@ function userPath(userId: string): string {
   return `/users/${encodeURIComponent(userId)}`;
 }
 
-const pageOf = (page: number): string => `page=${page}&per_page=${PER_PAGE}&include_totals=true`;
 
 function searchOf(from: number | undefined, page: number): string {
   const fields = `fields=${USER_FIELDS.join(',')}&include_fields=true`;

@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import { ProviderError } from '../../../domain/errors.js';
 import { type ApiAnswer, type ApiClient, read } from '../provider-api/api-client.js';
+import { listPages } from './list-pages.js';
 
 const REFUSAL = z.object({ message: z.string() });
-const PER_PAGE = 100;
 
 /** Looks at a tenant and alters it, with the scopes that the API's token has. */
 export class TenantAdmin {
@@ -31,14 +31,9 @@ export class TenantAdmin {
    * @throws as `get`.
    */
   async all<Schema extends z.ZodType>(path: string, member: string, schema: Schema): Promise<z.infer<Schema>[]> {
-    const page = z.object({ start: z.number(), total: z.number(), [member]: z.array(schema) });
     const found: z.infer<Schema>[] = [];
-    for (let number = 0; ; number++) {
-      const answer = await this.get(`${path}${path.includes('?') ? '&' : '?'}page=${number}&per_page=${PER_PAGE}&include_totals=true`, page);
-      const items = answer[member] as z.infer<Schema>[];
-      found.push(...items);
-      if (items.length === 0 || Number(answer.start) + items.length >= Number(answer.total)) return found;
-    }
+    for await (const page of listPages(this.api, path, { member, schema, turn: this.turn })) found.push(...page);
+    return found;
   }
 
   /** @returns the answer's body. @throws ProviderError with Auth0's reason when it refuses; otherwise as `ApiClient.call`. */

@@ -1,8 +1,7 @@
-import { decodeJwt } from 'jose';
 import { z } from 'zod';
-import { ProviderError } from '../../../domain/errors.js';
 import type { ApiClient } from '../provider-api/api-client.js';
-import { TokenRefused } from '../provider-api/api-failure.js';
+import type { TokenRefused } from '../provider-api/api-failure.js';
+import { claimsOf, tokenOrProblem } from '../provider-setup/service-token-check.js';
 import { type Findings, findingsOf } from '../provider-setup/setup-part.js';
 import { apiPart } from './api-part.js';
 import type { ApiScopes } from './api-scopes.js';
@@ -12,8 +11,8 @@ import { TenantAdmin } from './tenant-admin.js';
 export interface TenantCheckOptions {
   readonly clientId: string;
   readonly audience: string;
-  /** Whether a new token is asked for: one that lacks a scope goes on lacking it. */
-  readonly withNewToken: boolean;
+  /** Whether another token may be asked for, once a minute, when this one lacks a scope: it goes on lacking it. */
+  readonly mayRenewToken: boolean;
 }
 
 const CLAIMS = z.object({ scope: z.string().default('') });
@@ -27,33 +26,18 @@ const CLAIMS = z.object({ scope: z.string().default('') });
  * @throws as `ApiClient.call`.
  */
 export async function checkTenant(api: ApiClient, scopes: ApiScopes, options: TenantCheckOptions, signal: AbortSignal): Promise<Findings> {
-  const { clientId, audience, withNewToken } = options;
-  const token = await tokenOrProblem(() => (withNewToken ? api.token.getNew(signal) : api.token.get(signal)), clientId);
+  const { clientId, audience, mayRenewToken } = options;
+  const token = await tokenOrProblem(() => api.token.get(signal), (refused) => refusal(refused, clientId));
   if ('problem' in token) return { problems: [token.problem], warnings: [] };
-  const held = new Set(scopeOf(token.value).split(' '));
+  const held = new Set(claimsOf(token.value, CLAIMS).scope.split(' '));
   const missing = SERVICE_SCOPES.filter((scope) => !held.has(scope));
+  if (missing.length > 0 && mayRenewToken && api.token.discardOutdated(token.value)) {
+    return await checkTenant(api, scopes, { ...options, mayRenewToken: false }, signal);
+  }
   const repairs = held.has('read:resource_servers') ? await apiPart(new TenantAdmin(api, () => signal), scopes, audience).changes() : [];
   const { problems, warnings } = findingsOf(repairs);
   const missingScopes = missing.map((scope) => `The application "${clientId}" lacks the scope ${scope} of the Management API.`);
   return { problems: [...missingScopes, ...problems], warnings };
-}
-
-function scopeOf(token: string): string {
-  try {
-    return CLAIMS.parse(decodeJwt(token)).scope;
-  } catch (error) {
-    throw new ProviderError('Auth0 gives the service a token of another form.', { cause: error });
-  }
-}
-
-async function tokenOrProblem(get: () => Promise<string>, clientId: string): Promise<{ value: string } | { problem: string }> {
-  try {
-    return { value: await get() };
-  } catch (error) {
-    const problem = error instanceof TokenRefused ? refusal(error, clientId) : undefined;
-    if (problem === undefined) throw error;
-    return { problem };
-  }
 }
 
 /** Why Auth0 gives the service no token, by descriptions that others have seen; undefined where it doesn't say so. */

@@ -46,7 +46,7 @@ const CONNECTIONS = z.array(z.object({ id: z.string(), name: z.string(), strateg
 const ENABLED = z.object({ clients: z.array(z.object({ client_id: z.string() })), next: z.string().nullish() });
 const ROLE = z.object({ id: z.string(), name: z.string(), type: z.string().nullish() });
 const PERMISSION = z.object({ resource_server_identifier: z.string(), permission_name: z.string() });
-const USERS = z.array(z.object({ user_id: z.string(), identities: z.array(z.object({ connection: z.string() })) }));
+const USERS = z.array(z.object({ user_id: z.string(), logins_count: z.number().default(0), identities: z.array(z.object({ connection: z.string() })) }));
 const TICKET = z.object({ ticket: z.string() });
 
 type Application = z.infer<typeof APPLICATION>;
@@ -257,35 +257,42 @@ export class TenantSetup {
 
   private administrator(email: string): SetupPart {
     const { connection } = this.options;
-    const present = async (): Promise<string | undefined> => {
+    const present = async (): Promise<z.infer<typeof USERS>[number] | undefined> => {
       const users = await this.admin.get(`/users-by-email?email=${encodeURIComponent(email)}`, USERS);
-      return users.find(({ identities }) => identities.some((one) => one.connection === connection))?.user_id;
+      return users.find(({ identities }) => identities.some((one) => one.connection === connection));
     };
     const existing = async (): Promise<string> => {
-      const userId = await present();
-      if (userId === undefined) throw new ProviderError(`There is no user ${email}.`);
-      return userId;
+      const user = await present();
+      if (!user) throw new ProviderError(`There is no user ${email}.`);
+      return user.user_id;
     };
     const create = async (): Promise<void> => {
       await this.admin.send('POST', '/users', { email, connection, password: randomPassword(), email_verified: false, verify_email: false });
     };
+    let ticket = '';
+    const makeTicket = async (): Promise<void> => {
+      const body = { user_id: await existing(), ttl_sec: TICKET_SECONDS, mark_email_as_verified: false };
+      ({ ticket } = TICKET.parse(await this.admin.send('POST', '/tickets/password-change', body)));
+    };
     const giveRole = async (): Promise<void> => {
       await this.admin.send('POST', `/users/${encodeURIComponent(await existing())}/roles`, { roles: [await this.existingRole()] });
     };
-    const ticket = async (): Promise<string> => {
-      const body = { user_id: await existing(), ttl_sec: TICKET_SECONDS, mark_email_as_verified: false };
-      const { ticket: url } = TICKET.parse(await this.admin.send('POST', '/tickets/password-change', body));
-      return `With this link ${email} sets a password, within five days; whoever has it can: ${url}`;
+    const user: Change = { line: `+ user ${email}`, make: create };
+    const link: Change = {
+      line: `+ link for ${email} to set a password`,
+      make: makeTicket,
+      note: () => Promise.resolve(`With this link ${email} sets a password, within five days; whoever has it can: ${ticket}`),
     };
+    // The last one, so that the others are made again where one of them has failed.
     const role: Change = { line: `+ role ${ADMINISTRATOR_ROLE} of user ${email}`, make: giveRole };
     return {
       name: `user ${email}`,
       changes: async () => {
-        const userId = await present();
-        // The link when all is there.
-        if (userId === undefined) return [{ line: `+ user ${email}`, make: create }, { ...role, note: ticket }];
-        const roles = await this.admin.all(`/users/${encodeURIComponent(userId)}/roles`, 'roles', ROLE);
-        return roles.some(({ name }) => name === ADMINISTRATOR_ROLE) ? [] : [role];
+        const found = await present();
+        if (!found) return [user, link, role];
+        const roles = await this.admin.all(`/users/${encodeURIComponent(found.user_id)}/roles`, 'roles', ROLE);
+        if (roles.some(({ name }) => name === ADMINISTRATOR_ROLE)) return [];
+        return found.logins_count === 0 ? [link, role] : [role];
       },
     };
   }

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { ProviderError } from '../../../domain/errors.js';
 import type { FoundUser } from './found-user.js';
 import { usersByCreation } from './users-by-creation.js';
 
@@ -12,21 +13,32 @@ interface Reading {
   readonly ids: string[];
   readonly searches: number;
   readonly exports: number;
+  /** The most searches that came one after the other without a page between them. */
+  readonly searchesInSilence: number;
 }
 
-/** @param granularity the search takes a time for the beginning of its unit of so many milliseconds. */
-async function readAll(users: () => readonly FoundUser[], granularity: number, beforeSearch: () => void = () => undefined): Promise<Reading> {
+interface Search {
+  /** The search takes a time for the beginning of its unit of so many milliseconds. */
+  readonly granularity?: number;
+  /** What it sorts users by, and then by their ids; the time of their creation unless set. */
+  readonly order?: (user: FoundUser) => number;
+  /** Returns whether it fails. */
+  readonly before?: () => boolean;
+}
+
+async function readAll(users: () => readonly FoundUser[], { granularity = 1, order = ({ created_at: at }) => at, before = () => false }: Search): Promise<Reading> {
   const ids: string[] = [];
-  let [searches, exports] = [0, 0];
+  let [searches, exports, silent, searchesInSilence] = [0, 0, 0, 0];
   const source = {
     searchPages: SEARCH_PAGES,
     search: (from: number | undefined, page: number) => {
       searches++;
-      beforeSearch();
+      searchesInSilence = Math.max(searchesInSilence, ++silent);
+      if (before()) return Promise.resolve(undefined);
       const least = from === undefined ? -Infinity : Math.floor(from / granularity) * granularity;
       const found = users()
         .filter(({ created_at }) => created_at >= least)
-        .sort((a, b) => a.created_at - b.created_at || Number(a.user_id) - Number(b.user_id));
+        .sort((a, b) => order(a) - order(b) || Number(a.user_id) - Number(b.user_id));
       const start = page * PAGE_SIZE;
       return Promise.resolve({ start, total: found.length, users: found.slice(start, start + PAGE_SIZE) });
     },
@@ -36,8 +48,11 @@ async function readAll(users: () => readonly FoundUser[], granularity: number, b
       yield await Promise.resolve([...users()].reverse());
     },
   };
-  for await (const page of usersByCreation(source)) ids.push(...page.map(({ user_id }) => user_id));
-  return { ids, searches, exports };
+  for await (const page of usersByCreation(source)) {
+    silent = 0;
+    ids.push(...page.map(({ user_id }) => user_id));
+  }
+  return { ids, searches, exports, searchesInSilence };
 }
 
 const times = fc.array(fc.oneof(fc.integer({ min: 0, max: 40 }), fc.constant(7), fc.integer({ min: 0, max: 5000 })), { maxLength: 60 });
@@ -48,30 +63,32 @@ describe('users by the time of their creation', () => {
     await fc.assert(
       fc.asyncProperty(times, granularity, async (created, unit) => {
         const users = created.map((time, id) => aUser(id, time));
-        const { ids } = await readAll(() => users, unit);
+        const { ids } = await readAll(() => users, { granularity: unit });
         expect(ids.toSorted()).toEqual(users.map(({ user_id }) => user_id).toSorted());
       }),
     );
   });
 
   it('that stay are all given, each once, while others are deleted and created', async () => {
-    const changes = fc.array(fc.tuple(fc.array(fc.nat(), { maxLength: 2 }), fc.boolean()), { maxLength: 30 });
+    const changes = fc.array(fc.tuple(fc.array(fc.nat(), { maxLength: 2 }), fc.boolean(), fc.boolean()), { maxLength: 30 });
     await fc.assert(
       fc.asyncProperty(times, granularity, changes, async (created, unit, coming) => {
         let users = created.map((time, id) => aUser(id, time));
         const [left, ahead] = [new Set<string>(), [...coming]];
-        const listed = await readAll(
-          () => users,
-          unit,
-          () => {
-            const [out = [], isCreation = false] = ahead.shift() ?? [];
-            // Not both at once: then their number tells nothing.
-            if (isCreation) users.push(aUser(1_000 + ahead.length, 10_000 - ahead.length));
-            else for (const place of out) if (users.length > 0) left.add(users[place % users.length]?.user_id ?? '');
-            users = users.filter(({ user_id }) => !left.has(user_id));
-          },
-        );
+        let hasBegun = false;
+        const before = (): boolean => {
+          const [out = [], isCreation = false, isFailure = false] = ahead.shift() ?? [];
+          if (isFailure && hasBegun) return true;
+          hasBegun = true;
+          // Not both at once: then their number tells nothing.
+          if (isCreation) users.push(aUser(1_000 + ahead.length, 10_000 - ahead.length));
+          else for (const place of out) if (users.length > 0) left.add(users[place % users.length]?.user_id ?? '');
+          users = users.filter(({ user_id }) => !left.has(user_id));
+          return false;
+        };
+        const listed = await readAll(() => users, { granularity: unit, before });
         expect(new Set(listed.ids).size).toBe(listed.ids.length);
+        expect(listed.searchesInSilence).toBe(1);
         const staying = created.map((_, id) => String(id)).filter((id) => !left.has(id));
         expect(listed.ids).toEqual(expect.arrayContaining(staying));
       }),
@@ -88,7 +105,26 @@ describe('users by the time of their creation', () => {
     ['a unit of the search as full as a search', Array.from({ length: 12 }, (_, id) => 1000 + id), 1000, { searches: 4, exports: 0 }],
     ['a unit of the search that is fuller', Array.from({ length: 14 }, (_, id) => 1000 + id), 1000, { searches: 7, exports: 1 }],
   ])('takes for %s so many calls', async (_, created, unit, calls) => {
-    const { searches, exports } = await readAll(() => created.map((time, id) => aUser(id, time)), unit);
+    const { searches, exports } = await readAll(() => created.map((time, id) => aUser(id, time)), { granularity: unit });
     expect({ searches, exports }).toEqual(calls);
+  });
+
+  it.each<[string, number[], Search]>([
+    ['sorts by seconds', [1_003, 1_002, 1_001], { order: ({ created_at: at }) => Math.floor(at / 1_000) }],
+    ['sorts by seconds, as the next page shows', [1_005, 1_005, 1_005, 1_005, 1_001, 1_001], { granularity: 1_000, order: () => 1_000 }],
+    ['does not sort', [5, 1, 3], { order: () => 0 }],
+  ])('are not given as if they were all where the search %s', async (_, created, search) => {
+    await expect(readAll(() => created.map((time, id) => aUser(id, time)), search)).rejects.toThrow(ProviderError);
+  });
+
+  it('are all given where some come to be known late, among those before', async () => {
+    const users = Array.from({ length: 9 }, (_, id) => aUser(id, 1_001 + id));
+    let searches = 0;
+    const before = (): boolean => {
+      // The second page of one search.
+      if (++searches === 3) users.push(aUser(100, 1_000), aUser(101, 1_000));
+      return false;
+    };
+    expect((await readAll(() => users, { granularity: 1_000, before })).ids).toEqual(expect.arrayContaining(Array.from({ length: 9 }, (_, id) => String(id))));
   });
 });

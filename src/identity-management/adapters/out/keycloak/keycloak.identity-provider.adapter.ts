@@ -1,12 +1,10 @@
 import type { OnApplicationShutdown } from '@nestjs/common';
 import { z } from 'zod';
-import { ServiceError } from '../../../../common/service-error.js';
-import { SharedProbe } from '../../../../common/shared-probe.js';
+import type { ServiceError } from '../../../../common/service-error.js';
 import { IdentityProvider, type ProviderCallOptions } from '../../../application/ports/identity-provider.port.js';
 import {
   InvalidIdentityValue,
   ProviderError,
-  ProviderMisconfigured,
   ProviderUnavailable,
   RoleAlreadyExists,
   RoleNotFound,
@@ -19,7 +17,8 @@ import { type ApiAnswer, type ApiClient, read, unexpected } from '../provider-ap
 import { assertAwaited, mayBeDone } from '../provider-api/api-failure.js';
 import { KnownRoles } from '../provider-api/known-roles.js';
 import { LeftBehind } from '../provider-api/left-behind.js';
-import type { Findings } from '../provider-setup/setup-part.js';
+import { ProviderHealth } from '../provider-setup/provider-health.js';
+import { type Findings, isWell } from '../provider-setup/setup-part.js';
 import { InvitationMail, type InvitationMailOptions, REQUIRED_ACTIONS } from './invitation-mail.js';
 import { adminApi, type KeycloakConnection } from './keycloak-connection.js';
 import { composedRole, ROLE_ATTRIBUTE } from './realm.js';
@@ -48,7 +47,6 @@ const USER_PREFIX = 'keycloak|';
 const MAX_ROLE_NAME_UNITS = 255;
 const ASSIGN_ATTEMPTS = 4;
 const PERMISSIONS_AT_ONCE = 8;
-const HEALTH_TIMEOUT_MS = 4_000;
 const ALL_ROLES_PATH = '/roles?briefRepresentation=false';
 const ROLES_PER_PAGE = 100;
 const ROLES_IN_PAGES_FOR_MS = 600_000;
@@ -92,9 +90,7 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
   private readonly leftBehind = new LeftBehind();
   private readonly knownRoles = new KnownRoles<NamedRole>();
   private readonly invitationMail: InvitationMail | undefined;
-  private readonly health = new SharedProbe(() => this.probe());
-  /** Of the latest look at the whole realm. */
-  private findings: Findings | undefined;
+  private readonly health = new ProviderHealth('Keycloak', (previous, signal) => this.look(previous, signal));
   private latestCreation = 0;
   private rolesInPagesUntil = -Infinity;
 
@@ -140,7 +136,11 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
       return USER_PREFIX + id;
     } catch (error) {
       if (id !== undefined || mayBeDone(error)) {
-        const remove = (limit: AbortSignal) => this.removeUser(id ?? { email, createdTimestamp }, limit);
+        const remove = async (limit: AbortSignal): Promise<boolean> => {
+          const userId = id ?? (await this.idOfCreated(email, createdTimestamp, limit));
+          if (userId !== undefined) await this.removeUser(userId, limit);
+          return userId !== undefined;
+        };
         await this.leftBehind.remove({ what: 'user', isUncertain: id === undefined, trace: { createdTimestamp }, remove });
       }
       throw error;
@@ -190,14 +190,11 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
    * whether Keycloak answers and has the API's client, until it doesn't.
    */
   override async checkHealth({ signal }: ProviderCallOptions): Promise<void> {
-    assertAwaited(signal);
-    await this.health.check().catch((error: unknown) => {
-      throw error instanceof ServiceError ? error : new ProviderUnavailable('Keycloak does not answer.', { cause: error });
-    });
+    await this.health.check(signal);
   }
 
   override get warnings(): readonly string[] {
-    return this.findings?.warnings ?? [];
+    return this.health.warnings;
   }
 
   async onApplicationShutdown(): Promise<void> {
@@ -206,11 +203,9 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
     await this.invitationMail?.close();
   }
 
-  private async probe(): Promise<void> {
-    const signal = AbortSignal.timeout(HEALTH_TIMEOUT_MS);
-    if (this.findings && isWell(this.findings) && (await this.hasApi(signal))) return;
-    this.findings = await checkRealm(this.api, this.options, signal);
-    if (this.findings.problems.length > 0) throw new ProviderMisconfigured(this.findings.problems);
+  private async look(previous: Findings | undefined, signal: AbortSignal): Promise<Findings> {
+    if (previous && isWell(previous) && (await this.hasApi(signal))) return previous;
+    return await checkRealm(this.api, this.options, signal);
   }
 
   /** Whether all is as it was, by one call; false when somebody may have to put something right. */
@@ -286,16 +281,15 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
     return named;
   }
 
-  /** @returns whether there was one to remove; it is known by its id, or by when it was created with this e-mail. */
-  private async removeUser(user: string | { readonly email: string; readonly createdTimestamp: number }, signal: AbortSignal): Promise<boolean> {
-    if (typeof user !== 'string') {
-      const found = await this.api.get(`/users?exact=true&email=${encodeURIComponent(user.email)}`, CREATED, signal);
-      const ours = found.find(({ createdTimestamp }) => createdTimestamp === user.createdTimestamp);
-      return ours !== undefined && (await this.removeUser(ours.id, signal));
-    }
-    const answer = await this.api.call({ method: 'DELETE', path: `/users/${user}`, repeatable: true, signal });
+  /** Of the user with this e-mail who was created then; undefined when there is none. */
+  private async idOfCreated(email: string, createdTimestamp: number, signal: AbortSignal): Promise<string | undefined> {
+    const found = await this.api.get(`/users?exact=true&email=${encodeURIComponent(email)}`, CREATED, signal);
+    return found.find((user) => user.createdTimestamp === createdTimestamp)?.id;
+  }
+
+  private async removeUser(id: string, signal: AbortSignal): Promise<void> {
+    const answer = await this.api.call({ method: 'DELETE', path: `/users/${id}`, repeatable: true, signal });
     if (answer.status !== 204 && answer.status !== 404) throw unexpected(answer);
-    return true;
   }
 
   /** Keycloak wants a role's name beside its id: one that it doesn't know may have another name by now, and is read again. */
@@ -323,8 +317,6 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
     if (!roles.every(({ id }) => given.has(id))) throw new ProviderUnavailable('Keycloak does not give the user the roles.');
   }
 }
-
-const isWell = ({ problems, warnings }: Findings): boolean => problems.length === 0 && warnings.length === 0;
 
 function assertUuid(id: string, Unknown: typeof RoleNotFound | typeof UserNotFound): void {
   if (!UUID.test(id)) throw new Unknown('id');

@@ -1,8 +1,7 @@
-import { decodeJwt } from 'jose';
 import { z } from 'zod';
-import { ProviderError } from '../../../domain/errors.js';
 import type { ApiClient } from '../provider-api/api-client.js';
-import { TokenRefused } from '../provider-api/api-failure.js';
+import type { TokenRefused } from '../provider-api/api-failure.js';
+import { claimsOf, tokenOrProblem } from '../provider-setup/service-token-check.js';
 import { type Findings, findingsOf, type Repair, type SetupPart } from '../provider-setup/setup-part.js';
 import { type KeycloakConnection, realmUrl } from './keycloak-connection.js';
 import { REALM_MANAGEMENT, SERVICE_RIGHTS } from './realm.js';
@@ -37,9 +36,9 @@ const CLAIMS = z.object({
  * @throws as `ApiClient.call`.
  */
 export async function checkRealm(api: ApiClient, options: RealmCheckOptions, signal: AbortSignal): Promise<Findings> {
-  const token = await tokenOrProblem(api, options, signal);
+  const token = await tokenOrProblem(() => api.token.getNew(signal), (refused) => refusal(refused, options));
   if ('problem' in token) return { problems: [token.problem], warnings: [] };
-  const { iss, resource_access: access } = claimsOf(token.value);
+  const { iss, resource_access: access } = claimsOf(token.value, CLAIMS);
 
   const issuer = options.issuer ?? realmUrl(options);
   const otherIssuer = iss === issuer ? [] : [`Keycloak issues tokens as "${iss}", and the service believes "${issuer}" (OIDC_ISSUER).`];
@@ -67,14 +66,6 @@ async function swaggerUiProblems(admin: RealmAdmin, { swaggerUiClientId: clientI
   return isAbsent ? [`There is no client "${clientId}" (SWAGGER_UI_CLIENT_ID).`] : [];
 }
 
-function claimsOf(token: string): z.infer<typeof CLAIMS> {
-  try {
-    return CLAIMS.parse(decodeJwt(token));
-  } catch (error) {
-    throw new ProviderError('Keycloak gives the service a token of another form.', { cause: error });
-  }
-}
-
 type ServiceRight = (typeof SERVICE_RIGHTS)[number];
 
 /** Of those parts that may be looked at with these rights. */
@@ -93,16 +84,6 @@ async function necessaryRepairs(admin: RealmAdmin, audience: string, may: (right
 
 const repairsOf = async (parts: readonly SetupPart<Repair>[]): Promise<readonly Repair[]> =>
   (await Promise.all(parts.map(({ changes }) => changes()))).flat();
-
-async function tokenOrProblem(api: ApiClient, options: KeycloakConnection, signal: AbortSignal): Promise<{ value: string } | { problem: string }> {
-  try {
-    return { value: await api.token.getNew(signal) };
-  } catch (error) {
-    const problem = error instanceof TokenRefused ? refusal(error, options) : undefined;
-    if (problem === undefined) throw error;
-    return { problem };
-  }
-}
 
 /** Why Keycloak gives the service no token; undefined where it doesn't say so. */
 function refusal({ error, description }: TokenRefused, { realm, clientId }: KeycloakConnection): string | undefined {

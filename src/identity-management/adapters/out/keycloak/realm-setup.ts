@@ -38,10 +38,13 @@ export interface RealmSetupOptions {
 const REALM = z.looseObject({ enabled: z.boolean().nullish() });
 const ROLE = NAMED.extend({ attributes: z.record(z.string(), z.array(z.string().nullable())).nullish() });
 const NAMED_ONES = z.array(NAMED);
-const USERS = z.array(z.object({ id: z.string() }));
+const USERS = z.array(z.object({ id: z.string(), requiredActions: z.array(z.string()).default([]) }));
 const SCOPE_NAMES = z.array(z.string()).default([]);
 const SECRET = z.object({ value: z.string().optional() });
 const DISCOVERY = z.object({ issuer: z.string() });
+
+/** Who has never logged in with a password of their own. */
+const MUST_SET_PASSWORD = 'UPDATE_PASSWORD';
 
 /**
  * What the service needs in a realm, and what comes in handy: a client for Swagger UI, a role with all permissions and a
@@ -227,27 +230,34 @@ export class RealmSetup {
   }
 
   private administrator(email: string): SetupPart {
-    const user = { username: email, email, firstName: email, enabled: true };
+    const user = { username: email, email, firstName: email, enabled: true, requiredActions: [MUST_SET_PASSWORD] };
     // Of all kinds of characters that a password policy may ask for.
     const password = `Aa1-${randomBytes(15).toString('base64url')}`;
-    const credentials = [{ type: 'password', value: password, temporary: true }];
-    const note = () => Promise.resolve(`The password of ${email} is ${password} until the first login.`);
     const present = async () => (await this.admin.find(`/users?exact=true&email=${encodeURIComponent(email)}`, USERS))?.[0];
+    const path = async (): Promise<string> => `/users/${(await present())?.id ?? ''}`;
+    const setPassword = async (): Promise<void> => {
+      await this.admin.send('PUT', `${await path()}/reset-password`, { type: 'password', value: password, temporary: true });
+    };
     const giveRole = async (): Promise<void> => {
       const role = await this.admin.get(`/roles/${ADMINISTRATOR_ROLE}`, NAMED);
-      await this.admin.send('POST', `/users/${(await present())?.id ?? ''}/role-mappings/realm`, [role]);
+      await this.admin.send('POST', `${await path()}/role-mappings/realm`, [role]);
     };
+    const creation = { line: `+ user ${email}`, make: () => this.admin.send('POST', '/users', user) };
+    const temporary = {
+      line: `+ password of user ${email}`,
+      make: setPassword,
+      note: () => Promise.resolve(`The password of ${email} is ${password} until the first login.`),
+    };
+    // The last one, so that the others are made again where one of them has failed.
     const given = { line: `+ role ${ADMINISTRATOR_ROLE} of user ${email}`, make: giveRole };
     return {
       name: `user ${email}`,
       changes: async () => {
         const found = await present();
-        if (!found) {
-          const make = () => this.admin.send('POST', '/users', { ...user, credentials });
-          return [{ line: `+ user ${email}`, note, make }, given];
-        }
+        if (!found) return [creation, temporary, given];
         const roles = await this.admin.get(`/users/${found.id}/role-mappings/realm/composite`, NAMED_ONES);
-        return roles.some(({ name }) => name === ADMINISTRATOR_ROLE) ? [] : [given];
+        if (roles.some(({ name }) => name === ADMINISTRATOR_ROLE)) return [];
+        return found.requiredActions.includes(MUST_SET_PASSWORD) ? [temporary, given] : [given];
       },
     };
   }

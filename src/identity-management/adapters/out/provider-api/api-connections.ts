@@ -40,6 +40,8 @@ export class ApiConnections {
     connections: MOST_CONNECTIONS,
     maxResponseSize: MOST_BYTES,
   });
+  /** A file is read line by line, however long it is. */
+  private readonly fileAgent = new Agent({ connect: { timeout: CONNECT_TIMEOUT_MS } });
 
   /** @param provider as messages name it. */
   constructor(private readonly provider: string) {}
@@ -79,7 +81,7 @@ export class ApiConnections {
   async *lines(url: string, signal: AbortSignal): AsyncGenerator<string, void, undefined> {
     const label = `${this.provider}'s file`;
     try {
-      const { statusCode, body } = await request(url, { dispatcher: this.agent, signal });
+      const { statusCode, body } = await request(url, { dispatcher: this.fileAgent, signal });
       if (statusCode !== 200) {
         await body.dump();
         throw new ProviderError(`${label} comes with ${statusCode}.`);
@@ -92,7 +94,7 @@ export class ApiConnections {
 
   /** Ends all connections, and what is under way on them. */
   async close(): Promise<void> {
-    await this.agent.destroy();
+    await Promise.all([this.agent.destroy(), this.fileAgent.destroy()]);
   }
 }
 

@@ -34,3 +34,5 @@ export function findingsOf(repairs: readonly Repair[]): Findings {
   const sentences = (isFatal: boolean) => repairs.filter((repair) => repair.isFatal === isFatal).map(({ problem }) => problem);
   return { problems: sentences(true), warnings: sentences(false) };
 }
+
+export const isWell = ({ problems, warnings }: Findings): boolean => problems.length === 0 && warnings.length === 0;

@@ -1,0 +1,29 @@
+import { z } from 'zod';
+import type { ApiClient } from '../provider-api/api-client.js';
+
+/** More than 100 a page there never are. The public cloud may show 50. */
+const PER_PAGE = 100;
+
+/** The query for a page, from 0. */
+export const pageOf = (page: number): string => `page=${page}&per_page=${PER_PAGE}&include_totals=true`;
+
+/**
+ * The pages of a list, of any length.
+ *
+ * @param member under which an answer has its items.
+ * @param turn gives the signal of a call; calls with the same one wait for Auth0 as one.
+ * @throws as `ApiClient.get`.
+ */
+export async function* listPages<Schema extends z.ZodType>(
+  api: ApiClient,
+  path: string,
+  { member, schema, turn }: { readonly member: string; readonly schema: Schema; readonly turn: () => AbortSignal },
+): AsyncGenerator<readonly z.infer<Schema>[], void, undefined> {
+  const page = z.object({ start: z.number(), total: z.number(), [member]: z.array(schema) });
+  for (let number = 0; ; number++) {
+    const answer = await api.get(`${path}${path.includes('?') ? '&' : '?'}${pageOf(number)}`, page, turn());
+    const items = answer[member] as z.infer<Schema>[];
+    yield items;
+    if (items.length === 0 || Number(answer.start) + items.length >= Number(answer.total)) return;
+  }
+}
