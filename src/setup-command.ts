@@ -119,7 +119,8 @@ function parsed(credentials: Credentials) {
     }).values;
   } catch (error) {
     // What it says has the argument in it, which may be a password.
-    throw new Error(`There is an unknown argument; ${comeFrom(credentials)}`, { cause: error });
+    const isUnknown = (error as NodeJS.ErrnoException).code !== 'ERR_PARSE_ARGS_INVALID_OPTION_VALUE';
+    throw new Error(isUnknown ? `There is an unknown argument; ${comeFrom(credentials)}` : 'An argument lacks its value, or has one too many', { cause: error });
   }
 }
 

@@ -45,7 +45,7 @@ async function main(): Promise<number> {
   const given = commandArguments(USAGE, tokenArguments);
   const environment = loadEnvironment();
   if (environment.identityProvider.adapter !== 'embedded') {
-    throw new CommandError('Only the embedded identity provider issues tokens here (IDENTITY_PROVIDER).');
+    throw new CommandError('Only the embedded identity provider issues tokens here (IDENTITY_PROVIDER); docs/keycloak.md and docs/auth0.md say how to get others.');
   }
   process.stdout.write(`${await accessToken(environment, given)}\n`);
   return 0;

@@ -9,6 +9,8 @@ export interface Exchange {
   readonly requestId: string;
   readonly startedAt: number;
   readonly request: IncomingMessage;
+  /** The path as it was asked for, of at most 256 characters: Express cuts it while it looks for a file. */
+  readonly path: string;
   readonly response: ServerResponse;
   /** The client waits for `100 Continue` before it sends its body (RFC 9110, 10.1.1). */
   awaitsContinue: boolean;
@@ -26,7 +28,8 @@ export function requestIdOf({ headers }: Pick<IncomingMessage, 'headers'>): stri
 }
 
 export function beginExchange(request: IncomingMessage, response: ServerResponse, awaitsContinue: boolean): Exchange {
-  const exchange: Exchange = { requestId: requestIdOf(request), startedAt: performance.now(), request, response, awaitsContinue };
+  const path = (request.url ?? '').split('?', 1)[0]?.slice(0, 256) ?? '';
+  const exchange: Exchange = { requestId: requestIdOf(request), startedAt: performance.now(), request, path, response, awaitsContinue };
   exchanges.set(request, exchange);
   latest.set(request.socket, exchange);
   return exchange;

@@ -120,12 +120,12 @@ function answerSocket(socket: Socket, kind: ErrorKind, requestId: string): void 
 }
 
 function logRequest(request: IncomingMessage, response: ServerResponse, exchange: Exchange): void {
-  const { requestId, startedAt, refusal } = exchange;
+  const { requestId, startedAt, path, refusal } = exchange;
   logger.log({
     msg: 'request',
     requestId,
     method: request.method,
-    path: (request.url ?? '').split('?', 1)[0]?.slice(0, 256),
+    path,
     status: response.headersSent ? response.statusCode : undefined,
     ms: Math.round((performance.now() - startedAt) * 10) / 10,
     ...refusal,

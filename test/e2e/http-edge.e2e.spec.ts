@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -120,6 +120,12 @@ describe('what the HTTP parser refuses', () => {
   ])('answers %s on a static file as the client’s mistake', async (header) => {
     expectError(await exchange(service.port, head('GET /docs/swagger-ui.css HTTP/1.1', header)), 400, 'Bad request.');
   });
+});
+
+it("logs the path that was asked for, also of a file of Swagger UI's", async () => {
+  const { headers } = await fetch(`${service.url}/docs/swagger-ui.css?v=1`, { headers: { 'X-Request-Id': 'a-file' } });
+  expect(headers.get('content-type')).toContain('text/css');
+  await vi.waitFor(() => { expect(service.log.text).toMatch(/"requestId":"a-file","method":"GET","path":"\/docs\/swagger-ui\.css"/); });
 });
 
 describe('unknown paths and methods', () => {

@@ -372,6 +372,7 @@ describe('npm run auth0:setup', { timeout: 60_000 }, () => {
   it.each<[string, string[], Record<string, string>, number, RegExp]>([
     ['a secret is an argument', ['--client-secret', 'x-secret'], {}, 2, /^There is an unknown argument; credentials come from .*\(usage: .*\)\n$/],
     ['a secret is an argument without a name', ['x-secret'], {}, 2, /^There is an unknown argument; credentials come from .*\(usage: .*\)\n$/],
+    ['an argument lacks its value', ['--administrator'], {}, 2, /^An argument lacks its value, or has one too many \(usage: .*\)\n$/],
     ['the administrator is no e-mail', ['--administrator', 'ada:x-secret'], {}, 2, /^--administrator is an e-mail \(usage: .*\)\n$/],
     ['variables are missing', [], { AUTH0_DOMAIN: '', OIDC_AUDIENCE: '' }, 1, /^AUTH0_DOMAIN: must be set\nOIDC_AUDIENCE: must be set\n$/],
     ['there is nobody to ask for the secret', [], { AUTH0_SETUP_CLIENT_SECRET: '' }, 1, /^There is no terminal to ask on, so .*\n$/],

@@ -3,7 +3,6 @@ import { ProviderError } from '../../../domain/errors.js';
 import { ApiConnections, type RawAnswer, type RawRequest } from './api-connections.js';
 import { AnswerUnreadable, PermissionDenied, TokenRefused, toNothingDone, toStatusFailure } from './api-failure.js';
 import type { CallPace } from './call-pace.js';
-import type { JsonBody } from './json-body.js';
 import { type IssuedToken, ServiceToken } from './service-token.js';
 
 export interface ApiClientOptions {
@@ -121,21 +120,21 @@ export class ApiClient {
     return { value: issued.access_token, expiresInSeconds: issued.expires_in };
   }
 
-  private toTokenRefused(request: string, { status, body }: RawAnswer): TokenRefused {
+  private toTokenRefused(request: string, { status, text }: RawAnswer): TokenRefused {
     const label = `${this.options.provider} answers ${request}`;
-    const { error, error_description: description } = TOKEN_REFUSAL.catch(NO_REASON).parse(parseJson(label, status, body));
+    const { error, error_description: description } = TOKEN_REFUSAL.catch(NO_REASON).parse(parseJson(label, status, text));
     const reason = [error, description].filter(Boolean).join(': ');
     return new TokenRefused(`${label} with ${status}${reason && ` (${reason})`}.`, error, description);
   }
 
   private parse(request: string, answer: RawAnswer): ApiAnswer {
-    const { status, headers, body } = answer;
+    const { status, headers, text } = answer;
     const label = `${this.options.provider} answers ${request}`;
-    if (lacksScope(answer)) throw new PermissionDenied(`${label} with 403: the token lacks a scope (${SCOPES.exec(body.text)?.[1] ?? 'which, it does not say'}).`);
+    if (lacksScope(answer)) throw new PermissionDenied(`${label} with 403: the token lacks a scope (${SCOPES.exec(text)?.[1] ?? 'which, it does not say'}).`);
     const failure = toStatusFailure(`${label} with ${status}.`, status, headers['retry-after']);
     if (failure) throw failure;
     const { location } = headers;
-    return { status, body: parseJson(label, status, body), location: typeof location === 'string' ? location : '', label };
+    return { status, body: parseJson(label, status, text), location: typeof location === 'string' ? location : '', label };
   }
 }
 
@@ -157,12 +156,12 @@ export function unexpected({ label, status }: ApiAnswer): ProviderError {
 const SCOPES = /expected[a-z ]*: ([a-z_:, ]+)/;
 
 /** By the code of RFC 6750: the token was issued when we were permitted less, or we lack it still. */
-const lacksScope = ({ status, body }: RawAnswer): boolean => status === 403 && body.text.includes('"insufficient_scope"');
+const lacksScope = ({ status, text }: RawAnswer): boolean => status === 403 && text.includes('"insufficient_scope"');
 
-function parseJson(label: string, status: number, body: JsonBody): unknown {
-  if (body.text === '' && status < 300) return undefined;
+function parseJson(label: string, status: number, text: string): unknown {
+  if (text === '' && status < 300) return undefined;
   try {
-    return body.parse();
+    return JSON.parse(text);
   } catch (error) {
     const Failure = status < 300 ? AnswerUnreadable : ProviderError;
     throw new Failure(`${label} with ${status} and no JSON.`, { cause: error });

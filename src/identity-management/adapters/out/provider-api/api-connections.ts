@@ -5,7 +5,6 @@ import { ServiceError } from '../../../../common/service-error.js';
 import { ProviderError } from '../../../domain/errors.js';
 import { onAbort } from './abort.js';
 import { assertAwaited, toConnectionFailure } from './api-failure.js';
-import { JsonBody } from './json-body.js';
 import { textLines } from './text-lines.js';
 
 export interface RawRequest {
@@ -25,7 +24,7 @@ export interface RawRequest {
 export interface RawAnswer {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
-  readonly body: JsonBody;
+  readonly text: string;
 }
 
 const CONNECT_TIMEOUT_MS = 3_000;
@@ -98,7 +97,7 @@ export class ApiConnections {
   }
 }
 
-/** A request that is sent, perhaps again, until it is given up. By `dispatch`, at half of what `request` costs. */
+/** A request that is sent, perhaps again, until it is given up: by `dispatch`, as `request` goes on while it waits for a connection. */
 class Exchange {
   isOver = false;
   private abort: (() => void) | undefined;
@@ -120,7 +119,7 @@ class Exchange {
       // It may still wait for a connection, and is never sent then.
       this.abort = () => { reject(this.end()); };
       const decoder = new StringDecoder('utf8');
-      const answer = { status: 0, headers: {} as IncomingHttpHeaders, body: new JsonBody() };
+      const answer = { status: 0, headers: {} as IncomingHttpHeaders, text: '' };
       const handler: Dispatcher.DispatchHandler = {
         onRequestStart: (controller) => {
           this.abort = () => { controller.abort(this.end()); };
@@ -131,7 +130,7 @@ class Exchange {
           answer.headers = responseHeaders;
         },
         onResponseData: (_controller, chunk) => {
-          answer.body.add(decoder.write(chunk));
+          answer.text += decoder.write(chunk);
         },
         onResponseEnd: () => {
           resolve(answer);
@@ -143,6 +142,7 @@ class Exchange {
       this.agent.dispatch({ origin, path: pathname + search, method, headers, ...(body !== undefined && { body }) }, handler);
     });
   }
+
   private end(): Error {
     return new Error('Its time is over.', { cause: this.raw.signal.reason });
   }

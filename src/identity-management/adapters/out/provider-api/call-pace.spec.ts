@@ -3,7 +3,6 @@ import { ProviderUnavailable } from '../../../domain/errors.js';
 import type { RawAnswer } from './api-connections.js';
 import { CallPace } from './call-pace.js';
 import { ListTurns, urgent } from './call-turns.js';
-import { JsonBody } from './json-body.js';
 
 const LATENCY_MS = 20;
 
@@ -41,7 +40,7 @@ class Bucket {
       'x-ratelimit-reset': String(Math.ceil(now / 1000 + missing / this.perSecond)),
     };
     await new Promise((resolve) => setTimeout(resolve, LATENCY_MS));
-    return { status: isServed ? 200 : 429, headers: { ...(this.reset !== 'none' && limits), ...(!isServed && headers) }, body: new JsonBody() };
+    return { status: isServed ? 200 : 429, headers: { ...(this.reset !== 'none' && limits), ...(!isServed && headers) }, text: '' };
   }
 
   take(): boolean {
@@ -60,7 +59,7 @@ function abortedAfter(ms: number): AbortSignal {
   setTimeout(() => { controller.abort(); }, ms);
   return controller.signal;
 }
-const ok: RawAnswer = { status: 200, headers: {}, body: new JsonBody() };
+const ok: RawAnswer = { status: 200, headers: {}, text: '' };
 
 describe('the pace of calls', () => {
   beforeEach(() => vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval', 'Date', 'performance'] }));
