@@ -117,6 +117,6 @@ if (process.argv[1] === import.meta.filename) {
     const env = { PATH, HOME, KEYCLOAK_URL: server.endpoint, KEYCLOAK_REALM: 'load-data', ...administrator };
     const program = join(import.meta.dirname, '../../dist/keycloak-setup.js');
     const { stdout } = await promisify(execFile)(process.execPath, [program], { cwd: server.directory, env });
-    return { server, variables: { ...parseEnv(stdout), ...administrator } };
+    return { server, variables: { ...parseEnv(stdout), ...administrator, KEYCLOAK_HOME: server.directory } };
   });
 }
