@@ -69,6 +69,20 @@ describe('users by the time of their creation', () => {
     );
   });
 
+  it('that stay are all given when some are deleted before each search, without an end', async () => {
+    const staying = Array.from({ length: 40 }, (_, id) => aUser(id, 7));
+    let leaving = Array.from({ length: 1_000 }, (_, id) => aUser(100 + id, 8));
+    const before = () => {
+      leaving = leaving.slice(1);
+      if (leaving.length === 0) throw new Error('The list is not over when all have left.');
+      return false;
+    };
+    const { ids, exports } = await readAll(() => [...staying, ...leaving], { before });
+    expect(new Set(ids).size).toBe(ids.length);
+    expect(ids).toEqual(expect.arrayContaining(staying.map(({ user_id }) => user_id)));
+    expect(exports).toBe(1);
+  });
+
   it('that stay are all given, each once, while others are deleted and created', async () => {
     const changes = fc.array(fc.tuple(fc.array(fc.nat(), { maxLength: 2 }), fc.boolean(), fc.boolean()), { maxLength: 30 });
     await fc.assert(

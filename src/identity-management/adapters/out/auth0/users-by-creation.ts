@@ -21,10 +21,13 @@ export interface UserSource {
   readonly exported: () => AsyncIterable<readonly FoundUser[]>;
 }
 
+/** So often a search is begun again because users were deleted, before an export takes its place. */
+const MOST_RETURNS = 20;
+
 /**
  * All users, each once, the oldest first, by searches that each begin at the last user of the one before: so no search
- * comes to its limit, and who is deleted meanwhile moves nobody past us. Where more users share a time than a search shows
- * the rest comes from an export, in any order. After each search but a first one that fails comes a
+ * comes to its limit, and who is deleted meanwhile moves nobody past us. Where more users share a time than a search shows,
+ * or users are deleted again and again while it is read, the rest comes from an export, in any order. After each search but a first one that fails comes a
  * page, maybe an empty one. Holds the ids of one search's users.
  *
  * @throws ProviderError when a search has another order, in which users might be missed.
@@ -39,7 +42,8 @@ export async function* usersByCreation({ search, searchPages, exported }: UserSo
   let known = 0;
   /** Of the page before, which has given somebody. */
   let latest = -Infinity;
-  for (let page = 0; page < searchPages; ) {
+  let returns = 0;
+  for (let page = 0; page < searchPages && returns < MOST_RETURNS; ) {
     const found = await search(from, page);
     if (!found) {
       // A list that fails at once has not begun.
@@ -52,6 +56,7 @@ export async function* usersByCreation({ search, searchPages, exported }: UserSo
     if (hasShrunk) {
       // Somebody was deleted, and all behind them have moved up.
       page = 0;
+      returns++;
       yield [];
       continue;
     }
@@ -67,6 +72,7 @@ export async function* usersByCreation({ search, searchPages, exported }: UserSo
     if (latest > (from ?? -Infinity) && (!isCoarse || page === searchPages)) {
       from = latest;
       page = 0;
+      returns = 0;
       for (const [userId, createdAt] of given) if (createdAt < from) given.delete(userId);
     }
   }

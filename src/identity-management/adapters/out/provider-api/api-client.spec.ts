@@ -10,6 +10,7 @@ import { ApiClient } from './api-client.js';
 import { mayBeDone, OutcomeUnknown } from './api-failure.js';
 
 const { signal } = new AbortController();
+const PATIENCE = { timeout: 20_000 };
 
 const open = (url: string, tokenUrl = `${url}/token`) =>
   new ApiClient({ provider: 'A provider', url, token: { url: tokenUrl, grant: { grant_type: 'client_credentials' } } });
@@ -84,7 +85,7 @@ describe('a client of an API', () => {
     let taken = 0;
     server.removeAllListeners('request').on('request', () => taken++);
     const hanging = Array.from({ length: 128 }, get);
-    await vi.waitFor(() => { expect(taken).toBe(128); });
+    await vi.waitFor(() => { expect(taken).toBe(128); }, PATIENCE);
     const leaving = new AbortController();
     const call = api.call({ method: 'GET', path: '/items', signal: leaving.signal });
     // It has its token by then, and stands in the line.
@@ -95,6 +96,36 @@ describe('a client of an API', () => {
     expect(first).toEqual(['the one', expect.any(ProviderUnavailable)]);
     server.closeAllConnections();
     await Promise.allSettled(hanging);
+  });
+
+  it('keeps the connections that those waited for who have left, and knows that nothing of theirs was done', async () => {
+    await get();
+    const taken: ServerResponse[] = [];
+    server.removeAllListeners('request').on('request', (_request, response: ServerResponse) => taken.push(response.setHeader('content-type', 'application/json')));
+    const busy = Array.from({ length: 128 }, get);
+    await vi.waitFor(() => { expect(taken).toHaveLength(128); }, PATIENCE);
+    const leaving = new AbortController();
+    const calls = Array.from({ length: 50 }, () => api.call({ method: 'POST', path: '/items', signal: leaving.signal }).catch(mayBeDone));
+    await turn();
+    leaving.abort();
+    expect(new Set(await Promise.all(calls))).toEqual(new Set([false]));
+    const before = connections;
+    for (const response of taken) response.end('{}');
+    await Promise.all(busy);
+    server.removeAllListeners('request').on('request', serve);
+    await Promise.all(Array.from({ length: 128 }, get));
+    expect(taken).toHaveLength(128);
+    expect(connections).toBe(before);
+  });
+
+  it('knows that a call may have been done whose repeat finds nobody', async () => {
+    await get();
+    server.removeAllListeners('request').on('request', (_request, response: ServerResponse) => {
+      server.close();
+      response.destroy();
+    });
+    const failure: unknown = await api.call({ method: 'PATCH', path: '/items', repeatable: true, signal }).catch((error: unknown) => error);
+    expect(mayBeDone(failure)).toBe(true);
   });
 
   it('asks for one token for all calls that come at once', async () => {

@@ -4,7 +4,7 @@ import { Agent, type Dispatcher, request } from 'undici';
 import { ServiceError } from '../../../../common/service-error.js';
 import { ProviderError } from '../../../domain/errors.js';
 import { onAbort } from './abort.js';
-import { assertAwaited, toConnectionFailure } from './api-failure.js';
+import { assertAwaited, isUnsent, toConnectionFailure, UNSENT } from './api-failure.js';
 import { textLines } from './text-lines.js';
 
 export interface RawRequest {
@@ -59,9 +59,11 @@ export class ApiConnections {
     const stopListening = onAbort(raw.signal, () => { exchange.giveUp(); });
     try {
       return await exchange.once().catch((error: unknown) => {
+        if (!raw.repeatable || exchange.isOver) throw error;
         // A kept connection may have been ended by the other side just now.
-        if (raw.repeatable && !exchange.isOver) return exchange.once();
-        throw error;
+        return exchange.once().catch((repeated: unknown) => {
+          throw isUnsent(repeated) ? error : repeated;
+        });
       });
     } catch (error) {
       throw toConnectionFailure(`${this.provider} does not answer ${raw.label}.`, error);
@@ -117,13 +119,14 @@ class Exchange {
     const { origin, pathname, search } = new URL(url);
     return new Promise<RawAnswer>((resolve, reject) => {
       // It may still wait for a connection, and is never sent then.
-      this.abort = () => { reject(this.end()); };
+      this.abort = () => { reject(Object.assign(this.end(), { code: UNSENT })); };
       const decoder = new StringDecoder('utf8');
       const answer = { status: 0, headers: {} as IncomingHttpHeaders, text: '' };
       const handler: Dispatcher.DispatchHandler = {
         onRequestStart: (controller) => {
+          // To abort it would end the connection, which others wait for.
+          if (this.isOver) throw this.end();
           this.abort = () => { controller.abort(this.end()); };
-          if (this.isOver) this.abort();
         },
         onResponseStart: (_controller, status, responseHeaders) => {
           answer.status = status;

@@ -37,8 +37,13 @@ export class TokenRefused extends ProviderError {
   }
 }
 
-/** The codes of errors without a connection, so that nothing was asked. */
-const UNCONNECTED: readonly unknown[] = ['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH', 'UND_ERR_CONNECT_TIMEOUT'];
+/** The code of an error for which a request was given up before it had a connection. */
+export const UNSENT = 'ERR_UNSENT';
+/** The codes of errors without a connection. */
+const UNSENT_CODES: readonly unknown[] = [UNSENT, 'ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH', 'UND_ERR_CONNECT_TIMEOUT'];
+
+/** Whether nothing was asked, because there was no connection to ask on. */
+export const isUnsent = (error: unknown): boolean => UNSENT_CODES.includes((error as { code?: unknown }).code);
 
 /** @throws ProviderUnavailable when the caller has given up. */
 export function assertAwaited(signal: AbortSignal): void {
@@ -47,7 +52,7 @@ export function assertAwaited(signal: AbortSignal): void {
 
 /** Of a request that got no whole answer, for whatever reason. */
 export function toConnectionFailure(message: string, error: unknown): ServiceError {
-  const Failure = UNCONNECTED.includes((error as { code?: unknown }).code) ? ProviderUnavailable : OutcomeUnknown;
+  const Failure = isUnsent(error) ? ProviderUnavailable : OutcomeUnknown;
   return new Failure(message, { cause: error });
 }
 

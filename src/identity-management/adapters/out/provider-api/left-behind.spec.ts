@@ -17,7 +17,13 @@ it('looks again for what was not there, also after some seconds: its creation ma
   leftBehind.close();
 });
 
-it('looks for one at a time what may not be there, and lets no removal wait for that', async () => {
+const absent = () => Promise.resolve(false);
+const down = () => Promise.reject(new Error('down'));
+
+it.each([
+  ['looks for one at a time what may not be there, and lets no removal wait for that', true, absent],
+  ['removes one at a time what it could not remove at once, and lets no look wait for that', false, down],
+])('%s', async (_, isUncertain, first) => {
   const leftBehind = new LeftBehind();
   let underWay = 0;
   let most = 0;
@@ -36,10 +42,8 @@ it('looks for one at a time what may not be there, and lets no removal wait for 
       const remove = () => attempts.shift()?.() ?? Promise.resolve(true);
       void leftBehind.remove({ what: 'user', isUncertain, trace: {}, remove });
     });
-  const absent = () => Promise.resolve(false);
-  const down = () => Promise.reject(new Error('down'));
-  const looks = Array.from({ length: 3 }, () => removed(true, absent, look));
-  await removed(false, down, () => Promise.resolve(true));
+  const looks = Array.from({ length: 3 }, () => removed(isUncertain, first, look));
+  await removed(!isUncertain, isUncertain ? down : absent, () => Promise.resolve(true));
   for (let ended = 0; ended < 3; ended++) {
     await vi.waitFor(() => { expect(ends).toHaveLength(ended + 1); });
     ends[ended]?.();

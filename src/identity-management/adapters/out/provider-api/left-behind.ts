@@ -25,14 +25,15 @@ const REMOVAL_TIMEOUT_MS = 10_000;
  * Removes users and roles whose creation failed, for ten minutes if need be; what is left then, or when the process ends, is
  * logged.
  *
- * Removals go before all calls that wait, and so does the first look for what nobody knows to be there: no more of these
- * come than creations had their turn. Further looks are many for each, and mostly in vain. So that the operations don't
- * wait for them, one is under way at a time, in the line with all others.
+ * The first attempt goes before all calls that wait: no more of these come than creations had their turn. Further ones are
+ * many for each, and mostly in vain. So that the operations don't wait for them, one removal and one look for what nobody
+ * knows to be there are under way at a time, in the line with all others.
  */
 export class LeftBehind {
   private readonly logger = new Logger(LeftBehind.name);
   private readonly closing = new AbortController();
   private latestLook: Promise<unknown> = Promise.resolve();
+  private latestRemoval: Promise<unknown> = Promise.resolve();
 
   constructor() {
     // As many pauses as there are remnants listen to it.
@@ -56,7 +57,7 @@ export class LeftBehind {
     const end = performance.now() + GIVE_UP_AFTER_MS;
     const lookPauses = isUncertain ? [...LOOK_PAUSES_MS] : [];
     let failures = 0;
-    for (let isGone = first; !isGone; isGone = await (isUncertain ? this.look(remnant) : this.attempt(remnant, urgent))) {
+    for (let isGone = first; !isGone; isGone = await this.attemptInTurn(remnant)) {
       const wasAbsent = isGone === false;
       const pause = wasAbsent ? lookPauses.shift() : PAUSES_MS[Math.min(failures++, PAUSES_MS.length - 1)];
       if (pause === undefined) {
@@ -71,11 +72,12 @@ export class LeftBehind {
     }
   }
 
-  /** An attempt, once the looks that were asked for before it are over. */
-  private look(remnant: Remnant): Promise<boolean | undefined> {
-    const look = this.latestLook.then(() => (this.closing.signal.aborted ? undefined : this.attempt(remnant, begun)));
-    this.latestLook = look;
-    return look;
+  /** A further attempt, once those that were asked for before it are over: of looks, or of removals. */
+  private attemptInTurn(remnant: Remnant): Promise<boolean | undefined> {
+    const line = remnant.isUncertain ? 'latestLook' : 'latestRemoval';
+    const attempt = this[line].then(() => (this.closing.signal.aborted ? undefined : this.attempt(remnant, begun)));
+    this[line] = attempt;
+    return attempt;
   }
 
   /** Undefined when it can't be told. */
