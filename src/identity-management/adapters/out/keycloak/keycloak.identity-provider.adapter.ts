@@ -231,7 +231,7 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
     if (performance.now() < this.rolesInPagesUntil) return undefined;
     const patience = AbortSignal.timeout(this.options.allRolesTimeoutMs ?? 2_000);
     try {
-      return await this.api.get(ALL_ROLES_PATH, ROLES, AbortSignal.any([signal, patience]));
+      return await this.api.getAgain(ALL_ROLES_PATH, ROLES, AbortSignal.any([signal, patience]));
     } catch (error) {
       if (signal.aborted || !patience.aborted) throw error;
       this.rolesInPagesUntil = performance.now() + ROLES_IN_PAGES_FOR_MS;

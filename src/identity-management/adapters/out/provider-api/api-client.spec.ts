@@ -4,6 +4,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { setImmediate as turn } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { z } from 'zod';
 import { ServiceError } from '../../../../common/service-error.js';
 import { ProviderUnavailable } from '../../../domain/errors.js';
 import { ApiClient } from './api-client.js';
@@ -94,7 +95,7 @@ describe('a client of an API', () => {
     const ended = (which: string) => (error: unknown) => [which, error];
     const first = await Promise.race([call.catch(ended('the one')), Promise.race(hanging).catch(ended('the others'))]);
     expect(first).toEqual(['the one', expect.any(ProviderUnavailable)]);
-    server.closeAllConnections();
+    await api.close();
     await Promise.allSettled(hanging);
   });
 
@@ -126,6 +127,24 @@ describe('a client of an API', () => {
     });
     const failure: unknown = await api.call({ method: 'PATCH', path: '/items', repeatable: true, signal }).catch((error: unknown) => error);
     expect(mayBeDone(failure)).toBe(true);
+  });
+
+  it('parses an answer that it gets again when it has changed, whatever came in between', async () => {
+    const answers: [number, string][] = [[200, '["a"]'], [200, '["a"]'], [500, '["a"]'], [404, '["a"]'], [200, '["b"'], [200, '[1]'], [200, '["a"]'], [200, '["b"]'], [200, '["a"]']];
+    server.removeAllListeners('request').on('request', (request, response: ServerResponse) => {
+      if (request.url === '/token') {
+        serve(request, response);
+        return;
+      }
+      const [status, text] = answers.shift() ?? [200, '[]'];
+      response.writeHead(status, { 'content-type': 'application/json' }).end(text);
+    });
+    const again = () => api.getAgain('/items', z.array(z.string()), signal).catch(() => undefined);
+    const results = [];
+    while (answers.length > 0) results.push(await again());
+    const [first] = results;
+    expect(results).toEqual([['a'], ['a'], undefined, undefined, undefined, undefined, ['a'], ['b'], ['a']]);
+    expect([1, 6, 8].map((index) => results[index] === first)).toEqual([true, true, false]);
   });
 
   it('asks for one token for all calls that come at once', async () => {

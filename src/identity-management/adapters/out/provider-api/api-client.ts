@@ -51,6 +51,8 @@ const TOKEN_REFUSED: readonly number[] = [400, 401, 403, 404];
 export class ApiClient {
   readonly token = new ServiceToken(() => this.issueToken().catch(toNothingDone));
   private readonly connections: ApiConnections;
+  /** What `getAgain` has read, by path. */
+  private readonly read = new Map<string, { readonly text: string; readonly data: unknown }>();
 
   constructor(private readonly options: ApiClientOptions) {
     this.connections = new ApiConnections(options.provider);
@@ -63,9 +65,43 @@ export class ApiClient {
    * @throws ProviderUnavailable when there is no connection, no answer in 10 seconds, 429 or 5xx; as `OutcomeUnknown` where
    * it may have been done. ProviderError when we are refused; as `AnswerUnreadable` when what comes is no JSON.
    */
-  async call({ method, path, body, repeatable = method === 'GET', signal }: ApiRequest): Promise<ApiAnswer> {
-    const url = this.options.url + path;
-    const request = { label: `${method} ${/^\/[a-z-]*/.exec(path)?.[0] ?? ''}`, url, method, repeatable, timeoutMs: REQUEST_TIMEOUT_MS, signal };
+  async call(request: ApiRequest): Promise<ApiAnswer> {
+    return this.parse(labelOf(request), await this.exchange(request));
+  }
+
+  /**
+   * Asks for what must be there.
+   *
+   * @throws as `call`; ProviderError also for another status than 200, `AnswerUnreadable` for another form.
+   */
+  async get<Schema extends z.ZodType>(path: string, schema: Schema, signal: AbortSignal): Promise<z.infer<Schema>> {
+    return read(await this.call({ method: 'GET', path, signal }), schema);
+  }
+
+  /** As `get`, for a long answer that seldom changes: when its text is that of the answer before, it isn't parsed again. */
+  async getAgain<Schema extends z.ZodType>(path: string, schema: Schema, signal: AbortSignal): Promise<z.infer<Schema>> {
+    const request: ApiRequest = { method: 'GET', path, signal };
+    const answer = await this.exchange(request);
+    const before = this.read.get(path);
+    if (answer.status === 200 && answer.text === before?.text) return before.data as z.infer<Schema>;
+    const data = read(this.parse(labelOf(request), answer), schema);
+    this.read.set(path, { text: answer.text, data });
+    return data;
+  }
+
+  /** Lines of a file that the API has told the address of: it gets no token. */
+  lines(url: string, signal: AbortSignal): AsyncGenerator<string, void, undefined> {
+    return this.connections.lines(url, signal);
+  }
+
+  /** Ends what is under way, and all connections. */
+  async close(): Promise<void> {
+    await this.connections.close();
+  }
+
+  private async exchange(apiRequest: ApiRequest): Promise<RawAnswer> {
+    const { method, path, body, repeatable = method === 'GET', signal } = apiRequest;
+    const request = { label: labelOf(apiRequest), url: this.options.url + path, method, repeatable, timeoutMs: REQUEST_TIMEOUT_MS, signal };
     const ask = (token: string): Promise<RawAnswer> => {
       const headers = { authorization: `Bearer ${token}`, accept: 'application/json' };
       if (body === undefined) return this.connections.send({ ...request, headers });
@@ -80,26 +116,7 @@ export class ApiClient {
     } else if (lacksScope(answer) && this.token.discardOutdated(token)) {
       answer = await askInTurn(await this.token.get(signal));
     }
-    return this.parse(request.label, answer);
-  }
-
-  /**
-   * Asks for what must be there.
-   *
-   * @throws as `call`; ProviderError also for another status than 200, `AnswerUnreadable` for another form.
-   */
-  async get<Schema extends z.ZodType>(path: string, schema: Schema, signal: AbortSignal): Promise<z.infer<Schema>> {
-    return read(await this.call({ method: 'GET', path, signal }), schema);
-  }
-
-  /** Lines of a file that the API has told the address of: it gets no token. */
-  lines(url: string, signal: AbortSignal): AsyncGenerator<string, void, undefined> {
-    return this.connections.lines(url, signal);
-  }
-
-  /** Ends what is under way, and all connections. */
-  async close(): Promise<void> {
-    await this.connections.close();
+    return answer;
   }
 
   private async issueToken(): Promise<IssuedToken> {
@@ -145,6 +162,8 @@ export function read<Schema extends z.ZodType>(answer: ApiAnswer, schema: Schema
   if (!success) throw new AnswerUnreadable(`${answer.label} in another form.`, { cause: error });
   return data;
 }
+
+const labelOf = ({ method, path }: ApiRequest): string => `${method} ${/^\/[a-z-]*/.exec(path)?.[0] ?? ''}`;
 
 /** An answer that the operation doesn't know. */
 export function unexpected({ label, status }: ApiAnswer): ProviderError {
