@@ -135,6 +135,7 @@ class Tenant {
     return {
       ok,
       columns: {
+        bucket: `${rateLimit.burst}, ${rateLimit.perSecond}/s`,
         made: made.length,
         '503 with Retry-After': this.#answers.length - made.length - others,
         'other answers': others,
