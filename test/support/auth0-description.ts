@@ -124,9 +124,13 @@ export function readAuth0Description(): Auth0Description | undefined {
   return description;
 }
 
-/** Says so when it can't be checked. */
 export default function prepare(): void {
-  if (!existsSync(FILE)) console.log("Left out: the check of requests and answers against Auth0's description, which isn't here.");
+  tellIfLeftOut(FILE);
+}
+
+/** Says so when it can't be checked. */
+export function tellIfLeftOut(file: URL): void {
+  if (!existsSync(file)) console.log("Left out: the check of requests and answers against Auth0's description, which isn't here.");
 }
 
 /** Whether each `%` begins a byte; the bytes may be no UTF-8, which no test sends. */

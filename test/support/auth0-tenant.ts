@@ -1,13 +1,13 @@
 import { PERMISSIONS } from '../../src/authentication/permissions.js';
 import type { Auth0Options } from '../../src/identity-management/adapters/out/auth0/auth0.identity-provider.adapter.js';
-import type { Auth0Settings, Auth0StandIn } from '../../src/testing/index.js';
+import type { Auth0Settings, Auth0StandIn, Auth0StandInOptions } from '../../src/testing/index.js';
 import { type CheckedAuth0, startCheckedAuth0 } from './checked-auth0.js';
 
 const AUDIENCE = 'load-data-api';
 
 /** A tenant with the API and its permissions, which has no users and roles. */
-export const startTenant = (settings: Partial<Auth0Settings> = {}): Promise<CheckedAuth0> =>
-  startCheckedAuth0({ audience: AUDIENCE, apiScopes: PERMISSIONS, settings });
+export const startTenant = (settings: Partial<Auth0Settings> = {}, onExchange?: Auth0StandInOptions['onExchange']): Promise<CheckedAuth0> =>
+  startCheckedAuth0({ audience: AUDIENCE, apiScopes: PERMISSIONS, settings, ...(onExchange && { onExchange }) });
 
 /** What the adapter is made with. */
 export const auth0Options = ({ domain, service }: Auth0StandIn): Auth0Options => ({

@@ -13,7 +13,7 @@ export async function startCheckedAuth0(options: Auth0StandInOptions = {}): Prom
   const violations: Violation[] = [];
   const onExchange = (exchange: Auth0Exchange) => {
     violations.push(...(description?.violationsOf(exchange) ?? []));
-    options.onExchange?.(exchange);
+    return options.onExchange?.(exchange);
   };
   return { standIn: await startAuth0StandIn({ ...options, onExchange }), violations };
 }

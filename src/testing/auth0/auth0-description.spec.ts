@@ -1,5 +1,5 @@
-import { expect, it } from 'vitest';
-import { Auth0Description } from '../../../test/support/auth0-description.js';
+import { expect, it, vi } from 'vitest';
+import { Auth0Description, tellIfLeftOut } from '../../../test/support/auth0-description.js';
 import type { Auth0Exchange } from './index.js';
 
 const json = (schema: object) => ({ content: { 'application/json': { schema } } });
@@ -52,4 +52,15 @@ it.each<[string, string, Partial<Auth0Exchange>, readonly string[]]>([
   const query = new URLSearchParams(path === PATHS.roles && method === 'GET' ? 'page=0' : '');
   const violations = DESCRIPTION.violationsOf({ method, path, query, requestBody: undefined, ...members });
   expect([...new Set(violations.map(({ side }) => side))]).toEqual(sides);
+});
+
+it.each([
+  ['is left out, and says so, where there is none', './no-description.json', [[expect.stringMatching(/^Left out: .*Auth0's description/)]]],
+  ['says nothing where there is one', import.meta.url, []],
+])('the check against a description %s', (_, file, said) => {
+  const log = vi.spyOn(console, 'log').mockReturnValue();
+  tellIfLeftOut(new URL(file, import.meta.url));
+  const { calls } = log.mock;
+  log.mockRestore();
+  expect(calls).toEqual(said);
 });

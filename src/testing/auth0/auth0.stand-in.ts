@@ -23,8 +23,8 @@ export interface Auth0StandInOptions {
   readonly connections?: readonly string[];
   /** Milliseconds since 1970, for all that has a time; the clock unless set. */
   readonly now?: () => number;
-  /** Sees each request together with its answer. */
-  readonly onExchange?: (exchange: Auth0Exchange) => void;
+  /** Sees each request together with its answer, which goes out when that is done. */
+  readonly onExchange?: (exchange: Auth0Exchange) => unknown;
 }
 
 /** A request and its answer. */
@@ -118,7 +118,7 @@ export class Auth0StandIn {
   private readonly faults = new Faults();
   private readonly silent = new Set<ServerResponse>();
   private readonly now: () => number;
-  private readonly onExchange: ((exchange: Auth0Exchange) => void) | undefined;
+  private readonly onExchange: Auth0StandInOptions['onExchange'];
   private loaded = 0;
 
   /** @param server is listening. */
@@ -292,7 +292,7 @@ export class Auth0StandIn {
     const { method, path, query, body: requestBody } = request;
     this.requests.push({ method, path, query: query.toString(), at: this.now() });
     const fault = this.faults.next(`${method} ${path}`);
-    if (fault && PREVENTING.has(fault.kind)) this.onExchange?.({ method, path, query, requestBody });
+    if (fault && PREVENTING.has(fault.kind)) await this.onExchange?.({ method, path, query, requestBody });
     if (fault?.kind === 'answer') {
       send(response, { status: fault.status, headers: { ...fault.headers }, body: fault.body });
       return;
@@ -307,7 +307,7 @@ export class Auth0StandIn {
     }
     if (fault?.kind === 'delay') await setTimeout(fault.ms);
     const answer = await this.api.answer(request);
-    this.onExchange?.({ method, path, query, requestBody, answer });
+    await this.onExchange?.({ method, path, query, requestBody, answer });
     if (fault?.kind === 'lost-answer') reset(response);
     else if (fault?.kind === 'silence-after') this.silent.add(response);
     else if (fault?.kind === 'cut-body') cut(response, answer);

@@ -10,7 +10,7 @@ export interface Auth0Settings {
   searchDelayMs: number;
   /** How finely the search knows `created_at`. Milliseconds unless set; nothing says that Auth0 does. */
   searchGranularity: SearchGranularity;
-  /** Calls of the Management API; no limit unless set. */
+  /** Calls of the Management API, all from one bucket; a paid plan has one for each of some kinds. No limit unless set. */
   rateLimit: RateLimit | undefined;
   /** How long tokens of the Management API live; a day unless set. */
   tokenLifetimeSeconds: number;

@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } 
 import { PERMISSIONS } from '../../../../authentication/permissions.js';
 import { identityProviderContract } from '../../../../testing/identity-provider.contract.js';
 import { type Auth0Exchange, type Auth0Settings, type Auth0StandIn, SERVICE_SCOPES, startAuth0StandIn } from '../../../../testing/index.js';
-import { ProviderError, ProviderUnavailable, RoleNotFound } from '../../../domain/errors.js';
+import { InvalidIdentityValue, ProviderError, ProviderMisconfigured, ProviderUnavailable, RoleNotFound } from '../../../domain/errors.js';
 import type { User } from '../../../domain/user.js';
 import { Auth0IdentityProvider } from './auth0.identity-provider.adapter.js';
 
@@ -53,7 +53,7 @@ describe('Auth0IdentityProvider', () => {
   const options = { signal: new AbortController().signal };
   let tenant: Auth0StandIn;
   let provider: Auth0IdentityProvider;
-  let onExchange: ((exchange: Auth0Exchange) => void) | undefined;
+  let onExchange: ((exchange: Auth0Exchange) => unknown) | undefined;
 
   beforeEach(async () => {
     onExchange = undefined;
@@ -148,6 +148,16 @@ describe('Auth0IdentityProvider', () => {
     expect(await listUsers()).toHaveLength(1_001);
   });
 
+  it('lists those of an export whose job cannot be looked at for once, and gives up at the second time', async () => {
+    tenant.loadUsers(1_001, { createdAt: () => 0 });
+    tenant.settings.exportReads = 0;
+    const look = 'GET /api/v2/jobs/{id}';
+    tenant.fail(look, { kind: 'answer', status: 503, body: '' });
+    expect(await listUsers()).toHaveLength(1_001);
+    tenant.fail(look, { kind: 'answer', status: 503, body: '' }, { times: 2 });
+    await expect(listUsers()).rejects.toThrow(ProviderUnavailable);
+  });
+
   describe('while the search lags', () => {
     beforeEach(() => {
       tenant.settings.searchDelayMs = Infinity;
@@ -191,6 +201,19 @@ describe('Auth0IdentityProvider', () => {
     await expect(provider.assignRole(await createUser('ada@example.com'), role.id, options)).rejects.toThrow('role_id');
   });
 
+  it.each<[Auth0Settings['unknownRole'], { isRefused: boolean }]>([
+    ['not-found', { isRefused: true }],
+    ['bad-request', { isRefused: true }],
+    ['ignored', { isRefused: false }],
+  ])('gives nobody a role that others deleted a moment ago, and says so if Auth0 does: %s', async (unknownRole, { isRefused }) => {
+    tenant.settings.unknownRole = unknownRole;
+    const [role, ada] = [await createRole('role'), await createUser('ada@example.com')];
+    await administer('DELETE', `/roles/${role}`);
+    const assigned = await provider.assignRole(ada, role, options).then(() => true, (error: unknown) => error);
+    expect(assigned).toEqual(isRefused ? expect.toSatisfy((error) => error instanceof RoleNotFound || error instanceof InvalidIdentityValue) : true);
+    expect(tenant.permissionsOf(ada)).toEqual([]);
+  });
+
   describe('asked for a user with roles that it has not seen lately', () => {
     const newRoles = async (count: number): Promise<string[]> => {
       const made = await Promise.all(Array.from({ length: count }, (_, index) => administer('POST', '/roles', { name: `role ${index}` })));
@@ -232,14 +255,12 @@ describe('Auth0IdentityProvider', () => {
 
   it.each([1, 3])('writes its scopes again when others, who did not know them, overwrite them: %i times', async (times) => {
     let overwritten = 0;
-    onExchange = ({ method, path, requestBody }) => {
+    onExchange = async ({ method, path, requestBody }) => {
       const { scopes = [] } = (requestBody ?? {}) as { scopes?: { value: string }[] };
       if (method !== 'PATCH' || !path.includes('resource-servers') || !scopes.some(({ value }) => value === 'a:b') || overwritten === times) return;
       overwritten++;
-      void administer('PATCH', '/resource-servers/load-data-api', { scopes: [{ value: `theirs:${overwritten}` }] });
+      await administer('PATCH', '/resource-servers/load-data-api', { scopes: [{ value: `theirs:${overwritten}` }] });
     };
-    // So that they come between our writing and our reading back.
-    tenant.fail('GET /api/v2/resource-servers/{id}', { kind: 'delay', ms: 200 }, { skip: 1, times: Infinity });
     const role = await createRole('role', ['a:b', 'c:d']);
     expect(overwritten).toBe(times);
     expect((await permissionsOf(role)).sort()).toEqual(['a:b', 'c:d']);
@@ -247,12 +268,10 @@ describe('Auth0IdentityProvider', () => {
   });
 
   it('makes scopes once more that others overwrite before the role has them', async () => {
-    onExchange = ({ method, path, answer }) => {
+    onExchange = async ({ method, path, answer }) => {
       if (method !== 'POST' || !path.endsWith('/roles') || answer?.status !== 200) return;
-      void administer('PATCH', '/resource-servers/load-data-api', { scopes: [{ value: 'theirs:1' }] });
+      await administer('PATCH', '/resource-servers/load-data-api', { scopes: [{ value: 'theirs:1' }] });
     };
-    // So that they come before it.
-    tenant.fail('POST /api/v2/roles/{id}/permissions', { kind: 'delay', ms: 200 });
     expect((await permissionsOf(await createRole('role', ['a:b', 'c:d']))).sort()).toEqual(['a:b', 'c:d']);
     expect((await administer('GET', '/resource-servers/load-data-api')).scopes).toContainEqual({ value: 'theirs:1' });
   });
@@ -333,17 +352,19 @@ describe('Auth0IdentityProvider', () => {
       return () => vi.useRealTimers();
     });
 
-    it('looks at a tenant that is well every ten seconds, and at one with a warning every second', async () => {
+    it('looks at a tenant that is well, or has no more than warnings, every ten seconds, and at one with a problem every second', async () => {
       const looks = async (passedMs: number): Promise<number> => {
         vi.advanceTimersByTime(passedMs);
         const before = tenant.count(READING);
-        await provider.checkHealth(options);
+        await provider.checkHealth(options).catch((error: unknown) => { expect(error).toBeInstanceOf(ProviderMisconfigured); });
         return tenant.count(READING) - before;
       };
       expect([await looks(0), await looks(9_000), await looks(1_000)]).toEqual([1, 0, 1]);
       await administer('PATCH', '/resource-servers/load-data-api', { scopes: [] });
-      expect([await looks(10_000), await looks(1_000)]).toEqual([1, 1]);
+      expect([await looks(10_000), await looks(9_000), await looks(1_000)]).toEqual([1, 0, 1]);
       expect(provider.warnings).toHaveLength(PERMISSIONS.length);
+      await administer('PATCH', '/resource-servers/load-data-api', { enforce_policies: false });
+      expect([await looks(10_000), await looks(1_000), await looks(1_000)]).toEqual([1, 1, 1]);
     });
 
     it('asks for one new token a minute where it lacks a scope, and is well with it once it may', async () => {

@@ -1,5 +1,4 @@
 import { randomBytes, randomUUID } from 'node:crypto';
-import { setTimeout } from 'node:timers/promises';
 import type { OnApplicationShutdown } from '@nestjs/common';
 import { z } from 'zod';
 import type { ServiceError } from '../../../../common/service-error.js';
@@ -15,7 +14,7 @@ import {
 import type { NewRole, Role } from '../../../domain/role.js';
 import type { NewUser, User } from '../../../domain/user.js';
 import { type ApiAnswer, type ApiClient, read, unexpected } from '../provider-api/api-client.js';
-import { assertAwaited, mayBeDone, OutcomeUnknown } from '../provider-api/api-failure.js';
+import { assertAwaited, mayBeDone } from '../provider-api/api-failure.js';
 import { ListTurns, urgent } from '../provider-api/call-turns.js';
 import { KnownRoles } from '../provider-api/known-roles.js';
 import { LeftBehind } from '../provider-api/left-behind.js';
@@ -24,6 +23,7 @@ import { ApiScopes } from './api-scopes.js';
 import { type Auth0Connection, managementApi } from './auth0-connection.js';
 import { FOUND_USER, type FoundUser, toUser, USER_FIELDS } from './found-user.js';
 import { InvitationMail } from './invitation-mail.js';
+import { ListCalls } from './list-calls.js';
 import { listPages, pageOf } from './list-pages.js';
 import { randomPassword } from './random-password.js';
 import { RecentUsers } from './recent-users.js';
@@ -38,7 +38,7 @@ export interface Auth0Options extends Auth0Connection {
   readonly connection: string;
   /** The application in whose name new users get a mail with which they set their password; none is sent without it. */
   readonly invitationClientId?: string | undefined;
-  /** How long the tenant is not looked at again when all was well (ms), for each look counts to its limit of calls; 10,000 unless told. */
+  /** How long the tenant is not looked at again when there were no problems (ms), for each look counts to its limit of calls; 10,000 unless told. */
   readonly wellForMs?: number;
 }
 
@@ -47,7 +47,6 @@ const USER_ID = /^(?=.{1,300}$)[a-z0-9_-]+\|[^\s\p{Cc}\p{Cs}]+$/u;
 const ROLE_ID = /^rol_[A-Za-z0-9]{16}$/;
 const MOST_ROLES_OF_A_USER = 50;
 const SEARCH_PAGES = 10;
-const SEARCH_AGAIN_AFTER_MS = 500;
 /** Few, as together they have the time of one page. */
 const READ_AT_ONCE = 2;
 /** Beyond so many, roles are looked up in the list: a call for each would take too long on a small plan. */
@@ -203,7 +202,7 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     const turns = new ListTurns(signal);
     const outdated = this.recentUsers.updateTimes();
     const source = {
-      search: this.search(turns),
+      search: this.search(new ListCalls(turns)),
       searchPages: SEARCH_PAGES,
       exported: () => exportedUsers(this.api, turns),
     };
@@ -222,7 +221,7 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
 
   /**
    * Looks at all that the service needs in the tenant and can see (`checkTenant` has the list), by one call, no more often
-   * than every ten seconds while all is well. Where it lacks a scope, a new token once a minute tells whether it still does.
+   * than every ten seconds while there are no problems. Where it lacks a scope, a new token once a minute tells whether it still does.
    */
   override async checkHealth({ signal }: ProviderCallOptions): Promise<void> {
     await this.health.check(signal);
@@ -319,21 +318,8 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     return /\brole does not exist/i.test(message) ? new RoleNotFound('role_id') : new InvalidIdentityValue('roles');
   }
 
-  /** One answer in a thousand doesn't end a list of a thousand calls: only the second of two failures does. */
-  private search(turns: ListTurns): UserSource['search'] {
-    let hasFailed = false;
-    return async (from, page) => {
-      try {
-        const found = await this.api.get(`/users?${searchOf(from, page)}`, USERS, turns.next());
-        hasFailed = false;
-        return found;
-      } catch (error) {
-        if (hasFailed || !(error instanceof OutcomeUnknown) || turns.signal.aborted) throw error;
-        hasFailed = true;
-        await setTimeout(SEARCH_AGAIN_AFTER_MS);
-        return undefined;
-      }
-    };
+  private search(calls: ListCalls): UserSource['search'] {
+    return (from, page) => calls.make((signal) => this.api.get(`/users?${searchOf(from, page)}`, USERS, signal));
   }
 
   /** Undefined when there is none. */
@@ -382,7 +368,6 @@ function userPath(userId: string): string {
   assertUserId(userId);
   return `/users/${encodeURIComponent(userId)}`;
 }
-
 
 function searchOf(from: number | undefined, page: number): string {
   const fields = `fields=${USER_FIELDS.join(',')}&include_fields=true`;

@@ -31,7 +31,7 @@ export async function checkTenant(api: ApiClient, scopes: ApiScopes, options: Te
   if ('problem' in token) return { problems: [token.problem], warnings: [] };
   const held = new Set(claimsOf(token.value, CLAIMS).scope.split(' '));
   const missing = SERVICE_SCOPES.filter((scope) => !held.has(scope));
-  if (missing.length > 0 && mayRenewToken && api.token.discardOutdated(token.value)) {
+  if (missing.length > 0 && mayRenewToken && api.token.discard(token.value, 'outdated')) {
     return await checkTenant(api, scopes, { ...options, mayRenewToken: false }, signal);
   }
   const repairs = held.has('read:resource_servers') ? await apiPart(new TenantAdmin(api, () => signal), scopes, audience).changes() : [];

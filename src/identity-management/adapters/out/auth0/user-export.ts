@@ -5,6 +5,7 @@ import { type ApiClient, read } from '../provider-api/api-client.js';
 import { AnswerUnreadable } from '../provider-api/api-failure.js';
 import type { ListTurns } from '../provider-api/call-turns.js';
 import { FOUND_USER, type FoundUser, USER_FIELDS } from './found-user.js';
+import { ListCalls } from './list-calls.js';
 
 const NEW_JOB = z.object({ id: z.string() });
 const JOB = z.object({ status: z.string(), location: z.string().nullish() });
@@ -24,12 +25,14 @@ export async function* exportedUsers(api: ApiClient, turns: ListTurns): AsyncGen
   const { signal } = turns;
   const body = { format: 'json', fields: USER_FIELDS.map((name) => ({ name })) };
   const { id } = read(await api.call({ method: 'POST', path: '/jobs/users-exports', body, signal: turns.next() }), NEW_JOB);
+  const calls = new ListCalls(turns);
   const end = performance.now() + GIVE_UP_AFTER_MS;
   for (let look = 0; performance.now() < end; look++) {
     yield [];
     // Who waits no longer is found out by the call that follows.
     await setTimeout(PAUSES_MS[Math.min(look, PAUSES_MS.length - 1)], undefined, { signal }).catch(() => undefined);
-    const job = await api.get(`/jobs/${encodeURIComponent(id)}`, JOB, turns.next());
+    const job = await calls.make((turn) => api.get(`/jobs/${encodeURIComponent(id)}`, JOB, turn));
+    if (!job) continue;
     if (job.status === 'failed') throw new ProviderError('The export of users has failed.');
     if (job.status === 'completed' && typeof job.location === 'string') {
       yield* pages(api.lines(job.location, signal));

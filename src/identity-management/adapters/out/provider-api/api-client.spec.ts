@@ -6,7 +6,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { z } from 'zod';
 import { ServiceError } from '../../../../common/service-error.js';
-import { ProviderUnavailable } from '../../../domain/errors.js';
+import { ProviderError, ProviderUnavailable } from '../../../domain/errors.js';
 import { ApiClient } from './api-client.js';
 import { mayBeDone, OutcomeUnknown } from './api-failure.js';
 
@@ -26,6 +26,7 @@ describe('a client of an API', () => {
   let tokenLife: number;
   /** What calls are authorized with, the oldest first. */
   let used: (string | undefined)[];
+  let isRefused: (token: string) => boolean;
 
   function serve({ url: path, headers }: IncomingMessage, response: ServerResponse): void {
     response.setHeader('content-type', 'application/json');
@@ -34,11 +35,12 @@ describe('a client of an API', () => {
       return;
     }
     used.push(headers.authorization);
+    if (isRefused(headers.authorization?.slice('Bearer '.length) ?? '')) response.statusCode = 401;
     response.end('{}');
   }
 
   beforeEach(async () => {
-    [connections, tokens, tokenLife, used] = [0, 0, 300, []];
+    [connections, tokens, tokenLife, used, isRefused] = [0, 0, 300, [], () => false];
     server = createServer(serve).on('connection', () => connections++);
     await once(server.listen(0, '127.0.0.1'), 'listening');
     url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
@@ -140,7 +142,7 @@ describe('a client of an API', () => {
       response.writeHead(status, { 'content-type': 'application/json' }).end(text);
     });
     const again = () => api.getAgain('/items', z.array(z.string()), signal).catch(() => undefined);
-    const results = [];
+    const results: unknown[] = [];
     while (answers.length > 0) results.push(await again());
     const [first] = results;
     expect(results).toEqual([['a'], ['a'], undefined, undefined, undefined, undefined, ['a'], ['b'], ['a']]);
@@ -150,6 +152,29 @@ describe('a client of an API', () => {
   it('asks for one token for all calls that come at once', async () => {
     await Promise.all(Array.from({ length: 100 }, get));
     expect({ tokens, used: new Set(used) }).toEqual({ tokens: 1, used: new Set(['Bearer 1']) });
+  });
+
+  it('asks for one new token in a minute while all are refused, and is well when they no longer are', async () => {
+    // Without the timers that a call needs.
+    vi.useFakeTimers({ toFake: ['performance'] });
+    await get();
+    isRefused = () => true;
+    for (let call = 0; call < 3; call++) await expect(get()).rejects.toThrow(ProviderError);
+    vi.advanceTimersByTime(60_000);
+    for (let call = 0; call < 3; call++) await expect(get()).rejects.toThrow(ProviderError);
+    expect(used.join()).toBe('Bearer 1,Bearer 1,Bearer 2,Bearer 2,Bearer 2,Bearer 2,Bearer 3,Bearer 3,Bearer 3');
+    isRefused = () => false;
+    await get();
+    expect({ tokens, last: used.at(-1) }).toEqual({ tokens: 3, last: 'Bearer 3' });
+  });
+
+  it('asks for a new token each time that one is refused which was accepted before', async () => {
+    for (let time = 1; time <= 5; time++) {
+      await get();
+      isRefused = (token) => Number(token) <= time;
+    }
+    await get();
+    expect(tokens).toBe(6);
   });
 
   it.each([

@@ -59,8 +59,8 @@ export class ApiClient {
   }
 
   /**
-   * Asks once; once more with a new token when this one is refused or lacks a scope, or when the connection breaks and the
-   * request is repeatable.
+   * Asks once; once more with a new token when this one is refused or lacks a scope and another may do better, or when the
+   * connection breaks and the request is repeatable.
    *
    * @throws ProviderUnavailable when there is no connection, no answer in 10 seconds, 429 or 5xx; as `OutcomeUnknown` where
    * it may have been done. ProviderError when we are refused; as `AnswerUnreadable` when what comes is no JSON.
@@ -108,14 +108,13 @@ export class ApiClient {
       return this.connections.send({ ...request, headers: { ...headers, 'content-type': 'application/json' }, body: JSON.stringify(body) });
     };
     const askInTurn = (token: string): Promise<RawAnswer> => this.options.pace?.run(signal, () => ask(token)) ?? ask(token);
-    const token = await this.token.get(signal);
+    let token = await this.token.get(signal);
     let answer = await askInTurn(token);
-    if (answer.status === 401) {
-      this.token.discard(token);
-      answer = await askInTurn(await this.token.get(signal));
-    } else if (lacksScope(answer) && this.token.discardOutdated(token)) {
-      answer = await askInTurn(await this.token.get(signal));
+    if ((answer.status === 401 && this.token.discard(token, 'refused')) || (lacksScope(answer) && this.token.discard(token, 'outdated'))) {
+      token = await this.token.get(signal);
+      answer = await askInTurn(token);
     }
+    if (answer.status < 300) this.token.accepted(token);
     return answer;
   }
 

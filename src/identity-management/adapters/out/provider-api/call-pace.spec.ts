@@ -1,10 +1,12 @@
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { ProviderUnavailable } from '../../../domain/errors.js';
 import type { RawAnswer } from './api-connections.js';
 import { CallPace } from './call-pace.js';
 import { ListTurns, urgent } from './call-turns.js';
 
 const LATENCY_MS = 20;
+/** Within a second, of which headers tell whole ones. */
+const NOW = Date.UTC(2026, 0, 1) + 300;
 
 /** A provider with a token bucket. */
 class Bucket {
@@ -62,7 +64,7 @@ function abortedAfter(ms: number): AbortSignal {
 const ok: RawAnswer = { status: 200, headers: {}, text: '' };
 
 describe('the pace of calls', () => {
-  beforeEach(() => vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval', 'Date', 'performance'] }));
+  beforeEach(() => vi.useFakeTimers({ now: NOW, toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval', 'Date', 'performance'] }));
   afterEach(() => vi.useRealTimers());
 
   /** How the operations end, each of so many calls. */
@@ -77,12 +79,14 @@ describe('the pace of calls', () => {
     return { done: operations - errors.length, errors };
   }
 
-  /** So many new operations of one call come in each second, until it is stopped. */
-  function storm(pace: CallPace, bucket: Bucket, perSecond: number): { ended: { done: number; failed: number }; stop: () => void } {
+  /** So many new operations, each of so many calls, come in each second, until it is stopped. */
+  function storm(pace: CallPace, bucket: Bucket, perSecond: number, calls = 1): { ended: { done: number; failed: number }; stop: () => void } {
     const ended = { done: 0, failed: 0 };
-    const arrivals = setInterval(() => {
-      void pace.run(aSignal(), () => bucket.answer()).then(() => ended.done++, () => ended.failed++);
-    }, 1_000 / perSecond);
+    const run = async () => {
+      const signal = aSignal();
+      for (let call = 0; call < calls; call++) await pace.run(signal, () => bucket.answer());
+    };
+    const arrivals = setInterval(() => void run().then(() => ended.done++, () => ended.failed++), 1_000 / perSecond);
     return { ended, stop: () => { clearInterval(arrivals); } };
   }
 
@@ -119,7 +123,13 @@ describe('the pace of calls', () => {
     expect(bucket.served).toBe(40);
   });
 
-  describe('while 15 operations come in each second, and two calls may be made', () => {
+  describe.each([
+    // How many come off at the least in 40 s, besides the calls that are looked at: about half of what the limit gives.
+    { limit: 2, arrivals: 15, calls: 1, least: 40 },
+    { limit: 2, arrivals: 15, calls: 5, least: 7 },
+    { limit: 15, arrivals: 30, calls: 1, least: 300 },
+    { limit: 15, arrivals: 15, calls: 5, least: 60 },
+  ])('while $arrivals operations of $calls calls come in each second, and $limit calls may be made', ({ limit, arrivals, calls, least }) => {
     it.each<[string, (call: (signal: AbortSignal) => Promise<unknown>) => Promise<void>]>([
       ['of three lists that have begun', async (call) => {
         const list = async (turns: ListTurns) => {
@@ -139,25 +149,61 @@ describe('the pace of calls', () => {
         for (let time = 0; time < 5; time++) await call(signal);
       }],
     ])('makes all calls %s', async (_, work) => {
-      const [pace, bucket] = [new CallPace(), new Bucket(2, 2)];
+      const [pace, bucket] = [new CallPace(), new Bucket(limit, limit)];
       const outcome = expect(work((signal) => pace.run(signal, () => bucket.answer()))).resolves.toBeUndefined();
-      const { ended, stop } = storm(pace, bucket, 15);
+      const { ended, stop } = storm(pace, bucket, arrivals, calls);
       await vi.advanceTimersByTimeAsync(40_000);
       stop();
       await outcome;
-      // What the limit gives, less that and some.
-      expect(ended.done).toBeGreaterThan(50);
+      expect(ended.done).toBeGreaterThanOrEqual(least);
     });
+  });
 
-    it('shares them between two processes', async () => {
-      const bucket = new Bucket(2, 2);
-      const storms = [storm(new CallPace(), bucket, 15), storm(new CallPace(), bucket, 15)];
-      await vi.advanceTimersByTimeAsync(120_000);
-      for (const { ended, stop } of storms) {
-        stop();
-        expect(ended.done).toBeGreaterThan(bucket.served / 3);
-      }
-    });
+  it('shares its calls between two processes, of each of which more is asked', async () => {
+    const bucket = new Bucket(2, 2);
+    const storms = [storm(new CallPace(), bucket, 15), storm(new CallPace(), bucket, 15)];
+    await vi.advanceTimersByTimeAsync(120_000);
+    for (const { ended, stop } of storms) {
+      stop();
+      expect(ended.done).toBeGreaterThan(bucket.served / 3);
+    }
+  });
+
+  /** Of lists that begin at once, how many come whole, have no turn for their first page, and break off. */
+  async function listsOf(pages: number, count: number, pace: CallPace, bucket: Bucket): Promise<{ whole: number; refused: number; broken: number }> {
+    const ended = { whole: 0, refused: 0, broken: 0 };
+    const list = async () => {
+      const turns = new ListTurns(aSignal());
+      let page = 0;
+      const read = async () => {
+        for (; page < pages; page++) await pace.run(turns.next(), () => bucket.answer());
+      };
+      await read().then(() => ended.whole++, () => ended[page === 0 ? 'refused' : 'broken']++);
+    };
+    const all = Promise.all(Array.from({ length: count }, list));
+    await vi.advanceTimersByTimeAsync(240_000);
+    await all;
+    return ended;
+  }
+
+  it.each([0, 0.3, 0.9])('brings a list of many pages to its end while operations of five calls come before each, which get half of all: by chance %f', async (chance) => {
+    const random = vi.spyOn(Math, 'random').mockReturnValue(chance);
+    onTestFinished(() => { random.mockRestore(); });
+    const [pace, bucket] = [new CallPace(), new Bucket(2, 2)];
+    const { ended, stop } = storm(pace, bucket, 15, 5);
+    expect(await listsOf(30, 1, pace, bucket)).toEqual({ whole: 1, refused: 0, broken: 0 });
+    stop();
+    expect(ended.done * 5).toBeGreaterThan(bucket.served / 2);
+  });
+
+  it.each<[number, number, number]>([
+    [2, 2, 30],
+    [10, 2.5, 30],
+    [40, 8.3, 100],
+  ])('with a limit of %i, and %f a second, brings each of %i lists to its end that has begun, when all come at once', async (burst, perSecond, count) => {
+    const { whole, refused, broken } = await listsOf(10, count, new CallPace(), new Bucket(burst, perSecond));
+    expect({ ended: whole + refused, broken }).toEqual({ ended: count, broken: 0 });
+    expect(whole).toBeGreaterThan(0);
   });
 
   it('keeps nobody waiting in vain for a list without an end', async () => {
@@ -174,6 +220,27 @@ describe('the pace of calls', () => {
     await listing;
     expect(ended.failed).toBe(0);
     expect(ended.done).toBeGreaterThan(50);
+  });
+
+  it.each<[string, Partial<RawAnswer>]>([
+    ['a limit is reached', { headers: { 'x-ratelimit-limit': '2', 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': String(Math.ceil(NOW / 1000)) } }],
+    ['a call is refused', { status: 429 }],
+  ])('lets processes that wait for the same moment go at different ones, after %s', async (_, first) => {
+    const random = vi.spyOn(Math, 'random');
+    onTestFinished(() => { random.mockRestore(); });
+    const pauseMs = async (chance: number): Promise<number> => {
+      vi.setSystemTime(NOW);
+      random.mockReturnValue(chance);
+      const pace = new CallPace();
+      const sentAt: number[] = [];
+      const send = (): Promise<RawAnswer> => Promise.resolve({ ...ok, ...(sentAt.push(performance.now()) === 1 && first) });
+      const both = pace.run(aSignal(), send).then(() => pace.run(aSignal(), send));
+      await vi.advanceTimersByTimeAsync(2_000);
+      await both;
+      const [begin = NaN, next = NaN] = sentAt;
+      return next - begin;
+    };
+    expect(await pauseMs(0.9)).toBeGreaterThan(await pauseMs(0.1));
   });
 
   it.each([-3_600_000, -3_000, 3_000, 3_600_000])('keeps the pace also where the provider\'s clock is %i ms ahead', async (clockAheadMs) => {

@@ -2,7 +2,7 @@ import { ProviderUnavailable } from '../../../domain/errors.js';
 import { onAbort } from './abort.js';
 import type { RawAnswer } from './api-connections.js';
 import { assertAwaited } from './api-failure.js';
-import { standingOf } from './call-turns.js';
+import { type Standing, standingOf } from './call-turns.js';
 
 /** What is known of one of the provider's limits, a token bucket. */
 interface Limit {
@@ -21,6 +21,7 @@ interface Operation {
   readonly place: number;
   readonly since: number;
   hasBegun: boolean;
+  readonly standing: Standing | undefined;
 }
 
 interface Waiter {
@@ -32,6 +33,12 @@ interface Waiter {
 const FIRST_CALL_WITHIN_MS = 6_000;
 /** How long after its beginning an operation waits for a further call: a caller waits for ten seconds. */
 const LAST_CALL_WITHIN_MS = 9_500;
+/**
+ * How long a turn of what was begun before, such as a list, waits behind operations that came before it. Longer, and it might
+ * wait in vain: behind operations of many calls, or because a full bucket has let many lists begin, which then have to get a
+ * turn each.
+ */
+const BEGUN_GOES_FIRST_AFTER_MS = 4_000;
 /** Calls at once while nothing is known: what the smallest plan of Auth0's allows. */
 const AT_FIRST = 2;
 const SHORTEST_REFILL_MS = 10;
@@ -50,8 +57,9 @@ const HALF_A_SECOND_MS = 500;
 /**
  * Keeps a provider's calls within its limits (`x-ratelimit-*`, 429), with one knowledge for all calls of the process: who
  * finds a limit reached waits in a line. The operation that waits longest goes first, so that what was begun comes to an
- * end. A new one gives up sooner than one that has begun, which so gets to the head of the line however many come. A call
- * that is answered with 429 wasn't done, and is made again.
+ * end. A new one gives up sooner than one that has begun, which so gets to the head of the line however many come. A list's
+ * next turn goes before all but what is urgent once it has waited for four seconds. A call that is answered with 429 wasn't
+ * done, and is made again.
  *
  * An operation is known by its signal: all calls with the same one are one operation. It is new unless the signal says
  * otherwise (`call-turns.ts`).
@@ -103,6 +111,7 @@ export class CallPace {
       place: standing === 'urgent' ? -Infinity : this.count++,
       since: performance.now(),
       hasBegun: standing !== undefined,
+      standing,
     };
   }
 
@@ -140,8 +149,15 @@ export class CallPace {
         return;
       }
       this.underWay++;
-      this.line.shift()?.go();
+      this.line.splice(this.nextPlace(), 1)[0]?.go();
     }
+  }
+
+  /** Where in the line stands who goes next: what is urgent is at its head. */
+  private nextPlace(): number {
+    const longAgo = performance.now() - BEGUN_GOES_FIRST_AFTER_MS;
+    const isFirst = ({ standing, since }: Operation): boolean => standing === 'urgent' || (standing === 'begun' && since < longAgo);
+    return Math.max(0, this.line.findIndex(({ operation }) => isFirst(operation)));
   }
 
   /** How long until one more call may be made, as far as is known. */

@@ -1,4 +1,4 @@
-type Standing = 'urgent' | 'begun';
+export type Standing = 'urgent' | 'begun';
 
 const standings = new WeakMap<AbortSignal, Standing>();
 
@@ -17,8 +17,8 @@ export function urgent(signal: AbortSignal): AbortSignal {
 }
 
 /**
- * Lets the calls with this signal wait as long as those of an operation that has begun: behind all who came before, and yet
- * so long that their turn comes, however many there are.
+ * Lets the calls with this signal wait as long as those of an operation that has begun: behind all who came before, and then
+ * before them, so that their turn comes however many there are.
  *
  * @returns the signal.
  */
@@ -28,8 +28,8 @@ export function begun(signal: AbortSignal): AbortSignal {
 }
 
 /**
- * The turns of a list's calls: the first is that of a new operation; each further one comes behind all who came before it,
- * so that a long list keeps nobody waiting, and isn't given up halfway because many come.
+ * The turns of a list's calls: the first is that of a new operation; each further one is `begun`, so that a long list
+ * keeps nobody waiting for long, and isn't given up halfway because many come.
  */
 export class ListTurns {
   private isNew = true;

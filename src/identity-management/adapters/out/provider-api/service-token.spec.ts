@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { ProviderUnavailable } from '../../../domain/errors.js';
 import { type IssuedToken, ServiceToken } from './service-token.js';
 
@@ -11,6 +11,8 @@ function issuer(expiresInSeconds = 300) {
 }
 
 describe('the token of a service', () => {
+  afterEach(() => vi.useRealTimers());
+
   it('is asked for once, however many need it', async () => {
     const token = new ServiceToken(issuer());
     expect(new Set(await Promise.all(Array.from({ length: 50 }, () => token.get(signal))))).toEqual(new Set(['1']));
@@ -22,23 +24,49 @@ describe('the token of a service', () => {
     const refused = await token.get(signal);
     const after = await Promise.all(
       Array.from({ length: 10 }, () => {
-        token.discard(refused);
+        token.discard(refused, 'refused');
         return token.get(signal);
       }),
     );
     expect(new Set(after)).toEqual(new Set(['2']));
-    token.discard(refused);
+    token.discard(refused, 'refused');
     expect(await token.get(signal)).toBe('2');
+  });
+
+  it('is asked for once a minute where each is refused', async () => {
+    vi.useFakeTimers({ toFake: ['performance'] });
+    const token = new ServiceToken(issuer());
+    const given: string[] = [];
+    for (const passedMs of [0, 0, 1_000, 58_999, 1, 59_999, 1]) {
+      vi.advanceTimersByTime(passedMs);
+      given.push(await token.get(signal));
+      token.discard(given.at(-1) ?? '', 'refused');
+    }
+    expect(given).toEqual(['1', '2', '2', '2', '2', '3', '3']);
+  });
+
+  it('is asked for again at once when it was accepted before it is refused, however often', async () => {
+    const token = new ServiceToken(issuer());
+    for (const expected of ['1', '2', '3']) {
+      const current = await token.get(signal);
+      expect(current).toBe(expected);
+      token.accepted(current);
+      expect(token.discard(current, 'refused')).toBe(true);
+    }
+    // That one before it was accepted says nothing about this one.
+    const current = await token.get(signal);
+    token.accepted('3');
+    expect(token.discard(current, 'refused')).toBe(false);
   });
 
   it('is asked for again when it permits too little, once, for the next one may permit no more', async () => {
     const token = new ServiceToken(issuer());
     const outdated = await token.get(signal);
-    expect(token.discardOutdated(outdated)).toBe(true);
+    expect(token.discard(outdated, 'outdated')).toBe(true);
     expect(await token.get(signal)).toBe('2');
     // Whoever was refused with the old one tries with what is there.
-    expect(token.discardOutdated(outdated)).toBe(true);
-    expect(token.discardOutdated('2')).toBe(false);
+    expect(token.discard(outdated, 'outdated')).toBe(true);
+    expect(token.discard('2', 'outdated')).toBe(false);
     expect(await token.get(signal)).toBe('2');
   });
 

@@ -8,14 +8,15 @@ export interface IssuedToken {
 
 /** How long before its end a token is no longer used; half of its life where that is shorter. */
 const MARGIN_SECONDS = 30;
-/** How soon another token is asked for because one lacked a scope: it may go on lacking it. */
-const OUTDATED_EVERY_MS = 60_000;
+/** How soon another token is asked for in place of one that did no good: the next one may do no better. */
+const ANOTHER_EVERY_MS = 60_000;
 
 /** The one access token of a service account, shared by all calls. However many need a new one, one is asked for. */
 export class ServiceToken {
   private current: { readonly value: string; readonly usedUntil: number } | undefined;
   private pending: Promise<string> | undefined;
-  private outdatedAt = -Infinity;
+  /** When one was last discarded for that. */
+  private readonly discardedAt = { refused: -Infinity, outdated: -Infinity };
 
   /** @param issue gets a token, within a time of its own. */
   constructor(private readonly issue: () => Promise<IssuedToken>) {}
@@ -31,23 +32,25 @@ export class ServiceToken {
     return await awaitedBy(signal, this.pending);
   }
 
-  /** No longer gives this token, which was refused. */
-  discard(value: string): void {
-    if (this.current?.value === value) this.current = undefined;
-  }
-
   /**
-   * No longer gives this token, which permits less than is needed: it may have been issued before we were permitted more.
+   * No longer gives this token: it was refused, or may be outdated, as it permits less than is needed and may have been
+   * issued before we were permitted more.
    *
-   * @returns whether the next one may permit more; false for a minute after that was tried.
+   * @returns whether the next one may do better; false for a minute after that was tried, for a refused one unless a token
+   * was accepted since.
    */
-  discardOutdated(value: string): boolean {
+  discard(value: string, reason: 'refused' | 'outdated'): boolean {
     if (this.current?.value !== value) return true;
     const now = performance.now();
-    if (now - this.outdatedAt < OUTDATED_EVERY_MS) return false;
-    this.outdatedAt = now;
+    if (now - this.discardedAt[reason] < ANOTHER_EVERY_MS) return false;
+    this.discardedAt[reason] = now;
     this.current = undefined;
     return true;
+  }
+
+  /** Is told that a call succeeded with this token: if it is refused later, another one may be accepted. */
+  accepted(value: string): void {
+    if (this.current?.value === value) this.discardedAt.refused = -Infinity;
   }
 
   /** One that nobody had before the call, in place of the current one; otherwise as `get`. */

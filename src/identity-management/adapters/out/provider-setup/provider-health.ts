@@ -2,7 +2,7 @@ import { ServiceError } from '../../../../common/service-error.js';
 import { SharedProbe } from '../../../../common/shared-probe.js';
 import { ProviderMisconfigured, ProviderUnavailable } from '../../../domain/errors.js';
 import { assertAwaited } from '../provider-api/api-failure.js';
-import { type Findings, isWell } from './setup-part.js';
+import type { Findings } from './setup-part.js';
 
 /** What is wrong, with what was found before, if it was looked at. */
 export type Look = (previous: Findings | undefined, signal: AbortSignal) => Promise<Findings>;
@@ -18,7 +18,7 @@ export class ProviderHealth {
 
   /**
    * @param provider as messages name it.
-   * @param wellForMs how long nothing is looked at again when nothing was wrong; a second unless told, as when something was.
+   * @param wellForMs how long nothing is looked at again when there were no problems; a second unless told, as when there were.
    */
   constructor(
     private readonly provider: string,
@@ -43,6 +43,6 @@ export class ProviderHealth {
     if (performance.now() < this.wellUntil) return;
     this.findings = await this.look(this.findings, AbortSignal.timeout(TIMEOUT_MS));
     if (this.findings.problems.length > 0) throw new ProviderMisconfigured(this.findings.problems);
-    if (isWell(this.findings)) this.wellUntil = performance.now() + this.wellForMs;
+    this.wellUntil = performance.now() + this.wellForMs;
   }
 }
