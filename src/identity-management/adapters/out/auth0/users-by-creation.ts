@@ -27,8 +27,8 @@ const MOST_RETURNS = 20;
 /**
  * All users, each once, the oldest first, by searches that each begin at the last user of the one before: so no search
  * comes to its limit, and who is deleted meanwhile moves nobody past us. Where more users share a time than a search shows,
- * or users are deleted again and again while it is read, the rest comes from an export, in any order. After each search but a first one that fails comes a
- * page, maybe an empty one. Holds the ids of one search's users.
+ * or users are deleted again and again while it is read, the rest comes from an export, in any order. After each search but
+ * a first one that fails comes a page, maybe an empty one. Holds the ids of one search's users.
  *
  * @throws ProviderError when a search has another order, in which users might be missed.
  */

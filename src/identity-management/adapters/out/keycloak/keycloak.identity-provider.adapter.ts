@@ -229,6 +229,8 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
   /** Undefined where they take too long. Keycloak goes on with what nobody waits for, so that is asked for seldom. */
   private async allRoles(signal: AbortSignal): Promise<KeycloakRole[] | undefined> {
     if (performance.now() < this.rolesInPagesUntil) return undefined;
+    // Which may take its time for reasons of its own.
+    await this.api.token.get(signal);
     const patience = AbortSignal.timeout(this.options.allRolesTimeoutMs ?? 2_000);
     try {
       return await this.api.getAgain(ALL_ROLES_PATH, ROLES, AbortSignal.any([signal, patience]));

@@ -1,7 +1,7 @@
 import { ProviderUnavailable } from '../../../domain/errors.js';
 import { onAbort } from './abort.js';
 import type { RawAnswer } from './api-connections.js';
-import { assertAwaited } from './api-failure.js';
+import { assertAwaited, noLongerAwaited } from './api-failure.js';
 import { type Standing, standingOf } from './call-turns.js';
 
 /** What is known of one of the provider's limits, a token bucket. */
@@ -128,7 +128,7 @@ export class CallPace {
         reject(reason());
       };
       timer = setTimeout(leave(() => this.refusal()), end - performance.now());
-      stopListening = onAbort(signal, leave(() => new ProviderUnavailable('The caller waits no longer.', { cause: signal.reason })));
+      stopListening = onAbort(signal, leave(() => noLongerAwaited(signal)));
       const behind = this.line.findIndex((other) => other.operation.place > operation.place);
       this.line.splice(behind < 0 ? this.line.length : behind, 0, waiter);
       this.moveOn();

@@ -1,5 +1,5 @@
-import { ProviderUnavailable } from '../../../domain/errors.js';
 import { onAbort } from './abort.js';
+import { noLongerAwaited } from './api-failure.js';
 
 export interface IssuedToken {
   readonly value: string;
@@ -71,7 +71,7 @@ export class ServiceToken {
 function awaitedBy<Result>(signal: AbortSignal, work: Promise<Result>): Promise<Result> {
   return new Promise<Result>((resolve, reject) => {
     const stopListening = onAbort(signal, () => {
-      reject(new ProviderUnavailable('The caller waits no longer.', { cause: signal.reason }));
+      reject(noLongerAwaited(signal));
     });
     void work.then(resolve, reject).finally(stopListening);
   });
