@@ -11,10 +11,10 @@ const HELP = `${USAGE}
 
 Makes what the service needs in a realm of Keycloak's (KEYCLOAK_URL, KEYCLOAK_REALM), and the realm where there is none.
 What is there already stays; done again it changes nothing. Prints the environment for the service, with its secret; what
-it changes on standard error: "+" is made, "~" altered, "=" as it should be.
+it changes on standard error: "+" is made, "~" altered, "=" needs nothing more.
 
   --administrator  the user who gets the role with all permissions; one that isn't there is made. Who has to set a
-                   password at the next login gets one for that, which is shown once
+                   password at the next login and has none gets one for that, which is shown once
   --dry-run        shows what would be changed, and changes nothing
   --help           this text
 

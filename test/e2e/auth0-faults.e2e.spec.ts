@@ -10,7 +10,6 @@ import { auth0Options, auth0Variables, operatorToken, startTenant } from '../sup
 import { callManagementApi } from '../support/checked-auth0.js';
 import { ALL_OPERATIONS, freshEmail, identityRequests, type Operation } from '../support/identity-requests.js';
 import {
-  connectionsInOutages,
   expectKeysToRotate,
   type Fault,
   LONG_PAGE,
@@ -18,9 +17,11 @@ import {
   type Outage,
   outageAnswer,
   outageMatrix,
+  outagesWithManyCallers,
   outcome,
   PAGE,
   PATIENCE,
+  startWithout,
   untilWell,
 } from '../support/provider-outages.js';
 import { type RunningService, startService } from '../support/service.js';
@@ -95,7 +96,7 @@ describe('the service on an Auth0 tenant that', { timeout: 60_000 }, () => {
   });
   const respond = (status: number, body?: object | string, request?: string) => fail({ kind: 'answer', status, body }, request);
 
-  const SILENT: Outage = ['is silent', 503, fail({ kind: 'silence' })];
+  const ABSENCE: Fault = { begin: () => tenant.stop(), end: () => tenant.start() };
   const RESETS: Outage = ['resets connections', 503, fail({ kind: 'reset' })];
   const BREAKS_OFF: Outage = ['does all and breaks off in each answer', 503, fail({ kind: 'cut-body' })];
   const FAILS: Outage = ['answers 500 with a long page', 503, respond(500, LONG_PAGE)];
@@ -105,9 +106,9 @@ describe('the service on an Auth0 tenant that', { timeout: 60_000 }, () => {
     requests,
     find,
     outages: [
-      ['refuses connections', 503, { begin: () => tenant.stop(), end: () => tenant.start() }],
+      ['refuses connections', 503, ABSENCE],
       RESETS,
-      SILENT,
+      ['is silent', 503, fail({ kind: 'silence' })],
       ['answers too late', 503, fail({ kind: 'delay', ms: TOO_LATE_MS })],
       ['does all and answers nothing', 503, fail({ kind: 'silence-after' })],
       ['does all and loses each answer', 503, fail({ kind: 'lost-answer' })],
@@ -132,7 +133,7 @@ describe('the service on an Auth0 tenant that', { timeout: 60_000 }, () => {
     ],
   });
 
-  connectionsInOutages({ requests, outages: [SILENT, RESETS, BREAKS_OFF, FAILS, HTML], connections: () => tenant.connections() });
+  outagesWithManyCallers({ requests, outages: [['answers after a minute', 503, fail({ kind: 'delay', ms: 60_000 })], RESETS, BREAKS_OFF, FAILS, HTML] });
 
   it('does all and answers JSON that ends early: 502, and what was created is removed', async () => {
     const [user, role] = [newUser(), newRole()];
@@ -294,21 +295,7 @@ describe('the service on an Auth0 tenant that', { timeout: 60_000 }, () => {
     await usual.close();
   });
 
-  it('is not there at boot: the service is live, and well once it is there', async () => {
-    await tenant.stop();
-    const late = await start();
-    const lateRequests = identityRequests({ url: late.url, token: target.token });
-    try {
-      expect((await lateRequests.send('GET', '/health/live')).status).toBe(200);
-      expect((await lateRequests.send('GET', '/health/ready')).status).toBe(503);
-      expect((await lateRequests.ask('roles')).status).toBe(503);
-      await tenant.start();
-      Object.assign(lateRequests.known, known);
-      await untilWell(lateRequests);
-    } finally {
-      await late.close();
-    }
-  });
+  startWithout(ABSENCE, requests, start);
 
   it('changes its keys: tokens of the old and the new one are believed, and those of the old one no longer ten minutes after it is gone', async () => {
     // One of its own, which alone lives in the time to come.

@@ -1,6 +1,7 @@
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { EmbeddedIdentityProvider } from '../../src/identity-management/adapters/out/embedded/embedded.identity-provider.adapter.js';
+import { TokenIssuer } from '../../src/identity-management/adapters/out/embedded/token-issuer.js';
 import { identityOperations } from '../support/identity-operations.js';
 import { BASE, bytes, expectAnswer, expectError, identityRequests, JSON_TYPE, OPERATIONS, REFUSAL } from '../support/identity-requests.js';
 import { exchange } from '../support/raw.js';
@@ -35,6 +36,7 @@ identityOperations('the embedded provider', {
   },
   stop: () => embedded.close(),
   permissionsOf: (userId) => embedded.app.get(EmbeddedIdentityProvider, { strict: false }).permissionsOf(userId),
+  tokenOf: (userId) => embedded.app.get(TokenIssuer, { strict: false }).userToken(userId),
 });
 
 it.each(['roles', 'users'])('GET /%s of an empty provider', async (member) => {

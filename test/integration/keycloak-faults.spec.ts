@@ -6,7 +6,6 @@ import { isKeycloakAvailable, type Keycloak, startKeycloak } from '../servers/ke
 import { ALL_OPERATIONS, fresh, freshEmail, identityRequests } from '../support/identity-requests.js';
 import { keycloakOptions, keycloakPermissionsOf, keycloakToken, keycloakVariables, testRealm } from '../support/keycloak-realm.js';
 import {
-  connectionsInOutages,
   expectKeysToRotate,
   type Fault,
   LONG_PAGE,
@@ -14,10 +13,11 @@ import {
   type Outage,
   outageAnswer,
   outageMatrix,
+  outagesWithManyCallers,
   outcome,
   PAGE,
   PATIENCE,
-  untilWell,
+  startWithout,
 } from '../support/provider-outages.js';
 import { type RunningService, startService } from '../support/service.js';
 
@@ -34,17 +34,17 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
   let service: RunningService;
   const target = { url: '', token: '' };
   const requests = identityRequests(target);
-  const { ask, created, known, makeKnown, send } = requests;
+  const { ask, created, known, list, makeKnown, send } = requests;
 
   const start = () =>
     startService({ ...keycloakVariables(proxy.endpoint), OIDC_ISSUER: `${server.endpoint}/realms/${realm.realm}`, INGESTION_AUTH: 'required' });
 
   beforeAll(async () => {
-    // The service's own tokens live so short that each outage sees new ones.
     const lifespan = (id: string) => (id === clientId ? '2' : '3600');
     const clients = realm.clients.map((client) => ({ ...client, attributes: { 'access.token.lifespan': lifespan(client.clientId) } }));
     server = await startKeycloak({ realm: { ...realm, clients } });
-    proxy = await startFaultProxy(server.endpoint);
+    // Connections that are kept for further requests end soon, and those stay that wait for an answer.
+    proxy = await startFaultProxy(server.endpoint, { keepAliveMs: 5_000 });
     service = await start();
     Object.assign(target, { url: service.url, token: await keycloakToken(server) });
     await makeKnown();
@@ -59,14 +59,20 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
   /** Those users whose creation was asked for: a role stands as a whole, or not at all. */
   const find = async ({ emails }: Pick<Names, 'emails'>) =>
     (await Promise.all(emails.map((email) => server.administer('GET', `/users?exact=true&email=${encodeURIComponent(email)}`)))).flat();
+  const untilThere = (email: string) => expect.poll(() => find({ emails: [email] }), PATIENCE).toHaveLength(1);
   const untilGone = ({ email }: { email: string }) => expect.poll(() => find({ emails: [email] }), PATIENCE).toEqual([]);
 
   const newUser = () => ({ email: freshEmail(), roles: [known.roleId] });
 
   const isAdministration = ({ url }: ProxiedRequest) => url.startsWith('/admin/');
   const isTokenRequest = ({ url }: ProxiedRequest) => url.endsWith('/token');
-  const isGift = ({ url }: ProxiedRequest) => url.endsWith('/role-mappings/realm');
+  const isGift = ({ method, url }: ProxiedRequest) => method === 'POST' && url.endsWith('/role-mappings/realm');
   const isCreation = ({ method, url }: ProxiedRequest) => method === 'POST' && url.endsWith('/users');
+  const isCreationOfRole = ({ method, url }: ProxiedRequest) => method === 'POST' && url === `/admin/realms/${realm.realm}/roles`;
+  const isRemoval = ({ method }: ProxiedRequest) => method === 'DELETE';
+  // Not the looks for users who were left by outages.
+  const isListOfUsers = ({ url }: ProxiedRequest) => url.includes('/users?briefRepresentation=');
+  const isListOfRoles = ({ url }: ProxiedRequest) => url.includes('/roles?');
   const count = (of: (request: ProxiedRequest) => boolean) => proxy.requests.filter(of).length;
 
   const changeClient = async (members: object) => {
@@ -80,54 +86,75 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
   const respond = (status: number, body: string, to = isAdministration) => proxied(() => { proxy.respond(status, body, { to }); });
   const cut = (afterBytes: number) => proxied(() => proxy.cutAnswer({ to: isAdministration, afterBytes, times: Infinity }));
 
+  const ABSENCE: Fault = { begin: () => proxy.refuse(), end: () => proxy.pass() };
   const RESETS: Outage = ['resets connections', 503, proxied(() => { proxy.reset(); })];
-  const SILENT: Outage = ['does all and answers nothing', 503, proxied(() => { proxy.hold(); })];
+  const LATE: Outage = ['does all and answers after a minute', 503, proxied(() => { proxy.delay(60_000, { to: isAdministration }); })];
   const BREAKS_OFF: Outage = ['does all and breaks off in each answer', 503, cut(1)];
   const FAILS: Outage = ['answers 500 with a long page', 503, respond(500, LONG_PAGE)];
   const HTML: Outage = ['answers HTML', 502, respond(200, PAGE)];
 
+  // The service has a token for a second at most.
   outageMatrix({
     requests,
     find,
     outages: [
-      ['refuses connections', 503, { begin: () => proxy.refuse(), end: () => proxy.pass() }],
-      RESETS,
-      ['is stopped', 503, { begin: () => server.pause(), end: () => { server.resume(); } }],
-      SILENT,
-      ['answers after a minute', 503, proxied(() => { proxy.delay(60_000); })],
-      ['does all and loses each answer', 503, cut(0)],
-      BREAKS_OFF,
-      ['answers 408', 503, respond(408, '{"error":"timeout"}')],
-      ['is throttling', 503, respond(429, '{"error":"too many"}')],
-      ['answers 500', 503, respond(500, '{"error":"unknown_error"}')],
-      FAILS,
-      ['is behind a gateway that answers 502', 503, respond(502, PAGE)],
-      ['is behind a gateway that answers 503', 503, respond(503, PAGE)],
-      ['is behind a gateway that answers 504', 503, respond(504, PAGE)],
       ['gives no token now', 503, respond(500, '{"error":"unknown_error"}', isTokenRequest)],
       ['gives a page in place of a token', 502, respond(200, PAGE, isTokenRequest)],
+      ['does not answer who asks for a token', 503, proxied(() => { proxy.hold({ to: isTokenRequest }); })],
       ['got another secret for the service', 502, { begin: () => setSecret('another'), end: () => setSecret(clientSecret) }],
       ['has the realm disabled', 502, { begin: () => setEnabled(false), end: () => setEnabled(true) }],
-      ['has lost the realm', 502, respond(404, '{"error":"Realm not found."}')],
-      HTML,
-      ['answers HTML with 404', 502, respond(404, PAGE)],
-      ['answers JSON that ends early', 502, respond(200, ROLES)],
-      ['answers another JSON', 502, respond(200, '{"a":1}')],
-      ['redirects', 502, respond(302, '')],
-      ['takes no token', 502, respond(401, '{"error":"HTTP 401 Unauthorized"}')],
-      ['permits nothing', 502, respond(403, '{"error":"HTTP 403 Forbidden"}')],
     ],
   });
 
-  describe('has many callers, and', () => {
-    // So many that some wait longer than a token of two seconds lives.
-    beforeAll(() => changeClient({ attributes: { 'access.token.lifespan': '300' } }));
-    connectionsInOutages({ requests, outages: [RESETS, SILENT, BREAKS_OFF, FAILS, HTML], connections: () => proxy.connections() });
+  describe('has given the service a token for an hour, and', () => {
+    beforeAll(() => changeClient({ attributes: { 'access.token.lifespan': '3600' } }));
+
+    outageMatrix({
+      requests,
+      find,
+      outages: [
+        ['refuses connections', 503, ABSENCE],
+        RESETS,
+        ['is stopped', 503, { begin: () => server.pause(), end: () => { server.resume(); } }],
+        ['does all and answers nothing', 503, proxied(() => { proxy.hold({ to: isAdministration }); })],
+        LATE,
+        ['does all and loses each answer', 503, cut(0)],
+        BREAKS_OFF,
+        ['answers 408', 503, respond(408, '{"error":"timeout"}')],
+        ['is throttling', 503, respond(429, '{"error":"too many"}')],
+        ['answers 500', 503, respond(500, '{"error":"unknown_error"}')],
+        FAILS,
+        ['is behind a gateway that answers 502', 503, respond(502, PAGE)],
+        ['is behind a gateway that answers 503', 503, respond(503, PAGE)],
+        ['is behind a gateway that answers 504', 503, respond(504, PAGE)],
+        ['has lost the realm', 502, respond(404, '{"error":"Realm not found."}')],
+        HTML,
+        ['answers HTML with 404', 502, respond(404, PAGE)],
+        ['answers JSON that ends early', 502, respond(200, ROLES)],
+        ['answers another JSON', 502, respond(200, '{"a":1}')],
+        ['redirects', 502, respond(302, '')],
+        ['takes no token', 502, respond(401, '{"error":"HTTP 401 Unauthorized"}')],
+        ['permits nothing', 502, respond(403, '{"error":"HTTP 403 Forbidden"}')],
+      ],
+    });
+    outagesWithManyCallers({ requests, outages: [RESETS, LATE, BREAKS_OFF, FAILS, HTML] });
+
+    it('has hardly a connection after that, when nobody asks any more', async () => {
+      // But for looks for users who were left.
+      await expect.poll(() => proxy.connections(), PATIENCE).toBeLessThan(5);
+    });
   });
 
-  it.each(ALL_OPERATIONS)('no longer takes the token of the service: %s gets one new token, and asks again', async (operation) => {
+  it.each<[(typeof ALL_OPERATIONS)[number], (request: ProxiedRequest) => boolean]>([
+    ['assign-role', isGift],
+    ['create-role', isCreationOfRole],
+    ['create-user', isCreation],
+    ['update-user', ({ method }) => method === 'PUT'],
+    ['roles', isListOfRoles],
+    ['users', isListOfUsers],
+  ])('no longer takes the token of the service: %s gets one new token, and asks again', async (operation, to) => {
     const before = count(isTokenRequest);
-    const refused = proxy.answer(401, '{"error":"HTTP 401 Unauthorized"}', { to: isAdministration });
+    const refused = proxy.answer(401, '{"error":"HTTP 401 Unauthorized"}', { to });
     expect((await ask(operation)).status).toBeLessThan(300);
     await refused;
     expect(count(isTokenRequest) - before).toBe(1);
@@ -135,26 +162,47 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
 
   it('takes no new token either: it is asked once with it, and then no more', async () => {
     expect((await ask('roles')).status).toBe(200);
-    // Users who were left by outages may be looked for meanwhile.
-    const isList = ({ url }: ProxiedRequest) => url.includes('/roles?');
-    const counts = () => [count(isList), count(isTokenRequest)] as const;
-    proxy.respond(401, '{"error":"HTTP 401 Unauthorized"}', { to: isList });
+    const counts = () => [count(isListOfRoles), count(isTokenRequest)] as const;
+    proxy.respond(401, '{"error":"HTTP 401 Unauthorized"}', { to: isListOfRoles });
     const [calls, tokens] = counts();
     expect(await outcome(ask('roles'))).toEqual(outageAnswer(502));
     expect(counts()).toEqual([calls + 2, tokens + 1]);
     await proxy.pass();
   });
 
-  it.each<[string, (request: ProxiedRequest) => boolean]>([
-    ['that a user is created', isCreation],
-    ['that a user has their roles, twice', (request) => request.method === 'POST' && isGift(request)],
-  ])('loses the answer %s: nobody is left, and the e-mail is free', async (_, to) => {
+  it.each<[string, (email: string) => Promise<unknown>]>([
+    ['loses the answer that a user is created', () => proxy.cutAnswer({ to: isCreation })],
+    ['loses the answer that a user has their roles, twice', () => proxy.cutAnswer({ to: isGift, times: 2 })],
+    [
+      'creates a user and does not answer',
+      (email) => {
+        proxy.hold({ to: isCreation });
+        return untilThere(email);
+      },
+    ],
+  ])('%s: nobody is left, and the e-mail is free', async (_, isDone) => {
     const user = newUser();
-    void proxy.cutAnswer({ to, times: 2 });
-    expect(await outcome(ask('create-user', user))).toEqual(UNAVAILABLE);
+    const [answer] = await Promise.all([outcome(ask('create-user', user)), isDone(user.email)]);
+    expect(answer).toEqual(UNAVAILABLE);
     await proxy.pass();
     await untilGone(user);
     await created('create-user', user);
+  });
+
+  it.each<[string, () => unknown]>([
+    ['loses the answer that a role is created', () => proxy.cutAnswer({ to: isCreationOfRole })],
+    ['creates a role and does not answer', () => { proxy.hold({ to: isCreationOfRole }); }],
+  ])('%s: the role stands as a whole, and it is not asked for twice', async (_, begin) => {
+    const role = { role_name: fresh(), permissions: ['read:roles', 'read:users'] };
+    const before = count(isCreationOfRole);
+    void begin();
+    expect(await outcome(ask('create-role', role))).toEqual(UNAVAILABLE);
+    expect(count(isCreationOfRole) - before).toBe(1);
+    await proxy.pass();
+    const made = (await list('roles')).find(({ name }) => name === role.role_name);
+    const userId = await created('create-user', { email: freshEmail(), roles: [made?.role_id] });
+    expect((await keycloakPermissionsOf(server, userId)).sort()).toEqual(role.permissions);
+    expect((await ask('create-role', role)).status).toBe(400);
   });
 
   it('does not tell the id of a user that is created: nobody is left, and the e-mail is free', async () => {
@@ -177,7 +225,7 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
 
   it('refuses a role again and again that the user has: it is read back', async () => {
     expect((await ask('assign-role')).status).toBe(200);
-    proxy.respond(400, COLLISION, { to: (request) => request.method === 'POST' && isGift(request) });
+    proxy.respond(400, COLLISION, { to: isGift });
     expect((await ask('assign-role')).status).toBe(200);
     await proxy.pass();
   });
@@ -191,29 +239,25 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
     await created('create-user', user);
   });
 
-  it('has the creation of a user before it when it goes on: nobody is left', async () => {
+  it('creates a user when nobody waits for it any more: nobody is left', async () => {
     const user = newUser();
-    // Its roles are known; what comes next is the user.
-    const asked = proxy.answer(401, '{"error":"HTTP 401 Unauthorized"}', { to: isCreation });
-    const answer = outcome(ask('create-user', user));
-    await asked;
-    await server.pause();
-    expect(await answer).toEqual(UNAVAILABLE);
-    server.resume();
-    await untilWell(requests);
+    const before = count(isRemoval);
+    proxy.postpone({ to: isCreation });
+    expect(await outcome(ask('create-user', user))).toEqual(UNAVAILABLE);
+    expect(count(isRemoval) - before).toBe(0);
+    await proxy.pass();
+    await expect.poll(() => count(isRemoval) - before, PATIENCE).toBe(1);
     await untilGone(user);
   });
 
   it('breaks off in a list: 503 where nothing was sent yet, otherwise what was begun ends in an error', async () => {
-    // Not the looks for users that were left.
-    const to = ({ url }: ProxiedRequest) => url.includes('/users?briefRepresentation=');
-    void proxy.cutAnswer({ to, afterBytes: 20, times: 2 });
+    void proxy.cutAnswer({ to: isListOfUsers, afterBytes: 20, times: 2 });
     expect(await outcome(ask('users'))).toEqual(UNAVAILABLE);
 
     const provider = new KeycloakIdentityProvider({ ...keycloakOptions(proxy.endpoint), usersPerPage: 2 });
     const pages = provider.listUsers({ signal: new AbortController().signal })[Symbol.asyncIterator]();
     expect((await pages.next()).done).toBe(false);
-    void proxy.cutAnswer({ to, afterBytes: 20, times: 2 });
+    void proxy.cutAnswer({ to: isListOfUsers, afterBytes: 20, times: 2 });
     await expect(pages.next()).rejects.toThrow(ProviderUnavailable);
     await provider.onApplicationShutdown();
   });
@@ -230,21 +274,7 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
     expect(new Set(listed).size).toBe(listed.length);
   });
 
-  it('is not there at boot: the service is live, and well once it is there', async () => {
-    await proxy.refuse();
-    const late = await start();
-    const lateRequests = identityRequests({ url: late.url, token: target.token });
-    try {
-      expect((await lateRequests.send('GET', '/health/live')).status).toBe(200);
-      expect((await lateRequests.send('GET', '/health/ready')).status).toBe(503);
-      expect((await lateRequests.ask('roles')).status).toBe(503);
-      await proxy.pass();
-      Object.assign(lateRequests.known, known);
-      await untilWell(lateRequests);
-    } finally {
-      await late.close();
-    }
-  });
+  startWithout(ABSENCE, requests, start);
 
   it('changes its keys: tokens of the old and the new one are believed, and those of the old one no longer ten minutes after it is gone', async () => {
     const type = 'org.keycloak.keys.KeyProvider';

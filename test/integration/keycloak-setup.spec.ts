@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { PERMISSIONS } from '../../src/authentication/permissions.js';
 import { isKeycloakAvailable, type Keycloak, startKeycloak } from '../servers/keycloak.mjs';
 import { Browser } from '../support/browser.js';
-import { identityRequests } from '../support/identity-requests.js';
+import { freshEmail, identityRequests } from '../support/identity-requests.js';
 import { Workspace } from '../support/process.js';
 import { type Findings, readiness } from '../support/readiness.js';
 import { startService } from '../support/service.js';
@@ -175,17 +175,24 @@ describe.runIf(isKeycloakAvailable())('npm run keycloak:setup', { timeout: 60_00
     expect(roles.sort()).toEqual(['auditor', ROLE]);
   });
 
-  it.each([
-    ['a password', {}],
-    ['the role', { credentials: [{ type: 'password', value: 'nobody saw it', temporary: true }] }],
-  ])('shows a password where it failed before it had given %s, and then changes nothing', async (what, members) => {
-    const email = `${what.replace(' ', '.')}@grid.example`;
-    await server.administer('POST', '/users', { username: email, email, firstName: email, enabled: true, requiredActions: ['UPDATE_PASSWORD'], ...members });
+  const UPDATE = ['UPDATE_PASSWORD'];
+  const TEMPORARY = [{ type: 'password', value: 'from somebody else', temporary: true }];
+  it.each<[string, boolean, object]>([
+    ['has to set a password and has none', true, { requiredActions: UPDATE }],
+    ['has got one until the first login', false, { requiredActions: UPDATE, credentials: TEMPORARY }],
+    ['has no password, and none to set', false, {}],
+  ])('makes a password for an administrator who %s: %s, and then changes nothing', async (_, isShown, members) => {
+    const email = freshEmail();
+    await server.administer('POST', '/users', { username: email, email, firstName: email, enabled: true, ...members });
+    const [user] = await get<{ id: string }[]>(`/users?exact=true&email=${email}`);
+    const credentials = () => get<unknown[]>(`/users/${user?.id ?? ''}/credentials`);
+    const before = await credentials();
+    const first = await setUp('--administrator', email);
+    expect(first.changes).toEqual([...(isShown ? [`+ password of user ${email}`] : []), `+ role ${ROLE} of user ${email}`]);
+    expect(new RegExp(`^The password of ${email} is \\S+ until the first login\\.$`, 'm').test(first.notes)).toBe(isShown);
+    if (!isShown) expect(await credentials()).toEqual(before);
     const second = await setUp('--administrator', email);
-    expect(second.changes).toEqual([`+ password of user ${email}`, `+ role ${ROLE} of user ${email}`]);
-    expect(second.notes).toMatch(new RegExp(`^The password of ${email} is \\S+ until the first login\\.$`, 'm'));
-    const third = await setUp('--administrator', email);
-    expect({ changes: third.changes, hasPassword: third.notes.includes('password of') }).toEqual({ changes: [], hasPassword: false });
+    expect({ changes: second.changes, hasPassword: second.notes.includes('password of') }).toEqual({ changes: [], hasPassword: false });
   });
 
   it('makes a realm from nothing, with an environment that the service starts with, and an administrator who may do everything', async () => {

@@ -22,14 +22,16 @@ export interface FaultProxy {
   readonly endpoint: string;
   /** Passes on what comes, and lets go of the answers that are held. */
   pass(): Promise<void>;
-  /** Each answer comes later by so many milliseconds. */
-  delay(ms: number): void;
+  /** Each answer comes later by so many milliseconds, or those to the requests that it is about. */
+  delay(ms: number, options?: AnswerOptions): void;
   /** Ends connections, and refuses new ones. */
   refuse(): Promise<void>;
   /** Ends connections, and each new one at its first request, before the server sees it. */
   reset(): void;
   /** Passes requests on, and holds the answers until the next mode, or those to the requests that it is about. */
   hold(options?: AnswerOptions): void;
+  /** Holds requests until the next mode, or those that it is about, and passes them on then, though nobody may wait for the answers. */
+  postpone(options?: AnswerOptions): void;
   /** Answers each request with 503 `SlowDown`, as S3 does. */
   throttle(): void;
   /** Answers each request itself, or those that it is about; HTML is told by its `<`, anything else is said to be JSON. */
@@ -56,4 +58,9 @@ export interface FaultProxy {
   close(): Promise<void>;
 }
 
-export function startFaultProxy(target: string): Promise<FaultProxy>;
+export interface FaultProxyOptions {
+  /** How long it keeps a connection without a request; a minute unless told. */
+  keepAliveMs?: number;
+}
+
+export function startFaultProxy(target: string, options?: FaultProxyOptions): Promise<FaultProxy>;

@@ -1,6 +1,7 @@
 // A proxy in front of an HTTP server, which makes the network and the server fail as it is told.
 import { once } from 'node:events';
 import { Agent, createServer, request } from 'node:http';
+import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { setTimeout } from 'node:timers/promises';
 import { promisify } from 'node:util';
@@ -16,7 +17,7 @@ class FaultProxy {
   });
   #target;
   #port;
-  #delayMs = 0;
+  #delay = { ms: 0, to: () => false };
   #resets = false;
   #throttles = false;
   #response;
@@ -24,13 +25,14 @@ class FaultProxy {
   #held = Promise.resolve();
   #release = () => undefined;
   #isHeld = () => true;
+  #isPostponed = () => false;
   #muted;
   #faults = [];
 
-  constructor(target) {
+  constructor(target, keepAliveMs) {
     this.#target = new URL(target);
     this.#server.requestTimeout = 0;
-    this.#server.keepAliveTimeout = 60_000;
+    this.#server.keepAliveTimeout = keepAliveMs;
   }
 
   get endpoint() {
@@ -48,9 +50,9 @@ class FaultProxy {
     if (!this.#server.listening) await this.listen();
   }
 
-  delay(ms) {
+  delay(ms, { to = () => true } = {}) {
     this.#clear();
-    this.#delayMs = ms;
+    this.#delay = { ms, to };
   }
 
   async refuse() {
@@ -68,6 +70,11 @@ class FaultProxy {
     this.#clear();
     this.#isHeld = to;
     this.#held = new Promise((resolve) => (this.#release = resolve));
+  }
+
+  postpone({ to = () => true } = {}) {
+    this.hold({ to: () => false });
+    this.#isPostponed = to;
   }
 
   throttle() {
@@ -104,7 +111,8 @@ class FaultProxy {
   }
 
   #clear() {
-    this.#delayMs = 0;
+    this.#delay = { ms: 0, to: () => false };
+    this.#isPostponed = () => false;
     this.#resets = false;
     this.#throttles = false;
     this.#response = undefined;
@@ -147,16 +155,19 @@ class FaultProxy {
       fault.resolve();
       return;
     }
+    const isPostponed = this.#isPostponed({ method, url });
+    const content = isPostponed ? Readable.from(await incoming.toArray()) : incoming;
+    if (isPostponed) await this.#held;
     const { hostname, port } = this.#target;
     const forwarded = request({ hostname, port, method, path: url, headers: incoming.rawHeaders, agent: this.#agent });
     const answered = once(forwarded, 'response');
     forwarded.on('error', () => incoming.socket.destroy());
-    incoming.pipe(forwarded);
+    content.pipe(forwarded);
     incoming.once('close', () => incoming.complete || forwarded.destroy());
-    outgoing.once('close', () => outgoing.writableFinished || forwarded.destroy());
+    outgoing.once('close', () => isPostponed || outgoing.writableFinished || forwarded.destroy());
     const [answer] = await answered;
 
-    if (this.#delayMs > 0) await setTimeout(this.#delayMs);
+    if (this.#delay.to({ method, url })) await setTimeout(this.#delay.ms);
     if (this.#isHeld({ method, url })) await this.#held;
     if (!fault) {
       const headers = { ...answer.headers };
@@ -186,10 +197,11 @@ async function refuseWith(status, code, incoming, outgoing) {
  * Starts one on a free port of the loopback; it passes on what comes.
  *
  * @param {string} target `http://host:port`
+ * @param {{ keepAliveMs?: number }} [options]
  * @returns {Promise<import('./fault-proxy.mjs').FaultProxy>}
  */
-export async function startFaultProxy(target) {
-  const proxy = new FaultProxy(target);
+export async function startFaultProxy(target, { keepAliveMs = 60_000 } = {}) {
+  const proxy = new FaultProxy(target, keepAliveMs);
   await proxy.listen();
   return proxy;
 }

@@ -19,6 +19,8 @@ export interface ProviderUnderTest {
   stop(): Promise<void>;
   /** What the user's roles permit by the provider's own account, in any order. */
   permissionsOf(userId: string): Promise<readonly string[]>;
+  /** An access token of the user's, as the provider issues it now. */
+  tokenOf(userId: string, email: string): Promise<string>;
 }
 
 // U+0085 and the blanks of C0 are control characters, too.
@@ -116,6 +118,10 @@ export function identityOperations(name: string, provider: ProviderUnderTest): v
     }, 180_000);
     afterAll(() => provider.stop());
 
+    it('is ready', async () => {
+      expect((await send('GET', '/health/ready')).status).toBe(200);
+    });
+
     describe('what succeeds', () => {
       it.each<[Operation, number, RegExp]>([
         ['assign-role', 200, /^\{"status":"success","message":"Role assigned successfully\."\}$/],
@@ -159,6 +165,19 @@ export function identityOperations(name: string, provider: ProviderUnderTest): v
           expect(await permissionsOf(userId)).toEqual(['read:roles']);
         }
       });
+    });
+
+    it("believes a user's token, with the permissions of the roles that they had when it was issued", async () => {
+      const email = freshEmail();
+      const userId = await created('create-user', { email, roles: [] });
+      const statuses = (token: string) =>
+        Promise.all(['users', 'roles'].map(async (path) => (await send('GET', `${BASE}/${path}`, { headers: { Authorization: `Bearer ${token}` } })).status));
+      const before = await provider.tokenOf(userId, email);
+      expect(await statuses(before)).toEqual([403, 403]);
+      const roleId = await created('create-role', { role_name: 'Readers of users', permissions: ['read:users'] });
+      await post('assign-role', { user_id: userId, role_id: roleId });
+      expect(await statuses(await provider.tokenOf(userId, email))).toEqual([200, 403]);
+      expect(await statuses(before)).toEqual([403, 403]);
     });
 
     const badIds = (prefix: string, id: () => string): Row[] => [
@@ -286,7 +305,7 @@ export function identityOperations(name: string, provider: ProviderUnderTest): v
       });
 
       it.each<[Operation, () => Fields, 'roles' | 'users', string]>([
-        ['create-role', () => ({ role_name: 'contended', permissions: ['a:b'] }), 'roles', 'name'],
+        ['create-role', () => ({ role_name: 'contended', permissions: ['a:b', 'c:d', 'e:f'] }), 'roles', 'name'],
         ['create-user', () => ({ email: 'contended@grid.example', roles: [] }), 'users', 'email'],
       ])('lets one of 50 simultaneous %s through', async (operation, fields, member, key) => {
         const answers = await Promise.all(Array.from({ length: 50 }, () => post(operation, fields())));
@@ -295,6 +314,15 @@ export function identityOperations(name: string, provider: ProviderUnderTest): v
         expect(refused).toHaveLength(49);
         for (const answer of refused) expectError(answer, 400, REFUSAL[operation]);
         expect((await list(member)).filter((item) => String(item[key]).startsWith('contended'))).toHaveLength(1);
+      });
+
+      it('takes all of 20 simultaneous assignments of one role, which the user then has', async () => {
+        for (let round = 0; round < 5; round++) {
+          const userId = await created('create-user', { email: freshEmail(), roles: [] });
+          const answers = await Promise.all(Array.from({ length: 20 }, () => post('assign-role', { user_id: userId, role_id: known.roleId })));
+          for (const answer of answers) expectAnswer(answer, 200, /assigned/);
+          expect(await permissionsOf(userId)).toEqual(['read:roles']);
+        }
       });
     });
   });

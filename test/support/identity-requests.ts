@@ -52,8 +52,8 @@ export interface Target {
   token: string;
 }
 
-/** Who calls waits no longer than this for a whole answer: the service promises it in ten seconds, and a busy machine takes some. */
-const CALLER_WAITS_MS = 15_000;
+/** Who calls waits no longer than this for a whole answer: the service promises it in ten seconds, and the way takes some time. */
+const CALLER_WAITS_MS = 11_000;
 
 export const bytes = (body: string | Buffer): Uint8Array<ArrayBuffer> => new Uint8Array(Buffer.from(body));
 

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { ALL_OPERATIONS, type Answer, type Fields, type IdentityRequests } from './identity-requests.js';
+import { ALL_OPERATIONS, type Answer, BASE, type Fields, identityRequests, type IdentityRequests } from './identity-requests.js';
+import type { RunningService } from './service.js';
 
 /** Something that goes wrong with a provider, and ends. */
 export interface Fault {
@@ -17,13 +18,11 @@ export interface Names {
 }
 
 export interface ProviderWithOutages {
-  /** To a service whose own tokens for the provider live for seconds, and whose uploads want a token. */
+  /** To a service whose uploads want a token. */
   readonly requests: IdentityRequests;
   readonly outages: readonly Outage[];
-  /** How many connections there are to the provider. */
-  connections(): Promise<number>;
   /** Whom and what the provider has of these, by its own account. */
-  find(names: Names): Promise<readonly unknown[]>;
+  readonly find: (names: Names) => Promise<readonly unknown[]>;
 }
 
 const ERRORS = { 502: 'Identity provider error.', 503: 'Identity provider unavailable.' } as const;
@@ -31,7 +30,7 @@ const WELL = { 'assign-role': 200, 'create-role': 201, 'create-user': 201, 'upda
 const UPLOAD = '/ingestHistoricalLoadData/upload_historical?customer_id=acme&filename=load.csv&manufacturer=Acme';
 /** What gateways answer. */
 export const PAGE = '<!DOCTYPE html><title>Down for maintenance</title>';
-/** More than a connection hands on to somebody who doesn't read it. */
+/** So long that it comes in many pieces. */
 export const LONG_PAGE = PAGE.padEnd(256 * 1024);
 /** How long an event may be waited for. */
 export const PATIENCE = { timeout: 20_000, interval: 50 };
@@ -62,7 +61,7 @@ export async function untilWell({ ask, send }: IdentityRequests): Promise<void> 
 }
 
 /** The matrix of what the six operations and all else answer in each outage, and that all is well again after it. */
-export function outageMatrix({ requests, outages, find }: Omit<ProviderWithOutages, 'connections'>): void {
+export function outageMatrix({ requests, outages, find }: ProviderWithOutages): void {
   const { send, ask, GOOD } = requests;
 
   describe.each(outages)('%s', { timeout: ROW_TIMEOUT_MS }, (_, status, fault) => {
@@ -111,12 +110,13 @@ export function outageMatrix({ requests, outages, find }: Omit<ProviderWithOutag
   });
 }
 
-/** That an outage with many callers leaves no connection to the provider behind, nor keeps one from being used again. */
-export function connectionsInOutages({ requests, outages, connections }: Omit<ProviderWithOutages, 'find'>): void {
-  const { ask } = requests;
-  const many = async () => new Set((await Promise.all(Array.from({ length: MANY }, () => ask('roles')))).map(({ status }) => status));
+/** That in outages callers who take up all connections to the provider get their answers, and keep none of these from being used again. */
+export function outagesWithManyCallers({ requests, outages }: Omit<ProviderWithOutages, 'find'>): void {
+  // So many wait for each other, too.
+  const one = () => requests.send('GET', `${BASE}/roles`, { signal: AbortSignal.timeout(PATIENCE.timeout) });
+  const many = async () => new Set((await Promise.all(Array.from({ length: MANY }, one))).map(({ status }) => status));
 
-  it.each(outages)(`%s to ${MANY} callers, twice: fewer connections are left, and all is well by them`, { timeout: ROW_TIMEOUT_MS }, async (_, status, fault) => {
+  it.each(outages)(`%s to ${MANY} callers, twice: all is well after it`, { timeout: ROW_TIMEOUT_MS }, async (_, status, fault) => {
     await untilWell(requests);
     await fault.begin();
     try {
@@ -125,9 +125,26 @@ export function connectionsInOutages({ requests, outages, connections }: Omit<Pr
     } finally {
       await fault.end();
     }
-    // A connection that nobody has taken the answer from is one less of those that there may be.
     await untilWell(requests);
-    await vi.waitFor(async () => { expect(await connections()).toBeLessThan(MANY); }, PATIENCE);
+  });
+}
+
+/** That a service starts without its provider, and needs no restart when that is there. */
+export function startWithout(absence: Fault, { target, known }: IdentityRequests, start: () => Promise<RunningService>): void {
+  it('is not there at boot: the service is live, and well once it is there', async () => {
+    await absence.begin();
+    const late = await start();
+    const requests = identityRequests({ url: late.url, token: target.token });
+    try {
+      expect((await requests.send('GET', '/health/live')).status).toBe(200);
+      expect((await requests.send('GET', '/health/ready')).status).toBe(503);
+      expect((await requests.ask('roles')).status).toBe(503);
+      await absence.end();
+      Object.assign(requests.known, known);
+      await untilWell(requests);
+    } finally {
+      await late.close();
+    }
   });
 }
 

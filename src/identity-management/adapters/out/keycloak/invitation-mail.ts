@@ -2,14 +2,12 @@ import { Logger } from '@nestjs/common';
 import { z } from 'zod';
 import { type ApiClient, unexpected } from '../provider-api/api-client.js';
 import { Invitations } from '../provider-api/invitations.js';
+import { UPDATE_PASSWORD } from './realm.js';
 
 export interface InvitationMailOptions {
   /** The client whose `baseUrl` Keycloak leads to when the password is set; nowhere without it. */
   readonly clientId?: string | undefined;
 }
-
-/** What a new user has to do before anything else; a mail's link leads to it. */
-export const REQUIRED_ACTIONS = ['UPDATE_PASSWORD'] as const;
 
 const REALM = z.object({ smtpServer: z.record(z.string(), z.unknown()).nullish() });
 const TIMEOUT_MS = 20_000;
@@ -54,7 +52,7 @@ export class InvitationMail {
     const { clientId } = this.options;
     const query = clientId === undefined ? '' : `?client_id=${encodeURIComponent(clientId)}`;
     const path = `/users/${userId}/execute-actions-email${query}`;
-    const answer = await this.api.call({ method: 'PUT', path, body: REQUIRED_ACTIONS, signal });
+    const answer = await this.api.call({ method: 'PUT', path, body: [UPDATE_PASSWORD], signal });
     if (answer.status !== 204) throw unexpected(answer);
   }
 }

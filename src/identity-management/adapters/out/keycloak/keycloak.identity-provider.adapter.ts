@@ -19,9 +19,9 @@ import { KnownRoles } from '../provider-api/known-roles.js';
 import { LeftBehind } from '../provider-api/left-behind.js';
 import { ProviderHealth } from '../provider-setup/provider-health.js';
 import { type Findings, isWell } from '../provider-setup/setup-part.js';
-import { InvitationMail, type InvitationMailOptions, REQUIRED_ACTIONS } from './invitation-mail.js';
+import { InvitationMail, type InvitationMailOptions } from './invitation-mail.js';
 import { adminApi, type KeycloakConnection } from './keycloak-connection.js';
-import { composedRole, ROLE_ATTRIBUTE } from './realm.js';
+import { composedRole, ROLE_ATTRIBUTE, UPDATE_PASSWORD } from './realm.js';
 import { checkRealm } from './realm-check.js';
 import { fromKeycloakNames, toKeycloakNames } from './user-name.js';
 import { offsetPages } from './user-pages.js';
@@ -121,7 +121,7 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
     const roles = await this.roles(roleIds, signal);
     // By it a user is known again whose creation got no answer.
     const createdTimestamp = (this.latestCreation = Math.max(Date.now(), this.latestCreation + 1));
-    const body = { username: email, email, ...toKeycloakNames(name), enabled: true, requiredActions: REQUIRED_ACTIONS, createdTimestamp };
+    const body = { username: email, email, ...toKeycloakNames(name), enabled: true, requiredActions: [UPDATE_PASSWORD], createdTimestamp };
     let id: string | undefined;
     try {
       const answer = await this.api.call({ method: 'POST', path: '/users', body, signal });

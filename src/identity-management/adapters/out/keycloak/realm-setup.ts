@@ -15,6 +15,7 @@ import {
   SERVICE_RIGHTS,
   SWAGGER_UI_CLIENT_ID,
   swaggerUiClient,
+  UPDATE_PASSWORD,
 } from './realm.js';
 import { assertDone, NAMED, RealmAdmin } from './realm-admin.js';
 import { apiClient, defaultClientScope, permissions, userProfile } from './realm-parts.js';
@@ -39,12 +40,10 @@ const REALM = z.looseObject({ enabled: z.boolean().nullish() });
 const ROLE = NAMED.extend({ attributes: z.record(z.string(), z.array(z.string().nullable())).nullish() });
 const NAMED_ONES = z.array(NAMED);
 const USERS = z.array(z.object({ id: z.string(), requiredActions: z.array(z.string()).default([]) }));
+const CREDENTIALS = z.array(z.object({ type: z.string() }));
 const SCOPE_NAMES = z.array(z.string()).default([]);
 const SECRET = z.object({ value: z.string().optional() });
 const DISCOVERY = z.object({ issuer: z.string() });
-
-/** Who has never logged in with a password of their own. */
-const MUST_SET_PASSWORD = 'UPDATE_PASSWORD';
 
 /**
  * What the service needs in a realm, and what comes in handy: a client for Swagger UI, a role with all permissions and a
@@ -230,7 +229,7 @@ export class RealmSetup {
   }
 
   private administrator(email: string): SetupPart {
-    const user = { username: email, email, firstName: email, enabled: true, requiredActions: [MUST_SET_PASSWORD] };
+    const user = { username: email, email, firstName: email, enabled: true, requiredActions: [UPDATE_PASSWORD] };
     // Of all kinds of characters that a password policy may ask for.
     const password = `Aa1-${randomBytes(15).toString('base64url')}`;
     const present = async () => (await this.admin.find(`/users?exact=true&email=${encodeURIComponent(email)}`, USERS))?.[0];
@@ -248,7 +247,7 @@ export class RealmSetup {
       make: setPassword,
       note: () => Promise.resolve(`The password of ${email} is ${password} until the first login.`),
     };
-    // The last one, so that the others are made again where one of them has failed.
+    // The last one, so that a password that could not be set is tried again.
     const given = { line: `+ role ${ADMINISTRATOR_ROLE} of user ${email}`, make: giveRole };
     return {
       name: `user ${email}`,
@@ -257,7 +256,9 @@ export class RealmSetup {
         if (!found) return [creation, temporary, given];
         const roles = await this.admin.get(`/users/${found.id}/role-mappings/realm/composite`, NAMED_ONES);
         if (roles.some(({ name }) => name === ADMINISTRATOR_ROLE)) return [];
-        return found.requiredActions.includes(MUST_SET_PASSWORD) ? [temporary, given] : [given];
+        const credentials = await this.admin.get(`/users/${found.id}/credentials`, CREDENTIALS);
+        const hasPassword = credentials.some(({ type }) => type === 'password');
+        return found.requiredActions.includes(UPDATE_PASSWORD) && !hasPassword ? [temporary, given] : [given];
       },
     };
   }

@@ -15,6 +15,9 @@ export const SWAGGER_UI_CLIENT_ID = 'load-data-swagger-ui';
 /** The role with all permissions. */
 export const ADMINISTRATOR_ROLE = 'load-data-administrator';
 
+/** The action that Keycloak requires, before anything else, of who has to set a password. */
+export const UPDATE_PASSWORD = 'UPDATE_PASSWORD';
+
 /** A realm before its parts: users are known by their e-mail. */
 export const newRealm = (realm: string) => ({
   realm,

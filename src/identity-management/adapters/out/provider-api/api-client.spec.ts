@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { z } from 'zod';
 import { ServiceError } from '../../../../common/service-error.js';
 import { ProviderError, ProviderUnavailable } from '../../../domain/errors.js';
-import { ApiClient } from './api-client.js';
+import { ApiClient, type ApiRequest } from './api-client.js';
 import { mayBeDone, OutcomeUnknown } from './api-failure.js';
 
 const { signal } = new AbortController();
@@ -119,6 +119,75 @@ describe('a client of an API', () => {
     await Promise.all(Array.from({ length: 128 }, get));
     expect(taken).toHaveLength(128);
     expect(connections).toBe(before);
+  });
+
+  it.each<[string, number, boolean, () => unknown, (response: ServerResponse) => unknown]>([
+    ['ten seconds for an answer, of which it knows that it may have been done', 10, true, () => undefined, () => undefined],
+    ['ten seconds for the end of an answer', 10, true, () => undefined, (response) => response.write('{')],
+    ['five seconds for a token, without which it knows that nothing was done', 5, false, () => { api.token.discard('1', 'outdated'); }, () => undefined],
+  ])('waits %s, and no longer, though its caller does', async (_, seconds, isDone, prepare, answer) => {
+    // The connection is there, and so are its timers.
+    await get();
+    prepare();
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    let isOver = false;
+    const call = api
+      .call({ method: 'POST', path: '/items', signal })
+      .catch((error: unknown) => error)
+      .finally(() => (isOver = true));
+    await new Promise<void>((resolve) => {
+      server.removeAllListeners('request').on('request', (_request, response: ServerResponse) => {
+        answer(response);
+        resolve();
+      });
+    });
+    await vi.advanceTimersByTimeAsync(seconds * 1000 - 1);
+    expect(isOver).toBe(false);
+    await vi.advanceTimersByTimeAsync(1);
+    const failure = await call;
+    expect(failure).toBeInstanceOf(ProviderUnavailable);
+    expect(mayBeDone(failure)).toBe(isDone);
+  });
+
+  it.each<[string, Pick<ApiRequest, 'method' | 'repeatable'>, number]>([
+    ['GET', { method: 'GET' }, 2],
+    ['POST', { method: 'POST' }, 1],
+    ['DELETE', { method: 'DELETE' }, 1],
+    ['PUT that does no harm twice', { method: 'PUT', repeatable: true }, 2],
+  ])('asks once more at most when the connection breaks, where that does no harm: a %s', async (_, request, times) => {
+    await get();
+    let asked = 0;
+    server.removeAllListeners('request').on('request', ({ socket }: IncomingMessage) => {
+      asked++;
+      socket.destroy();
+    });
+    await expect(api.call({ ...request, path: '/items', signal })).rejects.toThrow(OutcomeUnknown);
+    expect(asked).toBe(times);
+  });
+
+  it.each<[string, (response: ServerResponse, leave: () => void) => unknown]>([
+    ['breaks off', (response) => response.writeHead(200, { 'content-length': 9 }).write('{', () => response.destroy())],
+    ['says nothing, until nobody waits', (_response, leave) => { leave(); }],
+    ['begins and does not end, until nobody waits', (response, leave) => response.write('{', leave)],
+    ['is a page that comes in many pieces', (response) => response.writeHead(500).end('<!DOCTYPE html>'.padEnd(256 * 1024))],
+  ])('has all its connections again, after as many calls whose answer %s', async (_, answer) => {
+    await get();
+    const leaving = new AbortController();
+    let asked = 0;
+    const leave = (): void => {
+      if (++asked === 128) leaving.abort();
+    };
+    server.removeAllListeners('request').on('request', (_request, response: ServerResponse) => { answer(response, leave); });
+    const calls = Array.from({ length: 128 }, () => api.call({ method: 'POST', path: '/items', signal: leaving.signal }));
+    expect(new Set((await Promise.allSettled(calls)).map(({ status }) => status))).toEqual(new Set(['rejected']));
+
+    const waiting: ServerResponse[] = [];
+    server.removeAllListeners('request').on('request', (_request, response: ServerResponse) => {
+      waiting.push(response.setHeader('content-type', 'application/json'));
+      if (waiting.length === 128) for (const one of waiting) one.end('{}');
+    });
+    await Promise.all(Array.from({ length: 128 }, get));
+    expect(waiting).toHaveLength(128);
   });
 
   it('knows that a call may have been done whose repeat finds nobody', async () => {

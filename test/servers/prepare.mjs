@@ -1,8 +1,8 @@
-import { installKeycloak, isKeycloakAvailable } from '../servers/keycloak.mjs';
-import { installVersitygw, isVersitygwAvailable } from '../servers/versitygw.mjs';
+import { installKeycloak, isKeycloakAvailable } from './keycloak.mjs';
+import { installVersitygw, isVersitygwAvailable } from './versitygw.mjs';
 
 /** Installs what the tests against real servers start, or says which of them are left out. */
-export default async function prepare(): Promise<void> {
+export default async function prepare() {
   if (isVersitygwAvailable()) await installVersitygw();
   else console.log('Left out: the tests against S3, for there is no Go to install versitygw with.');
   if (isKeycloakAvailable()) await installKeycloak();

@@ -1,0 +1,29 @@
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { Workspace } from '../support/process.js';
+
+describe('before npm run test:integration', () => {
+  let workspace: Workspace;
+
+  beforeEach(async () => {
+    workspace = await Workspace.create();
+  });
+  afterEach(() => workspace.dispose());
+
+  it.each<[string, string[]]>([
+    ['Java', ['mvn']],
+    ['Maven', ['java']],
+  ])('it is said, in a line for each, which servers cannot be installed: without %s', async (_, present) => {
+    const programs = join(workspace.directory, 'bin');
+    await mkdir(programs);
+    for (const name of present) await writeFile(join(programs, name), '#!/bin/sh\n', { mode: 0o755 });
+    const script = "import('./test/servers/prepare.mjs').then((servers) => servers.default())";
+    const command = workspace.run(process.execPath, ['-e', script], { PATH: programs, XDG_CACHE_HOME: workspace.directory }, process.cwd());
+    expect(await command.exited).toEqual({ code: 0, signal: null });
+    expect(command.lines).toEqual([
+      'Left out: the tests against S3, for there is no Go to install versitygw with.',
+      'Left out: the tests against Keycloak, for there is no Java, or no Maven to install it with.',
+    ]);
+  });
+});
