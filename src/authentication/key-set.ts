@@ -16,7 +16,7 @@ export interface KeySetTimes {
   readonly timeoutMs?: number;
 }
 
-const MOMENT_MS = 1_000;
+const MOMENT_MS = 500;
 
 /** An issuer's keys by `kid`. However many ask for unknown ones, there is one fetch at a time and few in all. */
 export class KeySet {

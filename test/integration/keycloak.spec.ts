@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { KeycloakIdentityProvider } from '../../src/identity-management/adapters/out/keycloak/keycloak.identity-provider.adapter.js';
+import { KeycloakIdentityProvider, type KeycloakOptions } from '../../src/identity-management/adapters/out/keycloak/keycloak.identity-provider.adapter.js';
+import { REALM_MANAGEMENT, SERVICE_RIGHTS } from '../../src/identity-management/adapters/out/keycloak/realm.js';
+import { ProviderError, type ProviderMisconfigured } from '../../src/identity-management/domain/errors.js';
 import { identityProviderContract } from '../../src/testing/identity-provider.contract.js';
 import { isKeycloakAvailable, type Keycloak, startKeycloak } from '../servers/keycloak.mjs';
 import { identityOperations } from '../support/identity-operations.js';
@@ -8,6 +10,7 @@ import { keycloakOptions, keycloakPermissionsOf, keycloakToken, keycloakVariable
 import { type RunningService, startService } from '../support/service.js';
 
 const START_MS = 240_000;
+const PATIENCE = { timeout: 10_000, interval: 250 };
 const UUID = /[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/.source;
 const UNKNOWN = '4b1b7a2e-6c2f-4d58-9d6a-0a8a3a4f9a10';
 
@@ -139,6 +142,37 @@ describe.runIf(isKeycloakAvailable())('Keycloak', () => {
       expect(new Set(listed).size).toBe(listed.length);
       const staying = some.filter(({ email }) => !isDeleted(email)).map(({ userId }) => userId);
       expect(listed).toEqual(expect.arrayContaining(staying));
+    });
+  });
+
+  describe('a realm that loses something while the service runs', () => {
+    const { signal } = new AbortController();
+    const provider = (options: Partial<KeycloakOptions>) => new KeycloakIdentityProvider({ ...keycloakOptions(server.endpoint), ...options });
+
+    it.each(['an ordinary name', '..'])('has no role called %s whose permissions it could not take', async (name) => {
+      const roles = async () => ((await server.administer('GET', '/roles')) as { name: string }[]).map((role) => role.name);
+      const before = await roles();
+      const creation = provider({ audience: 'deleted-api' }).createRole({ name, permissions: ['read:users'] }, { signal });
+      await expect(creation).rejects.toThrow(ProviderError);
+      expect(await roles()).toEqual(before);
+    });
+
+    it.each(SERVICE_RIGHTS)('says that the service lacks the right %s, until it has it again', async (right) => {
+      const idOf = async (clientId: string) => ((await server.administer('GET', `/clients?clientId=${clientId}`)) as { id: string }[])[0]?.id ?? '';
+      const realmManagement = await idOf(REALM_MANAGEMENT);
+      const account = (await server.administer('GET', `/clients/${await idOf(keycloakOptions('').clientId)}/service-account-user`)) as { id: string };
+      const mappings = `/users/${account.id}/role-mappings/clients/${realmManagement}`;
+      const role = await server.administer('GET', `/clients/${realmManagement}/roles/${right}`);
+      const health = provider({ checkedForMs: 0 });
+      const problems = () => health.checkHealth({ signal }).then(() => [], (error: unknown) => (error as ProviderMisconfigured).problems);
+      expect(await problems()).toEqual([]);
+      await server.administer('DELETE', mappings, [role]);
+      try {
+        await expect.poll(problems, PATIENCE).toEqual([expect.stringContaining(`lacks the right ${right}`)]);
+      } finally {
+        await server.administer('POST', mappings, [role]);
+      }
+      await expect.poll(problems, PATIENCE).toEqual([]);
     });
   });
 });

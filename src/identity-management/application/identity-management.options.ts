@@ -1,5 +1,8 @@
 /** What the use cases allow the identity provider; its own DI token. */
 export class IdentityManagementLimits {
-  /** @param providerTimeoutMs milliseconds that a call, or a page of a list, may take. */
-  constructor(readonly providerTimeoutMs = 10_000) {}
+  /**
+   * @param providerTimeoutMs milliseconds that a call, or a page of a list, may take: unless told so many that a caller has
+   * the answer within ten seconds, also when the check of the token waits for the issuer's keys.
+   */
+  constructor(readonly providerTimeoutMs = 9_400) {}
 }

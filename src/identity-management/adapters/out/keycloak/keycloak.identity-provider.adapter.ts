@@ -37,6 +37,8 @@ export interface KeycloakOptions extends KeycloakConnection {
   readonly swaggerUiClientId?: string | undefined;
   /** 1,000 unless told. */
   readonly usersPerPage?: number;
+  /** How long the whole realm isn't looked at again when all was well (ms); 30,000 unless told. */
+  readonly checkedForMs?: number;
   /** How long all roles may take at once (ms) before they are asked for page by page; 2,000 unless told. */
   readonly allRolesTimeoutMs?: number;
 }
@@ -54,6 +56,7 @@ const ROLES_IN_PAGES_FOR_MS = 600_000;
 const ROLE = z.object({
   id: z.string(),
   name: z.string(),
+  composite: z.boolean().nullish(),
   clientRole: z.boolean().nullish(),
   attributes: z.object({ [ROLE_ATTRIBUTE]: z.array(z.string().nullable()).nullish() }).nullish(),
 });
@@ -82,8 +85,8 @@ const isOurs = ({ clientRole, attributes }: KeycloakRole): boolean =>
  * name is the first name. One that Keycloak has no room for is refused: a role's of more than 255 UTF-16 units.
  *
  * A new user has no password, and has to set one at the first login; `invitationMail` sends them a link for that.
- * A user whose creation fails is removed again, after the answer if need be. A role whose creation got no answer stands
- * as a whole or not at all.
+ * A user whose creation fails is removed again, after the answer if need be, and so is a role that got no permissions. A
+ * role whose creation got no answer stands as a whole or not at all.
  */
 export class KeycloakIdentityProvider extends IdentityProvider implements OnApplicationShutdown {
   private readonly api: ApiClient;
@@ -93,6 +96,8 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
   private readonly health = new ProviderHealth('Keycloak', (previous, signal) => this.look(previous, signal));
   private latestCreation = 0;
   private rolesInPagesUntil = -Infinity;
+  /** When all that the service needs in the realm was last looked at. */
+  private checkedAt = -Infinity;
 
   constructor(private readonly options: KeycloakOptions) {
     super();
@@ -111,7 +116,12 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
     }
     if (answer.status === 409) throw new RoleAlreadyExists('role name');
     if (answer.status !== 201) throw unexpected(answer);
-    const id = await this.idOfRole(name, signal);
+    const { id, composite } = await this.roleNamed(name, signal);
+    // Keycloak passes over the permissions of an API client that isn't there.
+    if (permissions.length > 0 && !composite) {
+      await this.leftBehind.remove({ what: 'role', isUncertain: false, trace: { roleId: id }, remove: (limit) => this.removeRole(id, limit) });
+      throw new ProviderError('Keycloak has created the role without its permissions.');
+    }
     this.knownRoles.add({ id, name });
     return id;
   }
@@ -186,8 +196,8 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
   }
 
   /**
-   * Looks at all that the service needs in the realm (`checkRealm` has the list) until nothing is wrong, and from then on
-   * whether Keycloak answers and has the API's client, until it doesn't.
+   * Looks at all that the service needs in the realm (`checkRealm` has the list) until nothing is wrong; then again every
+   * half minute, and in between whether Keycloak answers and has the API's client.
    */
   override async checkHealth({ signal }: ProviderCallOptions): Promise<void> {
     await this.health.check(signal);
@@ -204,8 +214,11 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
   }
 
   private async look(previous: Findings | undefined, signal: AbortSignal): Promise<Findings> {
-    if (previous && isWell(previous) && (await this.hasApi(signal))) return previous;
-    return await checkRealm(this.api, this.options, signal);
+    const isRecent = performance.now() - this.checkedAt < (this.options.checkedForMs ?? 30_000);
+    if (previous && isWell(previous) && isRecent && (await this.hasApi(signal))) return previous;
+    const findings = await checkRealm(this.api, this.options, signal);
+    this.checkedAt = performance.now();
+    return findings;
   }
 
   /** Whether all is as it was, by one call; false when somebody may have to put something right. */
@@ -255,7 +268,7 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
     }
   }
 
-  private async idOfRole(name: string, signal: AbortSignal): Promise<string> {
+  private async roleNamed(name: string, signal: AbortSignal): Promise<KeycloakRole> {
     // In a path these mean something else, encoded or not.
     const isDots = name === '.' || name === '..';
     const roles = isDots
@@ -263,7 +276,7 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
       : [await this.api.get(`/roles/${encodeURIComponent(name)}`, ROLE, signal)];
     const role = roles.find((one) => one.name === name);
     if (!role) throw new ProviderError('Keycloak does not have the role that it has created.');
-    return role.id;
+    return role;
   }
 
   /** @throws RoleNotFound also for a role that isn't ours to give. */
@@ -287,6 +300,12 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
   private async idOfCreated(email: string, createdTimestamp: number, signal: AbortSignal): Promise<string | undefined> {
     const found = await this.api.get(`/users?exact=true&email=${encodeURIComponent(email)}`, CREATED, signal);
     return found.find((user) => user.createdTimestamp === createdTimestamp)?.id;
+  }
+
+  private async removeRole(id: string, signal: AbortSignal): Promise<boolean> {
+    const answer = await this.api.call({ method: 'DELETE', path: `/roles-by-id/${id}`, repeatable: true, signal });
+    if (answer.status !== 204 && answer.status !== 404) throw unexpected(answer);
+    return true;
   }
 
   private async removeUser(id: string, signal: AbortSignal): Promise<void> {

@@ -162,7 +162,11 @@ export function read<Schema extends z.ZodType>(answer: ApiAnswer, schema: Schema
   return data;
 }
 
-const labelOf = ({ method, path }: ApiRequest): string => `${method} ${/^\/[a-z-]*/.exec(path)?.[0] ?? ''}`;
+/** What is asked, without what a client may have said: `POST /users/…/role-mappings/…`. */
+const labelOf = ({ method, path }: ApiRequest): string => {
+  const [segments = ''] = path.split('?', 1);
+  return `${method} ${segments.split('/').map((segment, index) => (index > 0 && index % 2 === 0 ? '…' : segment)).join('/')}`;
+};
 
 /** An answer that the operation doesn't know. */
 export function unexpected({ label, status }: ApiAnswer): ProviderError {

@@ -32,7 +32,7 @@ interface Waiter {
 /** How long a new operation waits for its first call: no longer, so that its others find time before the caller leaves. */
 const FIRST_CALL_WITHIN_MS = 6_000;
 /** How long after its beginning an operation waits for a further call: a caller waits for ten seconds. */
-const LAST_CALL_WITHIN_MS = 9_500;
+const LAST_CALL_WITHIN_MS = 9_000;
 /**
  * How long a turn of what was begun before, such as a list, waits behind operations that came before it. Longer, and it might
  * wait in vain: behind operations of many calls, or because a full bucket has let many lists begin, which then have to get a

@@ -41,7 +41,10 @@ export class ProviderHealth {
 
   private async lookAgain(): Promise<void> {
     if (performance.now() < this.wellUntil) return;
-    this.findings = await this.look(this.findings, AbortSignal.timeout(TIMEOUT_MS));
+    const limit = AbortSignal.timeout(TIMEOUT_MS);
+    this.findings = await this.look(this.findings, limit).catch((error: unknown) => {
+      throw limit.aborted ? new ProviderUnavailable(`${this.provider} is silent for ${TIMEOUT_MS} ms.`, { cause: error }) : error;
+    });
     if (this.findings.problems.length > 0) throw new ProviderMisconfigured(this.findings.problems);
     this.wellUntil = performance.now() + this.wellForMs;
   }
