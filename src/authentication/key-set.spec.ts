@@ -157,6 +157,15 @@ describe("a key set that can't be had", () => {
     await expect(keys.find('first')).resolves.toBeDefined();
   });
 
+  it('keeps nobody waiting for a known key while the issuer is silent', async () => {
+    const keys = keySet({ timeoutMs: 60 * SECOND });
+    await keys.find('first');
+    issuer.answer = answers.silence;
+    later(10 * MINUTE);
+    await expect(keys.find('first')).resolves.toBeDefined();
+    expect(issuer.fetches).toBe(2);
+  });
+
   it('leaves the keys that are known in use for an hour, and no longer', async () => {
     const keys = keySet();
     await keys.find('first');

@@ -4,7 +4,7 @@ import type { IdentityProvider } from './application/ports/identity-provider.por
 
 /** The limits of identity management. */
 export interface IdentityManagementOptions {
-  /** Milliseconds that the provider may stay silent. 10,000 by default. */
+  /** Milliseconds that the provider may stay silent. 9,400 by default. */
   readonly providerTimeoutMs?: number;
   /** Bytes of one JSON body. 10 MiB by default. */
   readonly maxJsonBytes?: number;

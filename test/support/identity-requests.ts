@@ -53,7 +53,7 @@ export interface Target {
 }
 
 /** Who calls waits no longer than this for a whole answer: the service promises it in ten seconds, and the way takes some time. */
-const CALLER_WAITS_MS = 10_500;
+const CALLER_WAITS_MS = 11_000;
 
 export const bytes = (body: string | Buffer): Uint8Array<ArrayBuffer> => new Uint8Array(Buffer.from(body));
 

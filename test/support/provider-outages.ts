@@ -76,7 +76,7 @@ export function outageMatrix({ requests, outages, find }: ProviderWithOutages): 
     beforeAll(async () => {
       await untilWell(requests);
       await fault.begin();
-      // The service's token for the provider may hold for a second.
+      // The service's token for the provider may hold for some seconds.
       await vi.waitFor(async () => { expect((await ask('roles')).status).toBe(status); }, PATIENCE);
       await Promise.all(ALL_OPERATIONS.map(async (operation) => {
         const fields = operation in GOOD ? GOOD[operation as keyof typeof GOOD]() : {};

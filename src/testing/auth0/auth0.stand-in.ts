@@ -2,7 +2,6 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { setTimeout } from 'node:timers/promises';
-import { promisify } from 'node:util';
 import { AccessTokens, type TokenRequest } from './access-tokens.js';
 import { Auth0Api } from './auth0-api.js';
 import { type Auth0Fault, type FaultOptions, Faults, requestPattern } from './faults.js';
@@ -189,11 +188,6 @@ export class Auth0StandIn {
     this.faults.clear();
     for (const response of this.silent) reset(response);
     this.silent.clear();
-  }
-
-  /** How many connections clients have to it. */
-  connections(): Promise<number> {
-    return promisify(this.server.getConnections.bind(this.server))();
   }
 
   /** How many requests came, as `fail` names them. */

@@ -85,8 +85,8 @@ const isOurs = ({ clientRole, attributes }: KeycloakRole): boolean =>
  * name is the first name. One that Keycloak has no room for is refused: a role's of more than 255 UTF-16 units.
  *
  * A new user has no password, and has to set one at the first login; `invitationMail` sends them a link for that.
- * A user whose creation fails is removed again, after the answer if need be, and so is a role that got no permissions. A
- * role whose creation got no answer stands as a whole or not at all.
+ * A user whose creation fails is removed again, after the answer if need be, and so is a role that got no permissions, because
+ * the API's client isn't there. A role whose creation got no answer stands; as a whole unless that client is gone.
  */
 export class KeycloakIdentityProvider extends IdentityProvider implements OnApplicationShutdown {
   private readonly api: ApiClient;
@@ -216,9 +216,9 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
   private async look(previous: Findings | undefined, signal: AbortSignal): Promise<Findings> {
     const isRecent = performance.now() - this.checkedAt < (this.options.checkedForMs ?? 30_000);
     if (previous && isWell(previous) && isRecent && (await this.hasApi(signal))) return previous;
-    const findings = await checkRealm(this.api, this.options, signal);
+    // Before it is done: one call may be answered in time where all that are needed aren't.
     this.checkedAt = performance.now();
-    return findings;
+    return await checkRealm(this.api, this.options, signal);
   }
 
   /** Whether all is as it was, by one call; false when somebody may have to put something right. */

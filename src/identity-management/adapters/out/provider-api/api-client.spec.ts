@@ -223,13 +223,13 @@ describe('a client of an API', () => {
     expect({ tokens, used: new Set(used) }).toEqual({ tokens: 1, used: new Set(['Bearer 1']) });
   });
 
-  it('asks for one new token in a minute while all are refused, and is well when they no longer are', async () => {
+  it('asks for one new token in ten seconds while all are refused, and is well when they no longer are', async () => {
     // Without the timers that a call needs.
     vi.useFakeTimers({ toFake: ['performance'] });
     await get();
     isRefused = () => true;
     for (let call = 0; call < 3; call++) await expect(get()).rejects.toThrow(ProviderError);
-    vi.advanceTimersByTime(60_000);
+    vi.advanceTimersByTime(10_000);
     for (let call = 0; call < 3; call++) await expect(get()).rejects.toThrow(ProviderError);
     expect(used.join()).toBe('Bearer 1,Bearer 1,Bearer 2,Bearer 2,Bearer 2,Bearer 2,Bearer 3,Bearer 3,Bearer 3');
     isRefused = () => false;

@@ -114,7 +114,7 @@ export class ApiClient {
       token = await this.token.get(signal);
       answer = await askInTurn(token);
     }
-    if (answer.status < 300) this.token.accepted(token);
+    if (!saysNothingOfToken(answer.status)) this.token.accepted(token);
     return answer;
   }
 
@@ -176,6 +176,9 @@ export function unexpected({ label, status }: ApiAnswer): ProviderError {
 
 /** As Auth0 lists them: `Insufficient scope, expected any of: create:users`. */
 const SCOPES = /expected[a-z ]*: ([a-z_:, ]+)/;
+
+/** Whether the token may not have been looked at, or was refused. */
+const saysNothingOfToken = (status: number): boolean => status >= 500 || [401, 403, 408, 429].includes(status);
 
 /** By the code of RFC 6750: the token was issued when we were permitted less, or we lack it still. */
 const lacksScope = ({ status, text }: RawAnswer): boolean => status === 403 && text.includes('"insufficient_scope"');

@@ -2,8 +2,8 @@ const KEPT_MS = 60_000;
 const MOST = 1_000;
 
 /**
- * Roles that were there, and could be given, a minute ago; 1,000 at most. That one is deleted meanwhile does no harm: it is
- * taken from all who have it.
+ * Roles that were there, and could be given, a minute ago; 1,000 at most. Whether one was deleted meanwhile tells the
+ * provider when it is given.
  */
 export class KnownRoles<Role extends { readonly id: string }> {
   private readonly seen = new Map<string, { readonly role: Role; readonly at: number }>();

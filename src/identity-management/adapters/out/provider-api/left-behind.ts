@@ -27,7 +27,7 @@ const REMOVAL_TIMEOUT_MS = 10_000;
  *
  * The first attempt goes before all calls that wait: no more of these come than creations had their turn. Further ones are
  * many for each, and mostly in vain. So that the operations don't wait for them, one removal and one look for what nobody
- * knows to be there are under way at a time, in the line with all others.
+ * knows to be there are under way at a time, in the line with all others as a list's pages are.
  */
 export class LeftBehind {
   private readonly logger = new Logger(LeftBehind.name);

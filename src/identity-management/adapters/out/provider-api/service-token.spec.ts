@@ -33,11 +33,11 @@ describe('the token of a service', () => {
     expect(await token.get(signal)).toBe('2');
   });
 
-  it('is asked for once a minute where each is refused', async () => {
+  it('is asked for once in ten seconds where each is refused', async () => {
     vi.useFakeTimers({ toFake: ['performance'] });
     const token = new ServiceToken(issuer());
     const given: string[] = [];
-    for (const passedMs of [0, 0, 1_000, 58_999, 1, 59_999, 1]) {
+    for (const passedMs of [0, 0, 1_000, 8_999, 1, 9_999, 1]) {
       vi.advanceTimersByTime(passedMs);
       given.push(await token.get(signal));
       token.discard(given.at(-1) ?? '', 'refused');
@@ -73,6 +73,18 @@ describe('the token of a service', () => {
   it('is another where a new one is wanted, for all from then on', async () => {
     const token = new ServiceToken(issuer());
     expect([await token.getNew(signal), await token.getNew(signal), await token.get(signal)]).toEqual(['1', '2', '2']);
+  });
+
+  it('stays in use until a new one that is wanted is there, or does not come', async () => {
+    let refuse: (reason: Error) => void = () => undefined;
+    const outcomes = [Promise.resolve({ value: '1', expiresInSeconds: 300 }), new Promise<IssuedToken>((_, reject) => (refuse = reject))];
+    const token = new ServiceToken(() => outcomes.shift() ?? Promise.reject(new Error('too often')));
+    expect(await token.get(signal)).toBe('1');
+    const wanted = token.getNew(signal);
+    expect(await token.get(signal)).toBe('1');
+    refuse(new ProviderUnavailable('down'));
+    await expect(wanted).rejects.toThrow('down');
+    expect(await token.get(signal)).toBe('1');
   });
 
   it('is no longer used when its life is over', async () => {

@@ -9,7 +9,7 @@ export interface IssuedToken {
 /** How long before its end a token is no longer used; half of its life where that is shorter. */
 const MARGIN_SECONDS = 30;
 /** How soon another token is asked for in place of one that did no good: the next one may do no better. */
-const ANOTHER_EVERY_MS = 60_000;
+const ANOTHER_EVERY_MS = { refused: 10_000, outdated: 60_000 } as const;
 
 /** The one access token of a service account, shared by all calls. However many need a new one, one is asked for. */
 export class ServiceToken {
@@ -28,21 +28,20 @@ export class ServiceToken {
    */
   async get(signal: AbortSignal): Promise<string> {
     if (this.current && performance.now() < this.current.usedUntil) return this.current.value;
-    this.pending ??= this.renew().finally(() => (this.pending = undefined));
-    return await awaitedBy(signal, this.pending);
+    return await this.getNew(signal);
   }
 
   /**
    * No longer gives this token: it was refused, or may be outdated, as it permits less than is needed and may have been
    * issued before we were permitted more.
    *
-   * @returns whether the next one may do better; false for a minute after that was tried, for a refused one unless a token
-   * was accepted since.
+   * @returns whether the next one may do better; false for a while after that was tried: for a minute with an outdated one,
+   * for ten seconds with a refused one unless a token was accepted since.
    */
   discard(value: string, reason: 'refused' | 'outdated'): boolean {
     if (this.current?.value !== value) return true;
     const now = performance.now();
-    if (now - this.discardedAt[reason] < ANOTHER_EVERY_MS) return false;
+    if (now - this.discardedAt[reason] < ANOTHER_EVERY_MS[reason]) return false;
     this.discardedAt[reason] = now;
     this.current = undefined;
     return true;
@@ -53,10 +52,10 @@ export class ServiceToken {
     if (this.current?.value === value) this.discardedAt.refused = -Infinity;
   }
 
-  /** One that nobody had before the call, in place of the current one; otherwise as `get`. */
+  /** One that nobody had before the call, in place of the current one, which stays in use until it is there; otherwise as `get`. */
   async getNew(signal: AbortSignal): Promise<string> {
-    this.current = undefined;
-    return await this.get(signal);
+    this.pending ??= this.renew().finally(() => (this.pending = undefined));
+    return await awaitedBy(signal, this.pending);
   }
 
   private async renew(): Promise<string> {

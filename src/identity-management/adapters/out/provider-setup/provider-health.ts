@@ -43,7 +43,7 @@ export class ProviderHealth {
     if (performance.now() < this.wellUntil) return;
     const limit = AbortSignal.timeout(TIMEOUT_MS);
     this.findings = await this.look(this.findings, limit).catch((error: unknown) => {
-      throw limit.aborted ? new ProviderUnavailable(`${this.provider} is silent for ${TIMEOUT_MS} ms.`, { cause: error }) : error;
+      throw limit.aborted ? new ProviderUnavailable(`${this.provider} gives no answer within ${TIMEOUT_MS} ms.`, { cause: error }) : error;
     });
     if (this.findings.problems.length > 0) throw new ProviderMisconfigured(this.findings.problems);
     this.wellUntil = performance.now() + this.wellForMs;
