@@ -28,6 +28,8 @@ export interface Environment {
   readonly requestIdleTimeoutMs: number;
   readonly shutdownTimeoutMs: number;
   readonly logLevel: LogLevel;
+  /** What is right and may still be a mistake; each a line that names variables, and holds no value of theirs. */
+  readonly warnings: readonly string[];
 }
 
 interface Bucketed {
@@ -301,7 +303,17 @@ export function parseEnvironment(variables: Variables): Environment {
     requestIdleTimeoutMs: found.REQUEST_IDLE_TIMEOUT_MS,
     shutdownTimeoutMs: found.SHUTDOWN_TIMEOUT_MS,
     logLevel: found.LOG_LEVEL,
+    warnings: warningsOf(set, found.IDENTITY_PROVIDER),
   };
+}
+
+function warningsOf(set: Variables, chosen: keyof typeof IDENTITY_PROVIDERS): string[] {
+  const others = Object.entries(IDENTITY_PROVIDERS).filter(([adapter]) => adapter !== chosen);
+  const unused = others.flatMap(([adapter, { in: { shape } }]) => {
+    const ownNames = Object.keys(shape).filter((name) => name.startsWith(`${adapter.toUpperCase()}_`));
+    return ownNames.filter((name) => set[name] !== undefined);
+  });
+  return unused.length === 0 ? [] : [`${unused.join(', ')}: without effect, because IDENTITY_PROVIDER is "${chosen}"`];
 }
 
 /**
