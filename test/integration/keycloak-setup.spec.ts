@@ -463,6 +463,14 @@ describe.runIf(isKeycloakAvailable())('npm run keycloak:setup', { timeout: 60_00
       await service.close();
     });
 
+    it('PUBLIC_URL is not told: the setup repairs a client of Swagger UI, and leaves its addresses alone', async () => {
+      await server.administer('PUT', await clientPath(SWAGGER_UI), { directAccessGrantsEnabled: true });
+      const { code, stderr } = await workspace.keycloakSetup([], { ...variables, PUBLIC_URL: '', PORT: '3000' });
+      expect({ code, changes: stderr.match(/^[+~] .*/gm) }).toEqual({ code: 0, changes: [`~ client ${SWAGGER_UI}: directAccessGrantsEnabled`] });
+      const [client] = await get<Record<string, unknown>[]>(`/clients?clientId=${SWAGGER_UI}`);
+      expect(client).toMatchObject({ baseUrl: `${PUBLIC_URL}/docs`, redirectUris: [REDIRECT], webOrigins: [new URL(PUBLIC_URL).origin] });
+    });
+
     it('the secret has characters of its own, the printed environment has them too', async () => {
       const secret = `a "b" #c 'd' $e\\n`;
       await server.administer('PUT', await clientPath(SERVICE), { secret });
