@@ -374,7 +374,7 @@ describe.runIf(isKeycloakAvailable())('npm run keycloak:setup', { timeout: 60_00
       'the client of Swagger UI has another address, and wants no PKCE',
       put(() => clientPath(SWAGGER_UI), { redirectUris: [], attributes: { 'pkce.code.challenge.method': '' }, directAccessGrantsEnabled: true }),
       { status: 200 },
-      [`~ client ${SWAGGER_UI}: directAccessGrantsEnabled, redirectUris, attributes`],
+      [`~ client ${SWAGGER_UI}: directAccessGrantsEnabled, attributes, redirectUris`],
     ],
     ['the role of administrators is unmarked', put(() => Promise.resolve(`/roles/${ROLE}`), { name: ROLE, attributes: {} }), { status: 200 }, [`~ role ${ROLE}: load_data_role`]],
   ];
