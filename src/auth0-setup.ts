@@ -28,9 +28,9 @@ const CREDENTIALS: Credentials = {
 
 async function begin(): Promise<ProviderSetup> {
   const environment = loadAuth0SetupEnvironment();
-  const { url, oidc, connection, baseUrl, clientId, swaggerUiClientId, setupClientId, setupClientSecret } = environment;
+  const { url, oidc, connection, baseUrl, publicUrl, clientId, swaggerUiClientId, setupClientId, setupClientSecret } = environment;
   const [id, secret] = await askForCredentials(CREDENTIALS, setupClientId, setupClientSecret);
-  const tenant = { url, audience: oidc.audience, connection, publicUrl: baseUrl, clientId, swaggerUiClientId };
+  const tenant = { url, audience: oidc.audience, connection, baseUrl, publicUrl, clientId, swaggerUiClientId };
   const setup = new TenantSetup({ ...tenant, credentials: { clientId: id, clientSecret: secret } });
   return {
     parts: (administrator) => setup.parts(administrator),

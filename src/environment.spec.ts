@@ -134,7 +134,8 @@ describe('parseEnvironment', () => {
   });
 
   it('has a test for each of its members', () => {
-    const { oidc, ...others } = parseEnvironment({});
+    const { oidc, warnings, ...others } = parseEnvironment({});
+    expect(warnings).toEqual([]);
     expect(cases).toHaveLength(Object.keys(others).length + Object.keys(oidc).length);
   });
 
@@ -267,6 +268,16 @@ describe('parseEnvironment', () => {
     ['http://a.example/b/c', '/b', ['PUBLIC_URL: must end with BASE_PATH']],
   ])('PUBLIC_URL %s beside BASE_PATH %s', (PUBLIC_URL, BASE_PATH, problems) => {
     expect(problemsOf(() => parseEnvironment({ PUBLIC_URL, BASE_PATH }))).toEqual(problems);
+  });
+
+  it.each<[string, Record<string, string>, string[]]>([
+    ['embedded', { KEYCLOAK_URL: 'x', AUTH0_DOMAIN: '/' }, ['KEYCLOAK_URL, AUTH0_DOMAIN: without effect, because IDENTITY_PROVIDER is "embedded"']],
+    ['keycloak', { ...KEYCLOAK, AUTH0_CLIENT_SECRET: 'x' }, ['AUTH0_CLIENT_SECRET: without effect, because IDENTITY_PROVIDER is "keycloak"']],
+    ['auth0', { ...AUTH0, KEYCLOAK_REALM: 'x', KEYCLOAK_CLIENT_ID: '' }, ['KEYCLOAK_REALM: without effect, because IDENTITY_PROVIDER is "auth0"']],
+    // Kubernetes sets these where a service has that name; the last ones belong to other commands.
+    ['embedded', { KEYCLOAK_SERVICE_HOST: '10.0.0.1', KEYCLOAK_PORT: 'tcp://10.0.0.1:80', AUTH0_SETUP_CLIENT_ID: 'x', KEYCLOAK_ADMIN_USERNAME: 'x' }, []],
+  ])('with %s warns of variables of other identity providers: %j', (_, variables, warnings) => {
+    expect(parseEnvironment(variables).warnings).toEqual(warnings);
   });
 
   it('passes over variables that it does not know', () => {

@@ -28,6 +28,8 @@ export interface Environment {
   readonly requestIdleTimeoutMs: number;
   readonly shutdownTimeoutMs: number;
   readonly logLevel: LogLevel;
+  /** What is right and may still be a mistake; each a line that names variables, and holds no value of theirs. */
+  readonly warnings: readonly string[];
 }
 
 interface Bucketed {
@@ -301,7 +303,17 @@ export function parseEnvironment(variables: Variables): Environment {
     requestIdleTimeoutMs: found.REQUEST_IDLE_TIMEOUT_MS,
     shutdownTimeoutMs: found.SHUTDOWN_TIMEOUT_MS,
     logLevel: found.LOG_LEVEL,
+    warnings: warningsOf(set, found.IDENTITY_PROVIDER),
   };
+}
+
+function warningsOf(set: Variables, chosen: keyof typeof IDENTITY_PROVIDERS): string[] {
+  const others = Object.entries(IDENTITY_PROVIDERS).filter(([adapter]) => adapter !== chosen);
+  const unused = others.flatMap(([adapter, { in: { shape } }]) => {
+    const ownNames = Object.keys(shape).filter((name) => name.startsWith(`${adapter.toUpperCase()}_`));
+    return ownNames.filter((name) => set[name] !== undefined);
+  });
+  return unused.length === 0 ? [] : [`${unused.join(', ')}: without effect, because IDENTITY_PROVIDER is "${chosen}"`];
 }
 
 /**
@@ -406,16 +418,19 @@ export function parseAuth0SetupEnvironment(variables: Variables): Auth0SetupEnvi
 /** As `loadEnvironment`, for the setup of Auth0. */
 export const loadAuth0SetupEnvironment = (): Auth0SetupEnvironment => parseAuth0SetupEnvironment(readVariables());
 
-const AUTH0_CHECK_VARIABLES = z.object({ AUTH0_CHECK_DOMAIN: z.string().optional(), AUTH0_DOMAIN: required }).refine(
-  (found) => found.AUTH0_CHECK_DOMAIN === found.AUTH0_DOMAIN,
+const AUTH0_CHECK_VARIABLES = z.object({ AUTH0_CHECK_DOMAIN: z.string().optional(), AUTH0_DOMAIN: z.string().optional(), OIDC_AUDIENCE }).refine(
+  (found) => found.AUTH0_CHECK_DOMAIN !== undefined && found.AUTH0_CHECK_DOMAIN === found.AUTH0_DOMAIN,
   { path: ['AUTH0_CHECK_DOMAIN'], message: 'must be the same as AUTH0_DOMAIN, which says that this tenant is for tests' },
 );
 
-/** The tenant for tests that is checked, as the service would be started on it. */
+/**
+ * The tenant for tests that is checked, as the service would be started on it.
+ *
+ * @throws EnvironmentError
+ */
 export function loadAuth0CheckEnvironment(): Auth0Environment & { readonly audience: string } {
-  const variables = readVariables();
-  parsed(AUTH0_CHECK_VARIABLES, variables);
-  return { ...parsed(AUTH0_VARIABLES, variables), audience: parsed(z.object({ OIDC_AUDIENCE: required }), variables).OIDC_AUDIENCE };
+  const found = parsed(AUTH0_CHECK_VARIABLES.and(AUTH0_VARIABLES), readVariables());
+  return { ...found, audience: found.OIDC_AUDIENCE };
 }
 
 function parsed<Schema extends z.ZodType>(schema: Schema, variables: Variables): z.infer<Schema> {

@@ -28,12 +28,12 @@ const CREDENTIALS: Credentials = {
 
 async function begin(): Promise<ProviderSetup> {
   const environment = loadKeycloakSetupEnvironment();
-  const { url, realm, clientId, clientSecret, oidc, baseUrl } = environment;
+  const { url, realm, clientId, clientSecret, oidc, baseUrl, publicUrl } = environment;
   const [username, password] = await askForCredentials(CREDENTIALS, environment.username, environment.password);
-  const connection = { url, realm, clientId, clientSecret, audience: oidc.audience, publicUrl: baseUrl };
+  const connection = { url, realm, clientId, clientSecret, audience: oidc.audience, baseUrl, publicUrl };
   const setup = new RealmSetup({ ...connection, credentials: { username, password } });
   return {
-    parts: (administrator) => setup.parts(administrator),
+    parts: (administrator) => Promise.resolve(setup.parts(administrator)),
     remarks: async (dryRun) => {
       const lines = (await setup.needlessRights()).map((right) => `client ${clientId} does not need the right ${right}`);
       const isAnother = clientSecret !== undefined && !dryRun && clientSecret !== (await setup.clientSecret());

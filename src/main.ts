@@ -19,6 +19,7 @@ const READINESS_INTERVAL_MS = 1_000;
 
 async function boot(environment: Environment): Promise<void> {
   const logger = createLogger(environment.logLevel);
+  for (const warning of environment.warnings) logger.warn(warning);
   const options = { bodyParser: false, abortOnError: false, logger: new PinoLoggerService(logger) };
   const app = await NestFactory.create<NestExpressApplication>(AppModule.forRoot(environment), new HttpAdapter(), options);
   setUpApp(app, environment);

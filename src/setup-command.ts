@@ -9,8 +9,11 @@ import type { SetupPart } from './identity-management/adapters/out/provider-setu
 
 /** The set-up of an identity provider, begun by somebody who may do it. */
 export interface ProviderSetup {
-  /** In the order in which they can be made; with the user who gets the role with all permissions where one is named. */
-  readonly parts: (administrator: string | undefined) => readonly SetupPart[];
+  /**
+   * In the order in which they can be made; with the user who gets the role with all permissions where one is named.
+   * Rejects where the environment names what isn't there, before anything is changed.
+   */
+  readonly parts: (administrator: string | undefined) => Promise<readonly SetupPart[]>;
   /** What is left for somebody to think about, such as rights that the service doesn't need: a line for each. */
   readonly remarks: (dryRun: boolean) => Promise<readonly string[]>;
   /** What the service is started with, once all is there, beside `served`. */
@@ -63,7 +66,7 @@ export async function runSetup({ usage, help, credentials, begin }: SetupCommand
   }
   const setup = await begin();
   try {
-    const count = await change(setup.parts(given.administrator), given.dryRun);
+    const count = await change(await setup.parts(given.administrator), given.dryRun);
     for (const line of await setup.remarks(given.dryRun)) tell(`! ${line}`);
     if (count === 0) tell('Nothing to change.');
     else tell(given.dryRun ? `Would change ${count}; nothing is changed.` : `Changed ${count}.`);

@@ -34,13 +34,16 @@ describe('a new user of an Auth0 tenant', () => {
     return { email, roleId, userId: await created('create-user', { email, roles: [roleId] }) };
   }
   const warnings = () => service.log.entries.filter(({ level }) => level === 'warn').map(({ text }) => text);
+  const sent = () => service.log.entries.filter(({ level, text }) => level === 'info' && text.includes('invitation')).map(({ text }) => text);
 
   it('gets a mail when they have their roles', async () => {
     const { email, userId, roleId } = await invite();
     await expect.poll(() => tenant.mails, PATIENCE).toEqual([
       { kind: 'change-password', to: email, userId, at: expect.any(Number) as number, roles: [roleId] },
     ]);
+    await expect.poll(sent, PATIENCE).toEqual([expect.stringContaining(userId)]);
     expect(warnings()).toEqual([]);
+    expect(service.log.text).not.toContain(email);
   });
 
   it.each<[string, () => void]>([
@@ -68,6 +71,7 @@ describe('a new user of an Auth0 tenant', () => {
     expect((await callManagementApi(tenant, `GET /users/${encodeURIComponent(userId)}`)).status).toBe(200);
     const next = await invite();
     await expect.poll(() => tenant.mails.map(({ to }) => to), PATIENCE).toEqual([next.email]);
+    await expect.poll(sent, PATIENCE).toEqual([expect.stringContaining(next.userId)]);
   });
 
   it('waits for no mail, and neither does the stop of the service: who may have got none is told', async () => {

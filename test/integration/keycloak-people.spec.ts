@@ -179,6 +179,7 @@ describe.runIf(isKeycloakAvailable())('people and Keycloak', { timeout: 60_000 }
     };
     const addressees = () => mailServer.mails.map(({ to }) => to);
     const warnings = () => inviting.log.entries.filter(({ level }) => level === 'warn').map(({ text }) => text);
+    const sent = () => inviting.log.entries.filter(({ level, text }) => level === 'info' && text.includes('invitation')).map(({ text }) => text);
 
     it('a new user sets a password by the link of a mail, and logs in with it', async () => {
       const { email, userId } = await invite();
@@ -195,6 +196,7 @@ describe.runIf(isKeycloakAvailable())('people and Keycloak', { timeout: 60_000 }
       const tokensOfTheirs = await finish(await browser.submit(page, { username: email, password: newPassword['password-new'] }));
       expect(await statuses(tokensOfTheirs)).toEqual({ users: 200, roles: 403 });
       expect(warnings()).toEqual([]);
+      await expect.poll(sent, PATIENCE).toEqual([expect.stringContaining(userId.replace('keycloak|', ''))]);
     });
 
     it('nobody gets a mail whose creation failed', async () => {
@@ -244,6 +246,7 @@ describe.runIf(isKeycloakAvailable())('people and Keycloak', { timeout: 60_000 }
       await expect.poll(() => asked.filter((request) => /^GET .*\/realms\/[^/]+$/.test(request)).length, PATIENCE).toBe(3);
       expect(warnings()).toEqual([expect.stringContaining('KEYCLOAK_INVITATION_MAIL')]);
       expect(asked.filter((request) => request.includes('email'))).toEqual([]);
+      expect(sent()).toEqual([]);
     });
   });
 });

@@ -374,7 +374,7 @@ describe.runIf(isKeycloakAvailable())('npm run keycloak:setup', { timeout: 60_00
       'the client of Swagger UI has another address, and wants no PKCE',
       put(() => clientPath(SWAGGER_UI), { redirectUris: [], attributes: { 'pkce.code.challenge.method': '' }, directAccessGrantsEnabled: true }),
       { status: 200 },
-      [`~ client ${SWAGGER_UI}: directAccessGrantsEnabled, redirectUris, attributes`],
+      [`~ client ${SWAGGER_UI}: directAccessGrantsEnabled, attributes, redirectUris`],
     ],
     ['the role of administrators is unmarked', put(() => Promise.resolve(`/roles/${ROLE}`), { name: ROLE, attributes: {} }), { status: 200 }, [`~ role ${ROLE}: load_data_role`]],
   ];
@@ -461,6 +461,14 @@ describe.runIf(isKeycloakAvailable())('npm run keycloak:setup', { timeout: 60_00
       const service = await startService(made.environment);
       expect(await readiness(`http://127.0.0.1:${service.port}`)).toEqual({ status: 200 });
       await service.close();
+    });
+
+    it('PUBLIC_URL is not told: the setup repairs a client of Swagger UI, and leaves its addresses alone', async () => {
+      await server.administer('PUT', await clientPath(SWAGGER_UI), { directAccessGrantsEnabled: true });
+      const { code, stderr } = await workspace.keycloakSetup([], { ...variables, PUBLIC_URL: '', PORT: '3000' });
+      expect({ code, changes: stderr.match(/^[+~] .*/gm) }).toEqual({ code: 0, changes: [`~ client ${SWAGGER_UI}: directAccessGrantsEnabled`] });
+      const [client] = await get<Record<string, unknown>[]>(`/clients?clientId=${SWAGGER_UI}`);
+      expect(client).toMatchObject({ baseUrl: `${PUBLIC_URL}/docs`, redirectUris: [REDIRECT], webOrigins: [new URL(PUBLIC_URL).origin] });
     });
 
     it('the secret has characters of its own, the printed environment has them too', async () => {

@@ -105,13 +105,16 @@ describe('npm run auth0:check', { timeout: 300_000 }, () => {
     expect(await check({ AUTH0_CHECK_DOMAIN: tenant.domain }, '--testNamePattern', ONE_TEST)).toMatchObject({ code: 0 });
   });
 
-  it.each([
-    ['nothing', {}],
-    ['another tenant', { AUTH0_CHECK_DOMAIN: 'tenant.eu.auth0.com' }],
-  ])('asks Auth0 nothing where %s is said to be for tests', async (_, variables) => {
+  const FOR_TESTS = 'AUTH0_CHECK_DOMAIN: must be the same as AUTH0_DOMAIN, which says that this tenant is for tests';
+
+  it.each<[string, Record<string, string>, string[]]>([
+    ['no tenant is said to be for tests', {}, [FOR_TESTS]],
+    ['another tenant is said to be', { AUTH0_CHECK_DOMAIN: 'tenant.eu.auth0.com' }, [FOR_TESTS]],
+    ['variables are missing', { AUTH0_DOMAIN: '', AUTH0_CLIENT_SECRET: '' }, [FOR_TESTS, 'AUTH0_DOMAIN: must be set', 'AUTH0_CLIENT_SECRET: must be set']],
+  ])('says which variables are wrong, and asks Auth0 nothing, where %s', async (_, variables, lines) => {
     const asked = tenant.requests.length;
     const { code, output } = await check(variables);
-    expect({ code, output }).toMatchObject({ code: 1, output: expect.stringContaining('AUTH0_CHECK_DOMAIN: must be the same as AUTH0_DOMAIN') as string });
+    expect({ code, lines: output.trimEnd().split('\n') }).toEqual({ code: 2, lines });
     expect(tenant.requests.slice(asked).filter(({ path }) => !path.startsWith('/api/v2/users?'))).toEqual([]);
   });
 });

@@ -369,6 +369,34 @@ describe('npm run auth0:setup', { timeout: 60_000 }, () => {
     expect(await administer(`GET /clients/${clientId}`)).toMatchObject({ name: 'renamed', app_type: 'non_interactive' });
   });
 
+  it.each(['AUTH0_CLIENT_ID', 'SWAGGER_UI_CLIENT_ID'])('changes nothing where %s names no application', async (variable) => {
+    await administer(`PATCH ${apiPath}`, { enforce_policies: false });
+    const before = await contents();
+    for (const parameters of [['--dry-run'], []]) {
+      const { code, stdout, stderr } = await workspace.auth0Setup(parameters, { ...variables, [variable]: 'nonsense' });
+      expect({ code, stdout, stderr }).toEqual({ code: 1, stdout: '', stderr: `There is no application "nonsense" (${variable}).\n` });
+    }
+    expect(await contents()).toEqual(before);
+    expect((await setUp()).changes).toEqual([`~ API ${API}: enforce_policies`]);
+  });
+
+  it('without PUBLIC_URL repairs an application of Swagger UI, and leaves its addresses alone', async () => {
+    const { client_id: clientId } = await administer(`PATCH ${await clientPath(SWAGGER_UI)}`, { grant_types: ['implicit'] });
+    const { code, stderr } = await workspace.auth0Setup([], { ...variables, PUBLIC_URL: '', PORT: '3000' });
+    expect({ code, changes: stderr.match(/^[+~] .*/gm) }).toEqual({ code: 0, changes: [`~ application ${SWAGGER_UI}: grant_types`] });
+    const { callbacks, web_origins: origins } = await administer(`GET /clients/${clientId}`);
+    expect([callbacks, origins].flat().filter((address) => String(address).includes('127.0.0.1'))).toEqual([]);
+  });
+
+  it('without PUBLIC_URL makes an application of Swagger UI for where the service listens', async () => {
+    await administer(`DELETE ${await clientPath(SWAGGER_UI)}`);
+    const { code } = await workspace.auth0Setup([], { ...variables, PUBLIC_URL: '', PORT: '3000' });
+    expect(code).toBe(0);
+    const addresses = { callbacks: ['http://127.0.0.1:3000/docs/oauth2-redirect.html'], web_origins: ['http://127.0.0.1:3000'] };
+    expect(await administer(`GET ${await clientPath(SWAGGER_UI)}`)).toMatchObject(addresses);
+    await setUp();
+  });
+
   it.each<[string, string[], Record<string, string>, number, RegExp]>([
     ['a secret is an argument', ['--client-secret', 'x-secret'], {}, 2, /^There is an unknown argument; credentials come from .*\(usage: .*\)\n$/],
     ['a secret is an argument without a name', ['x-secret'], {}, 2, /^There is an unknown argument; credentials come from .*\(usage: .*\)\n$/],

@@ -31,7 +31,7 @@ export class InvitationMail {
   }
 
   /** By the operation that people use who have lost theirs; no token is needed, and the answer doesn't say who is there. */
-  private async ask(email: string): Promise<void> {
+  private async ask(email: string): Promise<boolean> {
     const { url, clientId, connection } = this.options;
     const label = 'POST /dbconnections/change_password';
     const { status } = await this.connections.send({
@@ -45,5 +45,6 @@ export class InvitationMail {
       signal: new AbortController().signal,
     });
     if (status !== 200) throw new ProviderError(`Auth0 answers ${label} with ${status}.`);
+    return true;
   }
 }

@@ -8,7 +8,15 @@ import { apiPart } from './api-part.js';
 import { ApiScopes } from './api-scopes.js';
 import { managementApi } from './auth0-connection.js';
 import { randomPassword } from './random-password.js';
-import { ADMINISTRATOR_ROLE, SERVICE_APPLICATION, SERVICE_NAME, SERVICE_SCOPES, SWAGGER_UI_NAME, swaggerUiApplication } from './tenant.js';
+import {
+  ADMINISTRATOR_ROLE,
+  SERVICE_APPLICATION,
+  SERVICE_NAME,
+  SERVICE_SCOPES,
+  SWAGGER_UI_APPLICATION,
+  SWAGGER_UI_NAME,
+  swaggerUiAddresses,
+} from './tenant.js';
 import { TenantAdmin } from './tenant-admin.js';
 
 export interface TenantSetupOptions {
@@ -19,7 +27,9 @@ export interface TenantSetupOptions {
   /** The name of the database connection that new users come into. */
   readonly connection: string;
   /** `{base_url}` of the service, without a trailing slash. */
-  readonly publicUrl: string;
+  readonly baseUrl: string;
+  /** The same where it has been named; otherwise an application of Swagger UI's that is there keeps its addresses. */
+  readonly publicUrl: string | undefined;
   /** The applications, where they have other names than the setup gives them. */
   readonly clientId: string | undefined;
   readonly swaggerUiClientId: string | undefined;
@@ -75,13 +85,18 @@ export class TenantSetup {
    * In the order in which they can be made: changes of one may want those before it.
    *
    * @param administrator the e-mail of the user who gets the role with all permissions.
+   * @throws ProviderError when an application that is named isn't there; otherwise as `ApiClient.get`.
    */
-  parts(administrator?: string): SetupPart[] {
+  async parts(administrator?: string): Promise<SetupPart[]> {
+    const { baseUrl, publicUrl } = this.options;
+    const addresses = swaggerUiAddresses(baseUrl);
+    const named = [this.service, this.swaggerUi].filter(({ clientId }) => clientId !== undefined);
+    for (const application of named) await this.find(application);
     return [
       apiPart(this.admin, this.scopes, this.options.audience),
       this.application(this.service, SERVICE_APPLICATION),
       this.serviceScopes(),
-      this.application(this.swaggerUi, swaggerUiApplication(this.options.publicUrl)),
+      this.application(this.swaggerUi, { ...SWAGGER_UI_APPLICATION, ...(publicUrl !== undefined && addresses) }, addresses),
       this.swaggerUiConnection(),
       this.administratorRole(),
       ...(administrator === undefined ? [] : [this.administrator(administrator)]),
@@ -121,12 +136,16 @@ export class TenantSetup {
     return { name: SWAGGER_UI_NAME, clientId: this.options.swaggerUiClientId, variable: 'SWAGGER_UI_CLIENT_ID' };
   }
 
-  /** By its id where one is said, otherwise by its name, which others may have too. */
+  /**
+   * By its id where one is said, otherwise by its name, which others may have too.
+   *
+   * @throws ProviderError when there is none of that id, or more than one of that name.
+   */
   private async find({ name, clientId, variable }: NamedApplication): Promise<Application | undefined> {
-    const fields = ['client_id', 'name', ...Object.keys({ ...SERVICE_APPLICATION, ...swaggerUiApplication(this.options.publicUrl) })];
+    const fields = ['client_id', 'name', ...Object.keys({ ...SERVICE_APPLICATION, ...SWAGGER_UI_APPLICATION, ...swaggerUiAddresses(this.options.baseUrl) })];
     const all = await this.admin.all(`/clients?fields=${fields.join(',')}&include_fields=true`, 'clients', APPLICATION);
-    const known = all.filter((one) => one.client_id === clientId);
-    const [found, ...others] = known.length > 0 ? known : all.filter((one) => one.name === name);
+    const [found, ...others] = all.filter((one) => (clientId === undefined ? one.name === name : one.client_id === clientId));
+    if (!found && clientId !== undefined) throw new ProviderError(`There is no application "${clientId}" (${variable}).`);
     if (others.length > 0) throw new ProviderError(`There are ${others.length + 1} applications "${name}"; ${variable} says which is meant.`);
     return found;
   }
@@ -137,10 +156,10 @@ export class TenantSetup {
     return application;
   }
 
-  private application(named: NamedApplication, wanted: Members): SetupPart {
+  private application(named: NamedApplication, wanted: Members, atFirst: Members = {}): SetupPart {
     const name = `application ${named.name}`;
     const make = async (): Promise<void> => {
-      await this.admin.send('POST', '/clients', { name: named.name, ...wanted });
+      await this.admin.send('POST', '/clients', { name: named.name, ...wanted, ...atFirst });
     };
     return {
       name,

@@ -48,11 +48,15 @@ export const SERVICE_APPLICATION = {
 };
 
 /** Authorization code with PKCE, and no other grant. */
-export const swaggerUiApplication = (publicUrl: string) => ({
+export const SWAGGER_UI_APPLICATION = {
   app_type: 'spa',
   oidc_conformant: true,
   token_endpoint_auth_method: 'none',
   grant_types: ['authorization_code'],
-  callbacks: [`${publicUrl}/docs/oauth2-redirect.html`],
-  web_origins: [new URL(publicUrl).origin],
+};
+
+/** Where people log in from. */
+export const swaggerUiAddresses = (baseUrl: string) => ({
+  callbacks: [`${baseUrl}/docs/oauth2-redirect.html`],
+  web_origins: [new URL(baseUrl).origin],
 });

@@ -43,16 +43,17 @@ export class InvitationMail {
     await this.invitations.close();
   }
 
-  private async attempt(userId: string): Promise<void> {
+  private async attempt(userId: string): Promise<boolean> {
     const signal = AbortSignal.timeout(TIMEOUT_MS);
     const [problem] = await mailProblems(this.api, signal);
     if (problem !== undefined && this.told === undefined) this.logger.warn(problem);
     this.told = problem;
-    if (problem !== undefined) return;
+    if (problem !== undefined) return false;
     const { clientId } = this.options;
     const query = clientId === undefined ? '' : `?client_id=${encodeURIComponent(clientId)}`;
     const path = `/users/${userId}/execute-actions-email${query}`;
     const answer = await this.api.call({ method: 'PUT', path, body: [UPDATE_PASSWORD], signal });
     if (answer.status !== 204) throw unexpected(answer);
+    return true;
   }
 }

@@ -13,8 +13,9 @@ import {
   ROLE_ATTRIBUTE,
   SERVICE_CLIENT,
   SERVICE_RIGHTS,
+  SWAGGER_UI_CLIENT,
   SWAGGER_UI_CLIENT_ID,
-  swaggerUiClient,
+  swaggerUiAddresses,
   UPDATE_PASSWORD,
 } from './realm.js';
 import { assertDone, NAMED, RealmAdmin } from './realm-admin.js';
@@ -31,7 +32,9 @@ export interface RealmSetupOptions {
   /** Of that client when it is made; Keycloak makes one up where there is none. */
   readonly clientSecret: string | undefined;
   /** `{base_url}` of the service, without a trailing slash. */
-  readonly publicUrl: string;
+  readonly baseUrl: string;
+  /** The same where it has been named; otherwise a client of Swagger UI's that is there keeps its addresses. */
+  readonly publicUrl: string | undefined;
   /** Of Keycloak, in the realm `master`. */
   readonly credentials: { readonly username: string; readonly password: string };
 }
@@ -68,7 +71,8 @@ export class RealmSetup {
    * @param administrator the e-mail of the user who gets the role with all permissions.
    */
   parts(administrator?: string): SetupPart[] {
-    const { audience, clientSecret } = this.options;
+    const { audience, clientSecret, baseUrl, publicUrl } = this.options;
+    const addresses = swaggerUiAddresses(baseUrl);
     return [
       this.realm(),
       apiClient(this.admin, audience),
@@ -77,7 +81,7 @@ export class RealmSetup {
       userProfile(this.admin),
       this.client(this.options.clientId, SERVICE_CLIENT, { standardFlowEnabled: false, ...(clientSecret !== undefined && { secret: clientSecret }) }),
       this.serviceRights(),
-      this.client(SWAGGER_UI_CLIENT_ID, swaggerUiClient(this.options.publicUrl)),
+      this.client(SWAGGER_UI_CLIENT_ID, { ...SWAGGER_UI_CLIENT, ...(publicUrl !== undefined && addresses) }, addresses),
       this.swaggerUiScope(),
       this.administratorRole(),
       ...(administrator === undefined ? [] : [this.administrator(administrator)]),

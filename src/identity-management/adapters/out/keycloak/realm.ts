@@ -45,7 +45,7 @@ export const SERVICE_CLIENT = {
 };
 
 /** Authorization code with PKCE, and no other grant. */
-export const swaggerUiClient = (publicUrl: string) => ({
+export const SWAGGER_UI_CLIENT = {
   enabled: true,
   publicClient: true,
   bearerOnly: false,
@@ -54,10 +54,14 @@ export const swaggerUiClient = (publicUrl: string) => ({
   directAccessGrantsEnabled: false,
   serviceAccountsEnabled: false,
   fullScopeAllowed: true,
-  baseUrl: `${publicUrl}/docs`,
-  redirectUris: [`${publicUrl}/docs/oauth2-redirect.html`],
-  webOrigins: [new URL(publicUrl).origin],
   attributes: { 'pkce.code.challenge.method': 'S256' },
+};
+
+/** Where people log in from. */
+export const swaggerUiAddresses = (baseUrl: string) => ({
+  baseUrl: `${baseUrl}/docs`,
+  redirectUris: [`${baseUrl}/docs/oauth2-redirect.html`],
+  webOrigins: [new URL(baseUrl).origin],
 });
 
 /** Puts the API into the `aud` of a client's tokens, and a user's `customer_id` into them. */
