@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
+import { assertAwaited } from '../identity-management/application/ports/awaited.js';
 import { IdentityProvider, type ProviderCallOptions } from '../identity-management/application/ports/identity-provider.port.js';
 import {
-  ProviderUnavailable,
   RoleAlreadyExists,
   RoleNotFound,
   UserAlreadyExists,
@@ -119,7 +119,7 @@ export class InMemoryIdentityProvider extends IdentityProvider {
     this.lastSignal = signal;
     await this.gate;
     if (this.failure) throw this.failure;
-    if (signal.aborted) throw new ProviderUnavailable('The caller waits no longer.', { cause: signal.reason });
+    assertAwaited(signal);
   }
 
   private user(userId: string): KeptUser {

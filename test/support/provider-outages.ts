@@ -34,6 +34,11 @@ export const PAGE = '<!DOCTYPE html><title>Down for maintenance</title>';
 export const LONG_PAGE = PAGE.padEnd(256 * 1024);
 /** How long an event may be waited for. */
 export const PATIENCE = { timeout: 20_000, interval: 50 };
+/** Of what stands before a provider's API and answers in its place. */
+export const gatewayOutages = (respond: (status: number, body: string) => Fault): readonly Outage[] => [
+  ...[502, 503, 504].map((status): Outage => [`is behind a gateway that answers ${status}`, 503, respond(status, PAGE)]),
+  ['answers HTML with 404', 502, respond(404, PAGE)],
+];
 const ROW_TIMEOUT_MS = 90_000;
 /** More than the service has connections to a provider at most. */
 const MANY = 200;

@@ -3,6 +3,7 @@ import { accessSync, constants } from 'node:fs';
 import { join } from 'node:path';
 import type { OnApplicationShutdown } from '@nestjs/common';
 import { type DataDirectoryLock, lockDataDirectory } from '../../../../data-directory/data-directory-lock.js';
+import { assertAwaited } from '../../../application/ports/awaited.js';
 import { IdentityProvider, type ProviderCallOptions } from '../../../application/ports/identity-provider.port.js';
 import { RoleAlreadyExists, RoleNotFound, UserAlreadyExists, UserNotFound } from '../../../domain/errors.js';
 import type { NewRole, Role } from '../../../domain/role.js';
@@ -10,7 +11,7 @@ import type { NewUser, User } from '../../../domain/user.js';
 import { type IdentityDatabase, immediately, openIdentityDatabase } from './identity-database.js';
 import { keysetPages, PAGE_SIZE } from './keyset-pages.js';
 import { privateDirectory } from './private-files.js';
-import { assertAwaited, attempt, toProviderFailure } from './provider-failure.js';
+import { attempt, toProviderFailure } from './provider-failure.js';
 
 const ROLE_ID = /^role_[0-9a-f]{32}$/;
 const USER_ID = /^embedded\|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;

@@ -11,11 +11,6 @@ export function attempt<Result>(work: () => Result | Promise<Result>): Promise<R
   });
 }
 
-/** @throws ProviderUnavailable when the caller has given up. */
-export function assertAwaited(signal: AbortSignal): void {
-  if (signal.aborted) throw new ProviderUnavailable('The caller waits no longer.', { cause: signal.reason });
-}
-
 export function toProviderFailure(error: unknown): ServiceError {
   if (error instanceof ServiceError) return error;
   if (isBusy(error)) return new ProviderUnavailable('The identity database is busy.', { cause: error });

@@ -1,6 +1,7 @@
 import type { OnApplicationShutdown } from '@nestjs/common';
 import { z } from 'zod';
 import type { ServiceError } from '../../../../common/service-error.js';
+import { assertAwaited } from '../../../application/ports/awaited.js';
 import { IdentityProvider, type ProviderCallOptions } from '../../../application/ports/identity-provider.port.js';
 import {
   InvalidIdentityValue,
@@ -14,7 +15,7 @@ import {
 import type { NewRole, Role } from '../../../domain/role.js';
 import type { NewUser, User } from '../../../domain/user.js';
 import { type ApiAnswer, type ApiClient, read, unexpected } from '../provider-api/api-client.js';
-import { assertAwaited, mayBeDone } from '../provider-api/api-failure.js';
+import { mayBeDone } from '../provider-api/api-failure.js';
 import { KnownRoles } from '../provider-api/known-roles.js';
 import { LeftBehind } from '../provider-api/left-behind.js';
 import { ProviderHealth } from '../provider-setup/provider-health.js';
@@ -119,7 +120,11 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
     const { id, composite } = await this.roleNamed(name, signal);
     // Keycloak passes over the permissions of an API client that isn't there.
     if (permissions.length > 0 && !composite) {
-      await this.leftBehind.remove({ what: 'role', isUncertain: false, trace: { roleId: id }, remove: (limit) => this.removeRole(id, limit) });
+      const remove = async (limit: AbortSignal): Promise<boolean> => {
+        await this.remove(`/roles-by-id/${id}`, limit);
+        return true;
+      };
+      await this.leftBehind.remove({ what: 'role', isUncertain: false, trace: { roleId: id }, remove });
       throw new ProviderError('Keycloak has created the role without its permissions.');
     }
     this.knownRoles.add({ id, name });
@@ -148,7 +153,7 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
       if (id !== undefined || mayBeDone(error)) {
         const remove = async (limit: AbortSignal): Promise<boolean> => {
           const userId = id ?? (await this.idOfCreated(email, createdTimestamp, limit));
-          if (userId !== undefined) await this.removeUser(userId, limit);
+          if (userId !== undefined) await this.remove(`/users/${userId}`, limit);
           return userId !== undefined;
         };
         await this.leftBehind.remove({ what: 'user', isUncertain: id === undefined, trace: { createdTimestamp }, remove });
@@ -302,14 +307,8 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
     return found.find((user) => user.createdTimestamp === createdTimestamp)?.id;
   }
 
-  private async removeRole(id: string, signal: AbortSignal): Promise<boolean> {
-    const answer = await this.api.call({ method: 'DELETE', path: `/roles-by-id/${id}`, repeatable: true, signal });
-    if (answer.status !== 204 && answer.status !== 404) throw unexpected(answer);
-    return true;
-  }
-
-  private async removeUser(id: string, signal: AbortSignal): Promise<void> {
-    const answer = await this.api.call({ method: 'DELETE', path: `/users/${id}`, repeatable: true, signal });
+  private async remove(path: string, signal: AbortSignal): Promise<void> {
+    const answer = await this.api.call({ method: 'DELETE', path, repeatable: true, signal });
     if (answer.status !== 204 && answer.status !== 404) throw unexpected(answer);
   }
 

@@ -51,8 +51,8 @@ const TOKEN_REFUSED: readonly number[] = [400, 401, 403, 404];
 export class ApiClient {
   readonly token = new ServiceToken(() => this.issueToken().catch(toNothingDone));
   private readonly connections: ApiConnections;
-  /** What `getAgain` has read, by path. */
-  private readonly read = new Map<string, { readonly text: string; readonly data: unknown }>();
+  /** The latest answers to `getAgain`, by path. */
+  private readonly latest = new Map<string, { readonly text: string; readonly data: unknown }>();
 
   constructor(private readonly options: ApiClientOptions) {
     this.connections = new ApiConnections(options.provider);
@@ -66,7 +66,8 @@ export class ApiClient {
    * it may have been done. ProviderError when we are refused; as `AnswerUnreadable` when what comes is no JSON.
    */
   async call(request: ApiRequest): Promise<ApiAnswer> {
-    return this.parse(labelOf(request), await this.exchange(request));
+    const label = labelOf(request);
+    return this.parse(label, await this.exchange(label, request));
   }
 
   /**
@@ -81,11 +82,12 @@ export class ApiClient {
   /** As `get`, for a long answer that seldom changes: when its text is that of the answer before, it isn't parsed again. */
   async getAgain<Schema extends z.ZodType>(path: string, schema: Schema, signal: AbortSignal): Promise<z.infer<Schema>> {
     const request: ApiRequest = { method: 'GET', path, signal };
-    const answer = await this.exchange(request);
-    const before = this.read.get(path);
+    const label = labelOf(request);
+    const answer = await this.exchange(label, request);
+    const before = this.latest.get(path);
     if (answer.status === 200 && answer.text === before?.text) return before.data as z.infer<Schema>;
-    const data = read(this.parse(labelOf(request), answer), schema);
-    this.read.set(path, { text: answer.text, data });
+    const data = read(this.parse(label, answer), schema);
+    this.latest.set(path, { text: answer.text, data });
     return data;
   }
 
@@ -99,9 +101,8 @@ export class ApiClient {
     await this.connections.close();
   }
 
-  private async exchange(apiRequest: ApiRequest): Promise<RawAnswer> {
-    const { method, path, body, repeatable = method === 'GET', signal } = apiRequest;
-    const request = { label: labelOf(apiRequest), url: this.options.url + path, method, repeatable, timeoutMs: REQUEST_TIMEOUT_MS, signal };
+  private async exchange(label: string, { method, path, body, repeatable = method === 'GET', signal }: ApiRequest): Promise<RawAnswer> {
+    const request = { label, url: this.options.url + path, method, repeatable, timeoutMs: REQUEST_TIMEOUT_MS, signal };
     const ask = (token: string): Promise<RawAnswer> => {
       const headers = { authorization: `Bearer ${token}`, accept: 'application/json' };
       if (body === undefined) return this.connections.send({ ...request, headers });

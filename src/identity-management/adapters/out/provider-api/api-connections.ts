@@ -2,9 +2,10 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { StringDecoder } from 'node:string_decoder';
 import { Agent, type Dispatcher, request } from 'undici';
 import { ServiceError } from '../../../../common/service-error.js';
+import { assertAwaited } from '../../../application/ports/awaited.js';
 import { ProviderError } from '../../../domain/errors.js';
 import { onAbort } from './abort.js';
-import { assertAwaited, isUnsent, toConnectionFailure, UNSENT } from './api-failure.js';
+import { isUnsent, toConnectionFailure, UNSENT } from './api-failure.js';
 import { textLines } from './text-lines.js';
 
 export interface RawRequest {

@@ -45,15 +45,6 @@ const UNSENT_CODES: readonly unknown[] = [UNSENT, 'ECONNREFUSED', 'ENOTFOUND', '
 /** Whether nothing was asked, because there was no connection to ask on. */
 export const isUnsent = (error: unknown): boolean => UNSENT_CODES.includes((error as { code?: unknown }).code);
 
-/** That the caller has given up. */
-export const noLongerAwaited = (signal: AbortSignal): ProviderUnavailable =>
-  new ProviderUnavailable('The caller waits no longer.', { cause: signal.reason });
-
-/** @throws ProviderUnavailable when the caller has given up. */
-export function assertAwaited(signal: AbortSignal): void {
-  if (signal.aborted) throw noLongerAwaited(signal);
-}
-
 /** Of a request that got no whole answer, for whatever reason. */
 export function toConnectionFailure(message: string, error: unknown): ServiceError {
   const Failure = isUnsent(error) ? ProviderUnavailable : OutcomeUnknown;

@@ -1,7 +1,7 @@
+import { assertAwaited, noLongerAwaited } from '../../../application/ports/awaited.js';
 import { ProviderUnavailable } from '../../../domain/errors.js';
 import { onAbort } from './abort.js';
 import type { RawAnswer } from './api-connections.js';
-import { assertAwaited, noLongerAwaited } from './api-failure.js';
 import { type Standing, standingOf } from './call-turns.js';
 
 /** What is known of one of the provider's limits, a token bucket. */

@@ -1,5 +1,5 @@
+import { noLongerAwaited } from '../../../application/ports/awaited.js';
 import { onAbort } from './abort.js';
-import { noLongerAwaited } from './api-failure.js';
 
 export interface IssuedToken {
   readonly value: string;

@@ -1,7 +1,7 @@
 import { ServiceError } from '../../../../common/service-error.js';
 import { SharedProbe } from '../../../../common/shared-probe.js';
+import { assertAwaited } from '../../../application/ports/awaited.js';
 import { ProviderMisconfigured, ProviderUnavailable } from '../../../domain/errors.js';
-import { assertAwaited } from '../provider-api/api-failure.js';
 import type { Findings } from './setup-part.js';
 
 /** What is wrong, with what was found before, if it was looked at. */

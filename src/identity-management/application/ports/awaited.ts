@@ -1,0 +1,10 @@
+import { ProviderUnavailable } from '../../domain/errors.js';
+
+/** That the caller of the port has given up. */
+export const noLongerAwaited = (signal: AbortSignal): ProviderUnavailable =>
+  new ProviderUnavailable('The caller waits no longer.', { cause: signal.reason });
+
+/** @throws ProviderUnavailable when the caller of the port has given up. */
+export function assertAwaited(signal: AbortSignal): void {
+  if (signal.aborted) throw noLongerAwaited(signal);
+}
