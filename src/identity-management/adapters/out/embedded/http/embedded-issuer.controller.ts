@@ -3,6 +3,7 @@ import { Controller, Get, Header, HttpCode, Inject, Post, Req, UseFilters } from
 import { ApiExcludeController } from '@nestjs/swagger';
 import type { JSONWebKeySet } from 'jose';
 import { ServiceError } from '../../../../../common/service-error.js';
+import { FromAnyOrigin } from '../../../../../http/origin.guard.js';
 import { EMBEDDED_IDENTITY_OPTIONS, type EmbeddedIdentityProviderOptions } from '../embedded-identity-provider.options.js';
 import { ACCESS_TOKEN_LIFETIME, TokenIssuer } from '../token-issuer.js';
 import { ClientAuthentication } from './client-authentication.js';
@@ -12,6 +13,7 @@ import { readTokenRequest } from './token-request.js';
 
 /** An OAuth 2 issuer for one client and one grant: `admin`, client_credentials (RFC 6749, 4.4). */
 @ApiExcludeController()
+@FromAnyOrigin()
 @UseFilters(OAuthErrorFilter)
 @Controller('idp')
 export class EmbeddedIssuerController {
