@@ -2,6 +2,8 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { ServiceError } from '../../src/common/service-error.js';
+import { answerError } from '../../src/http/answer.js';
 import { guardHttpEdge } from '../../src/http/http-edge.js';
 import { FileStorage } from '../../src/ingestion/application/ports/file-storage.port.js';
 import { InMemoryFileStorage } from '../../src/testing/in-memory.file-storage.js';
@@ -104,6 +106,19 @@ describe('what the HTTP parser refuses', () => {
   it('leaves an answer as it is that came before the body turned out to be malformed', async () => {
     const request = head(`POST /nothing HTTP/1.1`, 'Transfer-Encoding: chunked') + 'zz\r\n';
     expectError(await exchange(service.port, request), 404, 'Not found.');
+  });
+
+  it('has none of the headers of the answer that it stands for', async () => {
+    const server = createServer((request, response) => {
+      response.setHeader('Content-Encoding', 'gzip').setHeader('Content-Disposition', 'attachment').setHeader('Cache-Control', 'max-age=60');
+      answerError(request, response, new ServiceError('internal'));
+    });
+    guardHttpEdge(server);
+    await once(server.listen(0, '127.0.0.1'), 'listening');
+    const answer = await exchange((server.address() as AddressInfo).port, head('GET / HTTP/1.1'));
+    expectError(answer, 500, 'Internal server error.');
+    for (const name of ['content-encoding', 'content-disposition', 'cache-control']) expect(answer.headers[name]).toBeUndefined();
+    server.close();
   });
 
   it('breaks off, without a second answer, when one is under way to a request that is not whole', async () => {
@@ -470,8 +485,10 @@ describe('uploads that break off', () => {
     ['stops sending', begin('Content-Length: 100') + 'abc'],
     ['never begins', begin('Content-Length: 100')],
     ['stops in JSON', begin('Content-Length: 100').replace('text/csv', 'application/json') + '{'],
-  ])('answers a client that %s', async (_name, request) => {
-    expectError(await exchange(service.port, request), 408, 'Request timeout.');
+  ])('answers a client that %s, and ends the connection', async (_name, request) => {
+    const answer = await exchange(service.port, request);
+    expectError(answer, 408, 'Request timeout.');
+    expect(answer.headers.connection).toBe('close');
     await untilStagingIs(0);
   });
 
