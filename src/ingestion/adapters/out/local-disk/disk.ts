@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { constants, type Stats, statSync } from 'node:fs';
-import { type FileHandle, mkdir, open, readdir, readlink, rename, rm, symlink, unlink } from 'node:fs/promises';
+import { type FileHandle, lstat, mkdir, open, readdir, readlink, rename, rm, symlink, unlink } from 'node:fs/promises';
 import { release } from 'node:os';
 import { dirname } from 'node:path';
 import { promisify } from 'node:util';
@@ -8,6 +8,7 @@ import { type DataDirectoryLock, lockDataDirectory } from '../../../../data-dire
 import { allDone } from './all-done.js';
 import { hasCode, unlessAbsent } from './disk-error.js';
 import { FileMaker } from './file-maker.js';
+import { SelfCheckingDatabase } from './self-checking-database.js';
 
 const run = promisify(execFile);
 const SYNCS_AT_ONCE = 16;
@@ -55,6 +56,13 @@ export abstract class Disk {
   /** Makes a symbolic link; `EEXIST` when the name is taken. */
   abstract link(target: string, path: string): Promise<void>;
   abstract readLink(path: string): Promise<string>;
+  /** The bytes of a plain file; undefined for anything else: nothing, a directory, a symbolic link, a pipe. */
+  abstract plainFileSize(path: string): Promise<number | undefined>;
+
+  /** Opens a database, which ends with the process at the latest; makes it where there is none. Synchronous, as SQLite is. */
+  openDatabase(path: string): SelfCheckingDatabase {
+    return SelfCheckingDatabase.open(path);
+  }
 
   /** Makes a file with these bytes; `EEXIST` when the name is taken, otherwise some of it may be there when it rejects. */
   async createWith(path: string, bytes: Uint8Array): Promise<void> {
@@ -143,6 +151,11 @@ export class NodeDisk extends Disk {
 
   override readLink(path: string): Promise<string> {
     return readlink(path);
+  }
+
+  override async plainFileSize(path: string): Promise<number | undefined> {
+    const stats = await unlessAbsent(lstat(path));
+    return stats?.isFile() ? stats.size : undefined;
   }
 
   override createWith(path: string, bytes: Uint8Array): Promise<void> {

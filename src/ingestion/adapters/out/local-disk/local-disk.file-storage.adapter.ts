@@ -69,7 +69,6 @@ export class LocalDiskFileStorage extends FileStorage implements OnApplicationSh
       }
       await recover(directory);
     } catch (error) {
-      directory.idempotency.close();
       lock.release();
       throw error;
     }
@@ -185,7 +184,7 @@ export class LocalDiskFileStorage extends FileStorage implements OnApplicationSh
     await Promise.allSettled(this.finishing);
     await this.directory.journals.close();
     await Promise.all(Object.values(this.logs).map((log) => log.close()));
-    this.directory.idempotency.close();
+    await this.directory.idempotency.close();
     this.lock.release();
   }
 }

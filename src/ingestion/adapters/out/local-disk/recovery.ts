@@ -28,7 +28,6 @@ export async function recover(store: StoreDirectory): Promise<void> {
       publications.set(id, marker);
     } else {
       await repairSegment(store, marker);
-      store.idempotency.sync();
       await markers.remove(id);
     }
   }
