@@ -157,6 +157,13 @@ export class ForgetfulDisk extends Disk {
     });
   }
 
+  override plainFileSize(path: string): Promise<number | undefined> {
+    return this.look(() => {
+      const node = this.lookUp(path);
+      return node instanceof FileNode ? node.bytes.length : undefined;
+    });
+  }
+
   private opened(file: FileNode, path: string): DiskFile {
     return {
       read: (buffer, position) => this.look(() => file.bytes.subarray(position).copy(buffer)),

@@ -1,5 +1,6 @@
 import type { DataDirectoryLock } from '../data-directory/data-directory-lock.js';
 import { Disk, type DiskFile, NodeDisk } from '../ingestion/adapters/out/local-disk/disk.js';
+import type { SelfCheckingDatabase } from '../ingestion/adapters/out/local-disk/self-checking-database.js';
 
 /** The methods of `Disk`, and those of its files as `file.<method>`. */
 export type DiskOperation = Exclude<keyof Disk, number | symbol> | `file.${Exclude<keyof DiskFile, number | symbol>}`;
@@ -125,6 +126,18 @@ export class GatedDisk extends Disk {
 
   override assertWritable(directory: string): Promise<void> {
     return this.pass('assertWritable', directory, () => this.disk.assertWritable(directory));
+  }
+
+  override plainFileSize(path: string): Promise<number | undefined> {
+    return this.pass('plainFileSize', path, () => this.disk.plainFileSize(path));
+  }
+
+  override openDatabase(path: string): SelfCheckingDatabase {
+    const database = this.disk.openDatabase(path);
+    this.held.add(() => {
+      database.close();
+    });
+    return database;
   }
 
   private gateNext(name: DiskOperation, before: () => Promise<void>): void {

@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { constants } from 'node:fs';
-import { access, type FileHandle, mkdir, open, readdir, readlink, realpath, rename, rm, symlink, unlink } from 'node:fs/promises';
+import { access, type FileHandle, lstat, mkdir, open, readdir, readlink, realpath, rename, rm, symlink, unlink } from 'node:fs/promises';
 import { release } from 'node:os';
 import { dirname, sep } from 'node:path';
 import { promisify } from 'node:util';
@@ -10,6 +10,7 @@ import { assertDirectory } from '../../../../data-directory/make-directories.js'
 import { allDone } from './all-done.js';
 import { hasCode, NotAFileError, unlessAbsent } from './disk-error.js';
 import { FileMaker } from './file-maker.js';
+import { SelfCheckingDatabase } from './self-checking-database.js';
 
 const run = promisify(execFile);
 const SYNCS_AT_ONCE = 16;
@@ -67,6 +68,13 @@ export abstract class Disk {
   abstract isBelow(directory: string, ancestor: string): Promise<boolean>;
   /** Rejects (`EROFS`, `EACCES`, ...) when names can't be made in a directory. */
   abstract assertWritable(directory: string): Promise<void>;
+  /** The bytes of a plain file; undefined for anything else: nothing, a directory, a symbolic link, a pipe. */
+  abstract plainFileSize(path: string): Promise<number | undefined>;
+
+  /** Opens a database, which ends with the process at the latest; makes it where there is none. Synchronous, as SQLite is. */
+  openDatabase(path: string): SelfCheckingDatabase {
+    return SelfCheckingDatabase.open(path);
+  }
 
   /** Makes a file with these bytes; `EEXIST` when the name is taken, otherwise some of it may be there when it rejects. */
   async createWith(path: string, bytes: Uint8Array): Promise<void> {
@@ -174,6 +182,11 @@ export class NodeDisk extends Disk {
 
   override assertWritable(directory: string): Promise<void> {
     return access(directory, constants.W_OK | constants.X_OK);
+  }
+
+  override async plainFileSize(path: string): Promise<number | undefined> {
+    const stats = await unlessAbsent(lstat(path));
+    return stats?.isFile() ? stats.size : undefined;
   }
 
   override createWith(path: string, bytes: Uint8Array): Promise<void> {

@@ -65,7 +65,6 @@ export class OpenStore {
       directory.presence.assertHere();
       await recover(directory);
     } catch (error) {
-      directory.idempotency.close();
       lock.release();
       throw error;
     }
@@ -195,7 +194,7 @@ export class OpenStore {
     await Promise.allSettled(this.finishing);
     await this.directory.journals.close();
     await Promise.all(Object.values(this.logs).map((log) => log.close()));
-    this.directory.idempotency.close();
+    await this.directory.idempotency.close();
     this.lock.release();
   }
 }

@@ -182,7 +182,6 @@ describe('recovery', () => {
       `file.read ${segment}`,
       `file.truncate ${segment}`,
       `file.sync ${segment}`,
-      'readDirectory idempotency',
       `file.close ${segment}`,
       `remove pending/${basename(segment, '.ndjson')}`,
       `readLink pending/${draft.uploadId}`,

@@ -34,7 +34,6 @@ export async function recover(store: StoreDirectory): Promise<void> {
       publications.set(id, marker);
     } else {
       if (!(await unlessForeign(store, () => repairSegment(store, marker).then(() => true)))) continue;
-      store.idempotency.sync();
       await markers.remove(id);
     }
   }

@@ -56,12 +56,11 @@ export class Segment {
       await this.file.sync();
     }
     this.state = 'closed';
+    this.store.idempotency.segmentClosed(this);
     const { file } = this;
     if (file) await closeQuietly(file);
     await this.store.attempt(`Closing ${this.path}`, async () => {
       if (this.length === 0) await this.store.disk.remove(this.store.at(this.path));
-      // The next boot finds by the marker what the index lacks.
-      this.store.idempotency.sync();
       await this.store.markers.remove(this.id);
     });
   }
@@ -91,6 +90,7 @@ export class Segment {
   private async create(): Promise<DiskFile> {
     const { disk, directories, markers } = this.store;
     await markers.add(this.id, { segment: this.path });
+    this.store.idempotency.segmentOpened(this);
     const directory = this.store.at(this.directory);
     this.file = await directories.within(directory, () => disk.create(this.store.at(this.path)));
     await disk.syncDirectory(directory);

@@ -5,7 +5,6 @@ import { ContentJournals } from './content-journals.js';
 import type { StorageLogger } from '../../../application/storage-logger.js';
 import type { Disk } from './disk.js';
 import { DurableDirectories } from './durable-directories.js';
-import { IdempotencyIndex } from './idempotency-index.js';
 import { IdempotencyKeys } from './idempotency-keys.js';
 import { PendingMarkers } from './pending-markers.js';
 import { SharedSyncs } from './shared-syncs.js';
@@ -42,7 +41,7 @@ export class StoreDirectory {
     this.directories = new DurableDirectories(disk, root, this.presence);
     this.markers = new PendingMarkers(disk, this.directories, this.syncs, this.presence, this.at('pending'));
     this.journals = new ContentJournals(this, logger, this.at('pending'), maxJournalBytes);
-    this.idempotency = new IdempotencyKeys(new IdempotencyIndex(disk, this.directories, this.at('idempotency')), logger);
+    this.idempotency = new IdempotencyKeys(disk, this.directories, logger, root);
   }
 
   /** The absolute path of one that is relative to the root. */
