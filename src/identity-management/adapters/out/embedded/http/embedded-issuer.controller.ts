@@ -4,6 +4,7 @@ import { ApiExcludeController } from '@nestjs/swagger';
 import type { JSONWebKeySet } from 'jose';
 import { ServiceError } from '../../../../../common/service-error.js';
 import { EMBEDDED_IDENTITY_OPTIONS, type EmbeddedIdentityProviderOptions } from '../embedded-identity-provider.options.js';
+import { EmbeddedIdentityProvider } from '../embedded.identity-provider.adapter.js';
 import { ACCESS_TOKEN_LIFETIME, TokenIssuer } from '../token-issuer.js';
 import { ClientAuthentication } from './client-authentication.js';
 import { OAuthError } from './oauth-error.js';
@@ -18,6 +19,7 @@ export class EmbeddedIssuerController {
   constructor(
     private readonly tokens: TokenIssuer,
     private readonly clients: ClientAuthentication,
+    private readonly provider: EmbeddedIdentityProvider,
     @Inject(EMBEDDED_IDENTITY_OPTIONS) private readonly options: EmbeddedIdentityProviderOptions,
   ) {}
 
@@ -49,6 +51,7 @@ export class EmbeddedIssuerController {
   async token(@Req() request: IncomingMessage) {
     try {
       await this.authorize(request);
+      await this.provider.assertAvailable();
       const accessToken = await this.tokens.administratorToken();
       return { access_token: accessToken, token_type: 'Bearer', expires_in: ACCESS_TOKEN_LIFETIME };
     } catch (error) {
