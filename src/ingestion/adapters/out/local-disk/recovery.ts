@@ -42,6 +42,7 @@ export async function recover(store: StoreDirectory): Promise<void> {
   for (const journal of journals) await replay(store, journal, links);
   for (const name of await disk.readDirectory(store.at('staging'))) {
     await disk.removeTree(store.at('staging', name)).catch((error: unknown) => {
+      if (!hasCode(error, 'EBUSY', 'EPERM', 'EACCES')) throw error;
       store.logger.warn(`${store.at('staging', name)} can't be removed; remove it.`, error);
     });
   }

@@ -6,6 +6,7 @@ import { ServiceError } from '../../../../../common/service-error.js';
 import { FromAnyOrigin } from '../../../../../http/origin.guard.js';
 import { clientNetwork } from '../../../../../http/client-network.js';
 import { EMBEDDED_IDENTITY_OPTIONS, type EmbeddedIdentityProviderOptions } from '../embedded-identity-provider.options.js';
+import { EmbeddedIdentityProvider } from '../embedded.identity-provider.adapter.js';
 import { ACCESS_TOKEN_LIFETIME, TokenIssuer } from '../token-issuer.js';
 import { ClientAuthentication } from './client-authentication.js';
 import { FailedAttempts } from './failed-attempts.js';
@@ -24,6 +25,7 @@ export class EmbeddedIssuerController {
   constructor(
     private readonly tokens: TokenIssuer,
     private readonly clients: ClientAuthentication,
+    private readonly provider: EmbeddedIdentityProvider,
     @Inject(EMBEDDED_IDENTITY_OPTIONS) private readonly options: EmbeddedIdentityProviderOptions,
   ) {}
 
@@ -55,6 +57,7 @@ export class EmbeddedIssuerController {
   async token(@Req() request: Request) {
     try {
       await this.authorize(request);
+      await this.provider.assertAvailable();
       const accessToken = await this.tokens.administratorToken();
       return { access_token: accessToken, token_type: 'Bearer', expires_in: ACCESS_TOKEN_LIFETIME };
     } catch (error) {
