@@ -190,6 +190,9 @@ describe('parseEnvironment', () => {
   it.each<[string, Record<string, string>, object]>([
     ['s3 with its bucket alone', S3, S3_STORAGE],
     ['S3_PREFIX', { ...S3, S3_PREFIX: 'a/b=c' }, { ...S3_STORAGE, prefix: 'a/b=c/' }],
+    ...['.a', '..a', 'a.', 'a..', '...', 'a/.b', 'a../b'].map((prefix): [string, Record<string, string>, object] => [
+      `S3_PREFIX ${prefix}`, { ...S3, S3_PREFIX: prefix }, { ...S3_STORAGE, prefix: `${prefix}/` },
+    ]),
     ['S3_PREFIX with a slash at its end', { ...S3, S3_PREFIX: 'a/' }, { ...S3_STORAGE, prefix: 'a/' }],
     ['S3_REGION', { ...S3, S3_REGION: 'eu-central-1' }, { ...S3_STORAGE, region: 'eu-central-1' }],
     ['S3_ENDPOINT', { ...S3, S3_ENDPOINT: 'http://127.0.0.1:7070' }, { ...S3_STORAGE, endpoint: 'http://127.0.0.1:7070' }],
@@ -229,6 +232,9 @@ describe('parseEnvironment', () => {
     ['S3_PREFIX', { ...S3, S3_PREFIX: '/a' }],
     ['S3_PREFIX', { ...S3, S3_PREFIX: 'a//b' }],
     ['S3_PREFIX', { ...S3, S3_PREFIX: 'a b' }],
+    ...['.', '..', './', 'a/.', 'a/..', './a', '../a', 'a/../b', 'a/./b', ' ', ' a', 'a ', 'a\tb', 'a\u0000', '/', 'a//', 'a\\b', 'ä', '%2E', '?a', '#'].map(
+      (prefix): [string, Record<string, string>] => ['S3_PREFIX', { ...S3, S3_PREFIX: prefix }],
+    ),
     ['S3_REGION', { ...S3, S3_REGION: 'eu central' }],
     ['S3_ENDPOINT', { ...S3, S3_ENDPOINT: '127.0.0.1:7070' }],
     ['S3_FORCE_PATH_STYLE', { ...S3, S3_FORCE_PATH_STYLE: 'yes' }],

@@ -124,7 +124,7 @@ const S3_VARIABLES = z
   .object({
     ...TIMEOUT,
     S3_BUCKET: required,
-    S3_PREFIX: text(/^(?!\/)(?!.*\/\/)[A-Za-z0-9._=/-]+$/, 'must be letters, digits and . _ = - with single slashes between').optional(),
+    S3_PREFIX: text(/^(?!\/)(?!.*\/\/)(?!(?:.*\/)?\.{1,2}(?:\/|$))[A-Za-z0-9._=/-]+$/, 'must be letters, digits and . _ = - with single slashes between, and no part of it . or ..').optional(),
     S3_REGION: text(/^[A-Za-z0-9-]+$/, 'must be the name of a region').optional(),
     S3_ENDPOINT: httpUrl.optional(),
     S3_FORCE_PATH_STYLE: oneOf('true', 'false').default('false'),

@@ -137,22 +137,21 @@ describe('sendParts', () => {
     }
   });
 
-  it('serves uploads in the order in which they asked', async () => {
+  it('serves by turns who has sent a part, who waits longest and who waits least', async () => {
     const of = memory(1);
     const order: string[] = [];
-    const target = (name: string): PartTarget => ({
-      sendPart: () => Promise.resolve(void order.push(name)),
-      sendWhole: () => Promise.resolve(void order.push(name)),
-    });
-    const names = ['a', 'b', 'c'];
-    const clients = names.map((name) => {
-      const client = new Client();
-      return { client, sent: begin(of, client, target(name)) };
-    });
-    for (const { client } of clients) client.send(...pieces(randomBytes(2 * PART), PART), null);
-    await Promise.all(clients.map(({ sent }) => sent));
-    // One part of each before the second of any.
-    expect(order.slice(0, 3)).toEqual(names);
+    const hold = (name: string, isProven = false) =>
+      of.acquire(isProven, () => undefined).then((part) => {
+        order.push(name);
+        return part;
+      });
+    const first = await hold('first');
+    const names = ['oldest', 'older', 'newer', 'newest'];
+    const waiting = [...names.map((name) => hold(name)), ...['proven', 'proven too'].map((name) => hold(name, true))];
+    first.release();
+    // Each gives it to the next.
+    await Promise.all(waiting.map(async (granted) => { (await granted).release(); }));
+    expect(order).toEqual(['first', 'oldest', 'newest', 'proven', 'older', 'newer', 'proven too']);
   });
 
   describe.each<[string, (client: Client, store: Store, waitBeside: () => void) => Promise<void> | void]>([

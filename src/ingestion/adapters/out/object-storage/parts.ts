@@ -93,7 +93,7 @@ class PartSender {
     for (let at = 0; at < chunk.length; ) {
       // The first one may be all.
       if (this.part?.isFull) await this.begin(this.part);
-      const part = (this.part ??= await this.options.memory.acquire(this.fail));
+      const part = (this.part ??= await this.options.memory.acquire(this.count > 0, this.fail));
       this.assertGoesOn();
       at += part.fill(at === 0 ? chunk : chunk.subarray(at));
       if (part.isFull && this.count > 0) await this.begin(part);

@@ -22,16 +22,17 @@ import {
   PutObjectCommand,
   S3Client,
   type S3ClientConfig,
+  S3ServiceException,
   UploadPartCommand,
   type UploadPartCommandInput,
 } from '@aws-sdk/client-s3';
 import { ServiceError } from '../../../../../common/service-error.js';
 import { withTimeLimit } from '../../../../../common/time-limit.js';
-import { Bucket, type ListedObject, ObjectExistsError, type ReadObject, StoreSilentError } from '../bucket.js';
+import { Bucket, type ListedObject, missingRight, ObjectExistsError, type ReadObject, StoreSilentError } from '../bucket.js';
 import { PartMemory } from '../part-memory.js';
 import { sendParts } from '../parts.js';
 import { Leftovers } from './leftovers.js';
-import { errorNameOf, isNotFound, isPassing } from './s3-errors.js';
+import { errorNameOf, isForbidden, isNotFound, isPassing, isSkewLearnt } from './s3-errors.js';
 import { StoreWatch } from './store-watch.js';
 
 export interface S3BucketOptions {
@@ -123,6 +124,11 @@ export class S3Bucket extends Bucket {
     this.watch = new StoreWatch([this.client, this.uploading], timeoutMs);
   }
 
+  /** As the SDK found it out: it signs by the store's clock. */
+  override get clockOffsetMs(): number {
+    return this.uploading.config.systemClockOffset || this.client.config.systemClockOffset;
+  }
+
   override async create(key: string, bytes: Uint8Array): Promise<string | undefined> {
     return this.put(key, bytes, { IfNoneMatch: '*' });
   }
@@ -204,7 +210,8 @@ export class S3Bucket extends Bucket {
       const { Errors = [] } = await this.within((options) => this.client.send(command, options));
       const [failed] = Errors;
       if (failed) {
-        throw new Error(`${Errors.length} objects were not removed, the first with ${failed.Code}: ${failed.Message}`);
+        const message = `${Errors.length} objects were not removed, the first with ${failed.Code}: ${failed.Message}`;
+        throw Object.assign(new Error(message), failed.Code === 'AccessDenied' && { name: failed.Code });
       }
     }
   }
@@ -225,6 +232,29 @@ export class S3Bucket extends Bucket {
       }
       marker = page.IsTruncated ? { KeyMarker: page.NextKeyMarker, UploadIdMarker: page.NextUploadIdMarker } : undefined;
     }
+  }
+
+  override async checkRights(key: string): Promise<void> {
+    const at = this.at(key);
+    const prefix = { Bucket: this.bucket, Prefix: at.Key };
+    const ask = <T>(right: string, call: (options: { readonly abortSignal: AbortSignal }) => Promise<T>) =>
+      this.within(call).catch(missingRight(right, isForbidden));
+    // Without it an object that is absent can't be told from one that may not be read.
+    await ask('s3:ListBucket', (options) => this.client.send(new ListObjectsV2Command({ ...prefix, MaxKeys: 1 }), options));
+    await Promise.all([
+      ask('s3:GetObject', (options) => orUndefined(this.client.send(new HeadObjectCommand(at), options))),
+      ask('s3:ListBucketMultipartUploads', (options) =>
+        this.client.send(new ListMultipartUploadsCommand({ ...prefix, MaxUploads: 1 }), options),
+      ),
+      ask('s3:AbortMultipartUpload', async (options) => {
+        const aborting = this.client.send(new AbortMultipartUploadCommand({ ...at, UploadId: NO_UPLOAD_ID }), options);
+        await aborting.catch((error: unknown) => {
+          // It would have been allowed: there is no such upload.
+          if (!(error instanceof S3ServiceException && [400, 404].includes(error.$metadata.httpStatusCode ?? 0))) throw error;
+        });
+      }),
+      this.remove([key]).catch(missingRight('s3:DeleteObject', isForbidden)),
+    ]);
   }
 
   override close(): void {
@@ -304,10 +334,15 @@ export class S3Bucket extends Bucket {
   /** Repeats what failed, until the time-out after the first failure, so that a store that is away for less costs nobody a long upload. */
   private async persist<T>(send: () => Promise<T>): Promise<T> {
     let lastMs = Infinity;
+    let hasLearntSkew = false;
     for (;;) {
       try {
         return await (lastMs === Infinity ? send() : withTimeLimit(lastMs - performance.now(), send(), this.silence));
       } catch (error) {
+        if (isSkewLearnt(error) && !hasLearntSkew) {
+          hasLearntSkew = true;
+          continue;
+        }
         const nowMs = performance.now();
         lastMs = Math.min(lastMs, nowMs + this.timeoutMs);
         if (!isPassing(error) || nowMs + PART_PAUSE_MS >= lastMs) throw error;
@@ -374,6 +409,9 @@ interface UnfinishedUpload {
   /** Whether there may be another one, whose id was lost with an answer. */
   isUnsure: boolean;
 }
+
+/** Of no upload. */
+const NO_UPLOAD_ID = 'bm9uZQ';
 
 /** What the store is to check of each part. */
 const PART_CHECKSUM = { ChecksumAlgorithm: 'CRC32' } as const;
