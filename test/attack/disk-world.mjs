@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, readdir, readFile, rename, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { freePort } from '../servers/server.mjs';
 import { FaultSwitch, withDiskFaults } from '../crash/disk-faults.mjs';
@@ -128,7 +128,7 @@ export class DiskWorld extends World {
     if (!existsSync(path)) return;
     const entries = await readdir(path, { recursive: true });
     if (entries.length > 0) this.model.find('outside', `while ${what} was gone the service wrote ${entries.length} entries in its place, ${entries[0]} for one`);
-    const aside = await mkdtemp(join(this.services.directory, 'intruder-'));
+    const aside = await mkdtemp(join(dirname(path), '.intruder-'));
     if (path !== this.volume?.path) await rename(path, join(aside, 'all'));
     else for (const name of await readdir(path)) await rename(join(path, name), join(aside, name));
   }

@@ -5,7 +5,7 @@ import { DiskWorld } from './disk-world.mjs';
 import { HistoryOver } from './world.mjs';
 
 const WORLDS = { disk: DiskWorld };
-const STEPS = 7;
+const USUAL_STEPS = 7;
 const MOST_BESIDE = 3;
 
 /**
@@ -14,10 +14,10 @@ const MOST_BESIDE = 3;
  * @param {import('../../dist/testing/random.js').Random} random
  * @param {import('./actions/index.mjs').Action[]} actions
  */
-function planSteps(random, actions) {
+function planSteps(random, actions, steps) {
   const deck = shuffled(actions.filter(({ isExclusive }) => isExclusive), random);
   const beside = actions.filter(({ isExclusive }) => !isExclusive);
-  return Array.from({ length: STEPS }, (_, step) => {
+  return Array.from({ length: steps }, (_, step) => {
     const chosen = deck.length > 0 ? [deck[step % deck.length]] : [];
     const clients = beside.length > 0 ? Array.from({ length: random.below(MOST_BESIDE) + (deck.length > 0 ? 0 : 1) }, () => random.pick(beside)) : [];
     // Clients first, so that the others meet them.
@@ -30,10 +30,10 @@ const shuffled = (items, random) => items.map((item) => ({ item, at: random.next
 /**
  * Runs one history, which a seed repeats: its choices, not the moments of processes.
  *
- * @param {{ store: 'disk' | 's3', seed: number, only?: string, variables?: object, noFileSystem?: string, tell: (line: string) => void, show: (text: string) => void, number: number }} options
+ * @param {{ store: 'disk' | 's3', seed: number, only?: string[], steps?: number, variables?: object, noFileSystem?: string, tell: (line: string) => void, show: (text: string) => void, number: number }} options
  * @returns {Promise<{ findings: import('./model.mjs').Finding[], tried: Map<string, number>, acknowledged: number, answers: number, identities: number, probes: number }>}
  */
-export function runHistory({ store, seed, only, variables, noFileSystem, tell, show, number }) {
+export function runHistory({ store, seed, only, steps: length = USUAL_STEPS, variables, noFileSystem, tell, show, number }) {
   return withServices(async (services) => {
     // Seeds that are next to each other begin alike.
     const random = new Random(new Random(seed).below(2 ** 31));
@@ -42,7 +42,7 @@ export function runHistory({ store, seed, only, variables, noFileSystem, tell, s
     const world = await WORLDS[store].make({ services, random, seeds, noFileSystem, variables });
     const { model } = world;
     const actions = ACTIONS[store].filter(({ name, needs }) => (!only || only.includes(name)) && (!needs || world[needs]));
-    const steps = planSteps(random, actions);
+    const steps = planSteps(random, actions, length);
     const titles = steps.map((step) => step.map(({ action, plan }) => action.title(plan, world)).join(' + '));
     tell(`history ${number}, seed ${seed}, ${world.title}: ${titles.join(' | ') || 'uploads alone'}`);
     const tried = new Map();

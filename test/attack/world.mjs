@@ -46,6 +46,7 @@ export class Replica {
    *
    * @param {{ mayName?: string[] }} [options] one of these may be a reason not to start, which one line must then name
    * @returns {Promise<string | undefined>} that line; undefined when it is ready.
+   * @throws HistoryOver when it doesn't start for any other reason, which is a finding.
    */
   async start({ mayName = [] } = {}) {
     const { model } = this.#world;
@@ -154,7 +155,7 @@ export class Replica {
     const { model } = this.#world;
     while (!isOver()) {
       await delay(WATCH_MS);
-      if (!this.isUp) {
+      if (!this.isUp || this.#world.isQuiet) {
         this.#refusals = undefined;
         continue;
       }
@@ -185,7 +186,8 @@ export class World {
   /** What goes on beside the steps, until the end. */
   #beside = [];
   #isOver = false;
-  counts = { slow: 0 };
+  /** While it is set, no upload is begun beside the steps. */
+  isQuiet = false;
 
   constructor({ services, model, random }) {
     this.services = services;
@@ -213,6 +215,10 @@ export class World {
 
   async #traffic(replica, random, isOver) {
     while (!isOver()) {
+      if (this.isQuiet) {
+        await delay(DOWN_PAUSE_MS);
+        continue;
+      }
       const answer = await replica.upload(this.someUpload(random));
       await delay(answer ? random.below(LONGEST_PAUSE_MS) : DOWN_PAUSE_MS);
     }
@@ -255,14 +261,25 @@ export class World {
     this.model.end(begun);
   }
 
-  /** Stops a replica and starts it again, with something done in between. */
+  /**
+   * Stops a replica and starts it again.
+   *
+   * @param {object} [options]
+   * @param {() => unknown} [options.meanwhile] what is done in between; returns how it is cured where it keeps the service from starting
+   * @param {string[]} [options.mayName] paths that may keep the service from starting, which one line must then name
+   * @returns {Promise<string | undefined>} that line
+   */
   async restart(replica, signal, { name = signal === 'SIGKILL' ? 'kill -9' : signal, meanwhile = () => undefined, mayName } = {}) {
     let line;
     await this.trouble({ name, breaks: true, stalls: true }, [replica], async () => {
       await replica.stop(signal);
       const cure = await meanwhile();
-      line = await replica.start({ mayName });
-      if (line === undefined) return;
+      try {
+        line = await replica.start({ mayName });
+        if (line === undefined) return;
+      } catch (error) {
+        if (!(error instanceof HistoryOver) || !cure) throw error;
+      }
       await cure();
       await replica.start();
     });

@@ -13,16 +13,21 @@ export default {
   plan: (random) => {
     const jump = random.pick(['midnight', 'hours', 'days', 'days']);
     const sign = random.pick([1, -1]);
-    if (jump === 'midnight') return { jump, uploads: 1 + random.below(4) };
+    if (jump === 'midnight') return { jump, uploads: 1 + random.below(4), isQuiet: random.chance(0.7) };
     return { jump, by: sign * (jump === 'hours' ? (1 + random.below(20)) * HOUR_MS : (2 + random.below(3)) * DAY_MS), keyed: 1 + random.below(3) };
   },
-  title: ({ jump, by, uploads }) =>
-    jump === 'midnight' ? `${uploads} keyed uploads over midnight` : `clock ${by > 0 ? '+' : '-'}${jump === 'hours' ? `${Math.abs(by) / HOUR_MS} h` : `${Math.abs(by) / DAY_MS} days and back`}`,
-  async run(world, { jump, by, uploads, keyed }, { random }) {
+  title: ({ jump, by, uploads, isQuiet }) =>
+    jump === 'midnight'
+      ? `${uploads} keyed uploads over midnight${isQuiet ? ', and no others' : ''}`
+      : `clock ${by > 0 ? '+' : '-'}${jump === 'hours' ? `${Math.abs(by) / HOUR_MS} h` : `${Math.abs(by) / DAY_MS} days and back`}`,
+  async run(world, { jump, by, uploads, keyed, isQuiet }, { random }) {
     const { clock, replica, model } = world;
     if (jump === 'midnight') {
       clock.jumpTo(clock.offset + clock.untilMidnight() - BEFORE_MIDNIGHT_MS);
+      // Others would have the service look at the new day.
+      world.isQuiet = isQuiet;
       await Promise.all(Array.from({ length: uploads }, () => overMidnight(world, random)));
+      world.isQuiet = false;
       return;
     }
     const { offset } = clock;

@@ -32,6 +32,7 @@ export default {
       // Those beside a database that is in use are mapped into the service's memory.
       const isHit = (name) => (when === 'running' ? name.endsWith('.db') : !name.endsWith('-shm'));
       for (const name of (await readdir(directory)).filter(isHit)) await DAMAGES[damage](join(directory, name), random);
+      return () => rm(directory, { recursive: true });
     };
     if (when === 'running') await world.trouble({ name: 'damaged databases of keys' }, [replica], spoil);
     else await world.restart(replica, when.slice('after '.length), { meanwhile: spoil });

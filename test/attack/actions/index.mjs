@@ -11,6 +11,7 @@ import keysAgain from './keys-again.mjs';
 import keysAtOnce from './keys-at-once.mjs';
 import lockFiles from './lock-files.mjs';
 import partAway from './part-away.mjs';
+import quiet from './quiet.mjs';
 import readOnly from './read-only.mjs';
 import restart from './restart.mjs';
 import silentConnections from './silent-connections.mjs';
@@ -33,6 +34,7 @@ const CLIENTS = [keysAtOnce, keysAgain, slowUploads, hangUps, silentConnections,
 export const ACTIONS = {
   disk: [
     ...CLIENTS,
+    quiet,
     restart,
     clock,
     damagedKeys,

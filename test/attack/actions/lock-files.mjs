@@ -11,9 +11,9 @@ export default {
   plan: (random) => ({ lock: random.pick(['there', 'removed', 'removed']) }),
   title: ({ lock }) => `a second process${lock === 'removed' ? ', lock files removed' : ''}`,
   async run(world, { lock }) {
-    const { data, replica, services } = world;
+    const { data, replica } = world;
     if (lock === 'there') return second(world);
-    const aside = join(services.directory, 'locks');
+    const aside = join(data, '.locks.aside');
     await world.trouble({ name: 'the lock files are removed', remains: true }, [replica], async () => {
       await mkdir(aside, { recursive: true });
       const names = (await readdir(data)).filter((name) => name.endsWith('.lock'));
