@@ -53,7 +53,7 @@ async function watch(ports, mostMs) {
       if (status === 200) probes += 1;
       const bareMs = Math.max(0, ...bare.filter((each) => each.began + each.ms >= began).map((each) => each.ms));
       const isWrong = status !== undefined && status !== 200;
-      if (isWrong || ms - Math.max(bareMs, cpuMs) > mostMs) process.send({ port, ms: Math.round(ms), bareMs: Math.round(bareMs), cpuMs: Math.round(cpuMs), status });
+      if (isWrong || ms - bareMs - cpuMs > mostMs) process.send({ port, ms: Math.round(ms), bareMs: Math.round(bareMs), cpuMs: Math.round(cpuMs), status });
       await delay(PAUSE_MS);
     }
   };

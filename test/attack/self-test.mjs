@@ -8,7 +8,7 @@ const SERVICES = [
   { spoiled: 'refuses while ready', promise: 'ready' },
   { spoiled: 'stands still', promise: 'live' },
 ];
-const STEPS = 3;
+const STEPS = 2;
 const ONLY = ['quiet', 'keys-again'];
 const PRELOAD = new URL('spoiled-service.mjs', import.meta.url).href;
 

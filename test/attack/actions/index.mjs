@@ -10,6 +10,7 @@ import identityAway from './identity-away.mjs';
 import keysAgain from './keys-again.mjs';
 import keysAtOnce from './keys-at-once.mjs';
 import lockFiles from './lock-files.mjs';
+import midnight from './midnight.mjs';
 import partAway from './part-away.mjs';
 import quiet from './quiet.mjs';
 import readOnly from './read-only.mjs';
@@ -37,6 +38,7 @@ export const ACTIONS = {
     quiet,
     restart,
     clock,
+    midnight,
     damagedKeys,
     foreignFiles,
     volumeAway,

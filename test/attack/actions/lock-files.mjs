@@ -2,7 +2,7 @@ import { mkdir, readdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 
-const MOST_WAIT_MS = 20_000;
+const MOST_WAIT_MS = 60_000;
 
 /** A second process on the same DATA_DIR, at times without the lock files there. */
 export default {
