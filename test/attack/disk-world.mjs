@@ -8,7 +8,6 @@ import { FaultSwitch, withDiskFaults } from '../crash/disk-faults.mjs';
 import { LoopFileSystem } from '../crash/loop-file-system.mjs';
 import { Clock } from './clock.mjs';
 import { ADMIN_SECRET, IdentityTraffic } from './identity.mjs';
-import { LiveWatch, MOST_LIVE_MS } from './live-watch.mjs';
 import { Model } from './model.mjs';
 import { HistoryOver, Replica, World } from './world.mjs';
 
@@ -55,18 +54,12 @@ export class DiskWorld extends World {
 
   async begin() {
     const { replica, model } = this;
-    this.live = await LiveWatch.start([replica.port], (late) => this.#late(late));
+    await this.watchLive([replica]);
     const trouble = model.begin({ name: 'the first start', breaks: true, stalls: true });
     await replica.start();
     model.end(trouble);
     this.startTraffic(replica, this.seeds);
     this.identity = new IdentityTraffic(replica.port, model, this.seeds());
-  }
-
-  #late({ ms, bareMs, cpuMs, status }) {
-    if (this.model.troublesSince(performance.now() - ms).some(({ stalls }) => stalls)) return;
-    if (status !== undefined && status !== 200) this.model.find('live', `/health/live was answered with ${status} after ${ms} ms`);
-    else if (status === 200) this.model.find('live', `/health/live took ${ms} ms (${MOST_LIVE_MS} ms are promised; a bare server beside it took ${bareMs} ms, and the machine kept the service waiting for ${cpuMs} ms)`);
   }
 
   someReplica() {
@@ -86,7 +79,7 @@ export class DiskWorld extends World {
     await this.restart(replica, random.pick(['SIGKILL', 'SIGTERM']));
     await Promise.all(model.held(random, MOST_REPEATED).map((upload) => replica.upload(upload)));
     await identity.compare();
-    this.probes = await this.live.end();
+    await this.endLive();
     const trouble = model.begin({ name: 'the end', breaks: true, stalls: true });
     await replica.stop('SIGTERM');
     model.end(trouble);
@@ -102,7 +95,7 @@ export class DiskWorld extends World {
       if (!(error instanceof HistoryOver)) throw error;
     });
     await this.identity?.stop();
-    this.probes = (await this.live?.end()) ?? 0;
+    await this.endLive();
     await this.#checkSentinel();
   }
 

@@ -1,10 +1,13 @@
 import { withServices } from '../../bench/support/service.mjs';
+import { withBucket } from '../crash/bucket.mjs';
 import { Random } from '../../dist/testing/random.js';
 import { ACTIONS } from './actions/index.mjs';
+import { BucketWorld } from './bucket-world.mjs';
 import { DiskWorld } from './disk-world.mjs';
 import { HistoryOver } from './world.mjs';
 
-const WORLDS = { disk: DiskWorld };
+const WORLDS = { disk: DiskWorld, s3: BucketWorld };
+const WITHIN = { disk: (work) => work(), s3: withBucket };
 const USUAL_STEPS = 7;
 const MOST_BESIDE = 3;
 
@@ -30,16 +33,16 @@ const shuffled = (items, random) => items.map((item) => ({ item, at: random.next
 /**
  * Runs one history, which a seed repeats: its choices, not the moments of processes.
  *
- * @param {{ store: 'disk' | 's3', seed: number, only?: string[], steps?: number, variables?: object, noFileSystem?: string, tell: (line: string) => void, show: (text: string) => void, number: number }} options
+ * @param {{ store: 'disk' | 's3', seed: number, only?: string[], steps?: number, variables?: object, noFileSystem?: string, tell: (line: string) => void, progress: import('../../bench/support/progress.mjs').Progress, number: number }} options
  * @returns {Promise<{ findings: import('./model.mjs').Finding[], tried: Map<string, number>, acknowledged: number, answers: number, identities: number, probes: number }>}
  */
-export function runHistory({ store, seed, only, steps: length = USUAL_STEPS, variables, noFileSystem, tell, show, number }) {
-  return withServices(async (services) => {
+export function runHistory({ store, seed, only, steps: length = USUAL_STEPS, variables, noFileSystem, tell, progress, number }) {
+  return WITHIN[store]((bucket) => withServices(async (services) => {
     // Seeds that are next to each other begin alike.
     const random = new Random(new Random(seed).below(2 ** 31));
     const source = new Random(seed + 1);
     const seeds = () => new Random(source.below(2 ** 31));
-    const world = await WORLDS[store].make({ services, random, seeds, noFileSystem, variables });
+    const world = await WORLDS[store].make({ services, random, seeds, noFileSystem, variables, bucket, progress });
     const { model } = world;
     const actions = ACTIONS[store].filter(({ name, needs }) => (!only || only.includes(name)) && (!needs || world[needs]));
     const steps = planSteps(random, actions, length);
@@ -52,7 +55,7 @@ export function runHistory({ store, seed, only, steps: length = USUAL_STEPS, var
       model.within = `in ${text}`;
       model.moment = `history ${number}, seed ${seed}, ${text}`;
     };
-    const showing = setInterval(() => show(`${model.moment}; ${model.ledger.acknowledged} acknowledged, ${model.findings.length} broken`), 200);
+    const showing = setInterval(() => progress.show(`${model.moment}; ${model.ledger.acknowledged} acknowledged, ${model.findings.length} broken`), 200);
     try {
       at('the first start', 'the first start');
       await world.begin();
@@ -75,8 +78,9 @@ export function runHistory({ store, seed, only, steps: length = USUAL_STEPS, var
       await world.giveUp();
     } finally {
       clearInterval(showing);
+      await world.dispose();
     }
     const { findings, ledger, answers } = model;
     return { findings, tried, acknowledged: ledger.acknowledged, answers, identities: world.identity?.acknowledged ?? 0, probes: world.probes ?? 0 };
-  });
+  }));
 }

@@ -5,6 +5,8 @@ import { DAY_MS, MINUTE_MS } from './clock.mjs';
 const SLACK_MS = MINUTE_MS;
 /** How long an upload whose client is gone may hold its key. */
 const HOLDS_KEY_MS = 10_000;
+/** A request that takes longer may be told that it took too long. */
+const SLOW_MS = 10_000;
 const REFUSAL = '{"error":"Internal server error."}';
 
 /** Every error text of the interface, by status. */
@@ -73,12 +75,15 @@ export class Model {
   /** By upload id, when it was acknowledged first. */
   #moments = new Map();
   #time;
+  #holdsKeyMs;
 
   /**
    * @param {{ now: () => number, hasJumpedSince: (moment: number) => boolean }} time the clock that counts for keys
+   * @param {{ holdsKeyMs?: number }} [options] how long an upload whose client is gone may hold its key
    */
-  constructor(time) {
+  constructor(time, { holdsKeyMs = HOLDS_KEY_MS } = {}) {
     this.#time = time;
+    this.#holdsKeyMs = holdsKeyMs;
     this.ledger = new Ledger({ mayRefuse: true, mayRepeat: (filename) => this.#keys.get(filename)?.mayRepeat });
   }
 
@@ -106,11 +111,11 @@ export class Model {
   }
 
   /** Before a request is sent. @returns {object} to be given to `answered` or `unanswered` */
-  attempt(upload, { expected = [200], isOther = false } = {}) {
+  attempt(upload, { expected = [200], isOther = false, service } = {}) {
     const key = upload.headers['Idempotency-Key'];
     const entry = key === undefined ? undefined : this.#entryOf(key, upload);
     if (entry) entry.running += 1;
-    return { upload, expected, isOther, entry, began: performance.now(), wasKept: entry && this.#isKept(entry) };
+    return { upload, expected, isOther, service, entry, began: performance.now(), wasKept: entry && this.#isKept(entry) };
   }
 
   hasJumpedSince(moment) {
@@ -217,16 +222,16 @@ export class Model {
   #refused(attempt) {
     const troubles = this.troublesSince(attempt.began);
     if (troubles.length === 0) this.find('answers', `${describe(attempt)} was answered with 500, and nothing was wrong any more`);
-    else if (!troubles.some(({ remains, breaks }) => remains || breaks) && !attempt.entry) this.ledger.refuse(attempt.upload.sent, 500, REFUSAL);
+    else if (!troubles.some(({ remains, breaks }) => remains || breaks) && !attempt.entry) this.ledger.refuse(attempt.upload.sent, 500, REFUSAL, attempt.service);
   }
 
   /** Somebody else has the key, or had it until a moment ago and may not have been told. */
   #isInProgress({ entry, began }, status) {
-    return status === 409 && entry && (entry.running > 0 || entry.ended - began > -HOLDS_KEY_MS);
+    return status === 409 && entry && (entry.running > 0 || entry.ended - began > -this.#holdsKeyMs);
   }
 
   #isTooLate({ began }, status) {
-    return status === 408 && performance.now() - began > HOLDS_KEY_MS;
+    return status === 408 && performance.now() - began > SLOW_MS;
   }
 }
 

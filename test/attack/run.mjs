@@ -3,6 +3,7 @@
 import { parseArgs } from 'node:util';
 import { Progress } from '../../bench/support/progress.mjs';
 import { withServices } from '../../bench/support/service.mjs';
+import { missingBucket } from '../crash/bucket.mjs';
 import { LoopFileSystem } from '../crash/loop-file-system.mjs';
 import { ACTIONS } from './actions/index.mjs';
 import { runHistory } from './history.mjs';
@@ -10,7 +11,9 @@ import selfTest from './self-test.mjs';
 
 const SELF_TEST = 'self-test';
 const MINUTES = '5';
-const SHORT_MINUTES = '1.5';
+const SHORT_MINUTES = '0.8';
+/** A bucket is swept for minutes. */
+const SHORT_STORES = 'disk';
 const MOST_SEED = 2 ** 31;
 
 /** What each kind of finding contradicts. */
@@ -38,7 +41,7 @@ async function attack({ minutes, seed, only, stores, noFileSystem, progress }) {
   const tried = new Map();
   const findings = [];
   let histories = 0;
-  while (histories < stores.length || seconds() < minutes * 60) {
+  while (stores.length > 0 && (histories < stores.length || seconds() < minutes * 60)) {
     const store = stores[histories % stores.length];
     const result = await runHistory({
       store,
@@ -50,7 +53,7 @@ async function attack({ minutes, seed, only, stores, noFileSystem, progress }) {
         progress.clear();
         console.log(line);
       },
-      show: (text) => progress.show(`${duration(seconds())} of ${duration(minutes * 60)}, ${text}`),
+      progress: { show: (text) => progress.show(`${duration(seconds())} of ${duration(minutes * 60)}, ${text}`) },
     });
     progress.clear();
     for (const { promise, sentence, moment, count } of result.findings) console.log(`  ${promise}: ${sentence}${count > 1 ? ` (and ${count - 1} more of its kind)` : ''} - ${moment}`);
@@ -73,7 +76,7 @@ function optionsOf(values) {
   const kinds = [...new Set(Object.values(ACTIONS).flat().map(({ name }) => name)), SELF_TEST];
   const [minutes, seed] = [Number(values.minutes ?? (values.short ? SHORT_MINUTES : MINUTES)), Number(values.seed)];
   const only = values.only?.split(',');
-  const stores = values.stores.split(',');
+  const stores = (values.stores ?? (values.short ? SHORT_STORES : Object.keys(ACTIONS).join(','))).split(',');
   const problem =
     (!(minutes > 0) && '--minutes must be a number above 0') ||
     (!(Number.isSafeInteger(seed) && seed >= 0) && '--seed must be a whole number') ||
@@ -89,7 +92,7 @@ async function main() {
       minutes: { type: 'string' },
       seed: { type: 'string', default: String(Math.floor(Math.random() * MOST_SEED)) },
       only: { type: 'string' },
-      stores: { type: 'string', default: Object.keys(ACTIONS).join(',') },
+      stores: { type: 'string' },
       short: { type: 'boolean', default: false },
     },
   });
@@ -101,8 +104,11 @@ async function main() {
   console.log(`seed ${options.seed}`);
   const noFileSystem = await withServices((services) => LoopFileSystem.missing(services));
   if (noFileSystem) console.log(`No volume of its own (${noFileSystem}): DATA_DIR is a directory, which is not unmounted, filled or made read-only.`);
+  const noBucket = options.stores.includes('s3') ? missingBucket() : undefined;
+  if (noBucket) console.log(`No bucket: ${noBucket}.`);
+  const stores = options.stores.filter((name) => name !== 's3' || !noBucket);
   const progress = new Progress();
-  const isKept = options.only?.every((name) => name === SELF_TEST) || (await attack({ ...options, noFileSystem, progress }));
+  const isKept = options.only?.every((name) => name === SELF_TEST) || (await attack({ ...options, stores, noFileSystem, progress }));
   const canFail = (options.only && !options.only.includes(SELF_TEST)) || (await selfTest({ ...options, progress }));
   return isKept && canFail ? 0 : 1;
 }

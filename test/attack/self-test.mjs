@@ -21,8 +21,7 @@ export default async function selfTest({ seed, progress }) {
   let isFound = true;
   for (const [index, { spoiled, promise }] of SERVICES.entries()) {
     const variables = spoiled && { preload: [PRELOAD], values: { SPOILED: spoiled } };
-    const show = (text) => progress.show(`self-test: ${text}`);
-    const { findings } = await runHistory({ store: 'disk', seed: seed + index, only: ONLY, steps: STEPS, variables, tell: () => undefined, show, number: 0 });
+    const { findings } = await runHistory({ store: 'disk', seed: seed + index, only: ONLY, steps: STEPS, variables, tell: () => undefined, progress, number: 0 });
     progress.clear();
     const found = [...new Set(findings.map((finding) => finding.promise))];
     const ok = promise ? found.includes(promise) : found.length === 0;

@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { someUpload } from '../crash/load.mjs';
 import { begin, send } from './client.mjs';
+import { LiveWatch, MOST_LIVE_MS } from './live-watch.mjs';
 
 /** All is well again so long after a trouble is over. */
 const RECOVERY_MS = 10_000;
@@ -106,7 +107,7 @@ export class Replica {
   /** Sends an upload, and takes the answer down. @returns {Promise<{ status: number } | undefined>} undefined without one. */
   async upload(upload, { pace, ...options } = {}) {
     const { model } = this.#world;
-    const attempt = model.attempt(upload, options);
+    const attempt = model.attempt(upload, { ...options, service: this.service });
     try {
       const answer = await send(this.port, upload, pace);
       model.answered(attempt, answer);
@@ -213,6 +214,26 @@ export class World {
     this.beside(replica.watchReadiness(seeds(), isOver));
   }
 
+  /** Watches `/health/live` of replicas from now on. */
+  async watchLive(replicas) {
+    this.live = await LiveWatch.start(replicas.map(({ port }) => port), (late) => this.#late(late));
+  }
+
+  /** Ends that, and keeps how many answers there were. */
+  async endLive() {
+    this.probes = (await this.live?.end()) ?? 0;
+    this.live = undefined;
+  }
+
+  #late({ ms, bareMs, cpuMs, status }) {
+    if (this.model.troublesSince(performance.now() - ms).some(({ stalls }) => stalls)) return;
+    if (status !== 200) this.model.find('live', `/health/live was answered with ${status} after ${ms} ms`);
+    else {
+      const machine = `a bare server beside it took ${bareMs} ms, and the machine kept the service waiting for ${cpuMs} ms`;
+      this.model.find('live', `/health/live took ${ms} ms (${MOST_LIVE_MS} ms are promised; ${machine})`);
+    }
+  }
+
   async #traffic(replica, random, isOver) {
     while (!isOver()) {
       if (this.isQuiet) {
@@ -240,6 +261,9 @@ export class World {
     for (const undo of this.#undo.splice(0).reverse()) await undo();
     await Promise.all(this.#beside);
   }
+
+  /** Ends what would outlive the history. */
+  async dispose() {}
 
   /**
    * Makes a trouble, which lasts until all is well again by itself.

@@ -1,3 +1,5 @@
+import bucketNetwork from './bucket-network.mjs';
+import bucketOutage from './bucket-outage.mjs';
 import clock from './clock.mjs';
 import damagedKeys from './damaged-keys.mjs';
 import failingDisk from './failing-disk.mjs';
@@ -14,6 +16,9 @@ import midnight from './midnight.mjs';
 import partAway from './part-away.mjs';
 import quiet from './quiet.mjs';
 import readOnly from './read-only.mjs';
+import replicaClock from './replica-clock.mjs';
+import replicaPause from './replica-pause.mjs';
+import replicaRestart from './replica-restart.mjs';
 import restart from './restart.mjs';
 import silentConnections from './silent-connections.mjs';
 import slowUploads from './slow-uploads.mjs';
@@ -29,12 +34,13 @@ import volumeAway from './volume-away.mjs';
  * @property {(world: object, plan: object, tools: { random: object, replica: () => import('../world.mjs').Replica }) => Promise<void> | void} run
  */
 
-const CLIENTS = [keysAtOnce, keysAgain, slowUploads, hangUps, silentConnections, hostileBodies];
+const CLIENTS = [keysAtOnce, keysAgain, slowUploads, hangUps, silentConnections];
 
 /** @type {Record<string, Action[]>} by what keeps the uploads */
 export const ACTIONS = {
   disk: [
     ...CLIENTS,
+    hostileBodies,
     quiet,
     restart,
     clock,
@@ -50,4 +56,5 @@ export const ACTIONS = {
     fewDescriptors,
     readOnly,
   ],
+  s3: [...CLIENTS, quiet, bucketNetwork, bucketOutage, replicaRestart, replicaPause, replicaClock],
 };
