@@ -57,7 +57,8 @@ const ERRORS = {
  * - A 200 is an upload that is there once and whole, from then on.
  * - An upload without an answer is there whole, or not at all; one with a 500 isn't there, unless the disk had gone.
  * - A key is one upload for as long as the clock that counts is less than 24 h away from its `received_at`, on either
- *   side: a clock that jumps and comes back changes nothing. More than 24 h away a repeat may be a new upload.
+ *   side: a clock that jumps and comes back changes nothing. More than 24 h away a repeat may be a new upload. Of a key
+ *   during whose upload the clock jumped nothing is demanded.
  * - Without a trouble nothing is refused that is as it should be. Every error is one of the interface's.
  */
 export class Model {
@@ -187,8 +188,8 @@ export class Model {
     return this.#keys.get(key);
   }
 
-  #isKept({ uploads }) {
-    return [...uploads.values()].some((at) => Math.abs(this.#time.now() - at) < DAY_MS - SLACK_MS);
+  #isKept({ uploads, isUnclear }) {
+    return !isUnclear && [...uploads.values()].some((at) => Math.abs(this.#time.now() - at) < DAY_MS - SLACK_MS);
   }
 
   #ended({ entry }) {
@@ -207,11 +208,9 @@ export class Model {
       if (isOther) this.find('keys', `another body was stored as ${id} under the held key ${upload.headers['Idempotency-Key']}`);
       else if (isKept && (wasKept || !this.#time.hasJumpedSince(began))) {
         this.find('keys', `the key ${upload.headers['Idempotency-Key']} was acknowledged as ${[...entry.uploads.keys()].join(' and ')}, and again as ${id}; the first ${this.#moments.get([...entry.uploads.keys()][0])?.moment}`);
-      } else if (entry.uploads.size > 0) {
-        entry.mayRepeat = true;
-        // The line has the clock's time after the jump.
-        if (this.#time.hasJumpedSince(began)) entry.isUnclear = true;
-      }
+      } else if (entry.uploads.size > 0) entry.mayRepeat = true;
+      // Its line may have the time before the jump, or that behind it: nothing is demanded of its key.
+      if (this.#time.hasJumpedSince(began)) Object.assign(entry, { isUnclear: true, mayRepeat: true });
       entry.uploads.set(id, this.#time.now());
     }
     if (isOther) return;
