@@ -17,13 +17,12 @@ const SCHEMA = `
 /** An upload that is kept under a scope. */
 export interface KeyedUpload extends Omit<UploadReceipt, 'replayed'> {
   readonly scope: string;
-  /** `digestOf` its `requestIdentity`. */
+  /** Its `requestDigest`. */
   readonly request: string;
   readonly receivedAt: Date;
 }
 
-/** What is compared and looked up, and no more: the texts may be long. */
-export const digestOf = (text: string): string => createHash('sha256').update(text).digest('base64url');
+const digestOf = (text: string): string => createHash('sha256').update(text).digest('base64url');
 
 interface Row {
   readonly request: string;
@@ -36,7 +35,7 @@ interface Row {
 /** What the index knows of an upload, as far as a repeated request needs it. */
 export interface IndexedUpload {
   readonly receipt: UploadReceipt;
-  /** `digestOf` its `requestIdentity`. */
+  /** Its `requestDigest`. */
   readonly request: string;
 }
 

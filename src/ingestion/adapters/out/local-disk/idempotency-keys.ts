@@ -1,10 +1,10 @@
 import { ServiceError } from '../../../../common/service-error.js';
+import { decodeIndexLine, requestDigest } from '../../../application/encoded-upload.js';
 import { receiptOf, type UploadReceipt } from '../../../application/ports/file-storage.port.js';
 import { storageFailure } from '../../../application/storage-failure.js';
-import { idempotencyScope, isKeptUnderKey, requestIdentity } from '../../../domain/idempotency.js';
-import { parseIndexLine } from '../../../domain/layout.js';
+import { idempotencyScope, isKeptUnderKey } from '../../../domain/idempotency.js';
 import type { Upload } from '../../../domain/upload.js';
-import { digestOf, type IdempotencyIndex, type IndexedUpload, type KeyedUpload } from './idempotency-index.js';
+import type { IdempotencyIndex, IndexedUpload, KeyedUpload } from './idempotency-index.js';
 import { readLines } from './index-lines.js';
 import type { StorageLogger } from '../../../application/storage-logger.js';
 import type { DiskFile } from './disk.js';
@@ -40,14 +40,14 @@ export class IdempotencyKeys {
     }
     const earlier = this.find(scope);
     if (earlier) {
-      if (digestOf(requestIdentity(await read())) !== earlier.request) throw new ServiceError('idempotency-key-reused');
+      if ((await requestDigest(await read())) !== earlier.request) throw new ServiceError('idempotency-key-reused');
       return earlier.receipt;
     }
     if (this.waiting.size >= MOST_WAITING) throw new ServiceError('storage-failure', 'The index of idempotency keys lags behind.');
     this.running.add(scope);
     try {
       const upload = await keep();
-      this.keepLater(keyed(scope, upload));
+      this.keepLater(keyed(scope, upload, await requestDigest(upload)));
       return receiptOf(upload);
     } finally {
       this.running.delete(scope);
@@ -59,7 +59,7 @@ export class IdempotencyKeys {
     if (await this.index.isEmpty()) return;
     await this.index.open();
     for await (const line of readLines(file, 0)) {
-      const upload = line.includes(KEY_MEMBER) ? parseKeyed(line) : undefined;
+      const upload = line.includes(KEY_MEMBER) ? await parseKeyed(line) : undefined;
       if (upload) this.waiting.set(upload.scope, upload);
       if (this.waiting.size >= ADD_AT) this.add();
     }
@@ -117,16 +117,16 @@ export class IdempotencyKeys {
   }
 }
 
-const keyed = (scope: string, upload: Upload): KeyedUpload => ({
+const keyed = (scope: string, upload: Upload, request: string): KeyedUpload => ({
   scope,
-  request: digestOf(requestIdentity(upload)),
+  request,
   receivedAt: upload.receivedAt,
   ...receiptOf(upload),
 });
 
 /** Undefined for what is no line of ours, or has no key. */
-function parseKeyed(line: Buffer): KeyedUpload | undefined {
-  const upload = parseIndexLine(line.toString());
+async function parseKeyed(line: Buffer): Promise<KeyedUpload | undefined> {
+  const upload = await decodeIndexLine(line);
   const scope = upload ? idempotencyScope(upload) : null;
-  return upload && scope !== null ? keyed(scope, upload) : undefined;
+  return upload && scope !== null ? keyed(scope, upload, await requestDigest(upload)) : undefined;
 }

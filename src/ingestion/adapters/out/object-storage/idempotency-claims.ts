@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import { ServiceError } from '../../../../common/service-error.js';
+import { decodeIndexLine, requestDigest } from '../../../application/encoded-upload.js';
 import { receiptOf, type UploadReceipt } from '../../../application/ports/file-storage.port.js';
 import { storageFailure } from '../../../application/storage-failure.js';
-import { isKeptUnderKey, requestIdentity } from '../../../domain/idempotency.js';
-import { parseIndexLine } from '../../../domain/layout.js';
+import { isKeptUnderKey } from '../../../domain/idempotency.js';
 import type { Upload } from '../../../domain/upload.js';
 import { parseJson } from '../store-verification/line-text.js';
 import type { Bucket, ReadObject } from './bucket.js';
@@ -137,14 +137,14 @@ export class IdempotencyClaims {
       if ((await this.bucket.create(claim.segment, FENCE)) !== undefined) return 'free';
       written = await this.bucket.read(claim.segment);
     }
-    const upload = written && written.bytes.length > 0 ? parseIndexLine(written.bytes.toString()) : undefined;
+    const upload = written && written.bytes.length > 0 ? await decodeIndexLine(written.bytes) : undefined;
     if (!upload || !isKeptUnderKey(upload.receivedAt)) return 'free';
     if (claim.kept || (await this.bucket.replace(key, bytesOf({ ...claim, kept: true }), found.version)) !== undefined) return upload;
     return 'changed';
   }
 }
 
-function answer(kept: Upload, repeated: Upload): UploadReceipt {
-  if (requestIdentity(repeated) !== requestIdentity(kept)) throw new ServiceError('idempotency-key-reused');
+async function answer(kept: Upload, repeated: Upload): Promise<UploadReceipt> {
+  if ((await requestDigest(repeated)) !== (await requestDigest(kept))) throw new ServiceError('idempotency-key-reused');
   return { ...receiptOf(kept), replayed: true };
 }
