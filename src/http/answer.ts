@@ -44,6 +44,8 @@ export function sendEarly(request: IncomingMessage, response: ServerResponse, st
   }
   // The answer goes out whole at once; its end waits, because Node may close the connection with it.
   response.write(body);
+  const exchange = exchangeOf(request);
+  if (exchange) exchange.isAnsweredEarly = true;
   void drain(request).then((complete) => {
     response.end(() => {
       if (!complete) request.socket.destroySoon();

@@ -53,8 +53,10 @@ describe('a start that cannot be', () => {
   it.each([
     ['identity.db', 'no database'],
     ['signing-keys.json', '[]'],
+    ['admin-secret', ''],
+    ['admin-secret', 'too-short\n'],
   ])('says that %s is not what it should be', async (name, text) => {
-    const data = join(workspace.directory, `broken-${name}`);
+    const data = join(workspace.directory, `broken-${name}-${text.length}`);
     await mkdir(join(data, 'identity'), { recursive: true });
     await writeFile(join(data, 'identity', name), text);
     await expectRefused(workspace.launch({ DATA_DIR: data }), new RegExp(`^DATA_DIR: .*${name}`));
@@ -62,6 +64,7 @@ describe('a start that cannot be', () => {
 
   it.each<[string, Variables, RegExp[]]>([
     ['one wrong variable', { PORT: 'x' }, [/^PORT: /]],
+    ['a secret that can be guessed', { EMBEDDED_ADMIN_SECRET: 'a' }, [/^EMBEDDED_ADMIN_SECRET: must be at least 16 visible ASCII characters$/]],
     ['several', { PORT: '70000', LOG_LEVEL: 'loud', INGESTION_AUTH: '1' }, [/^PORT: /, /^INGESTION_AUTH: /, /^LOG_LEVEL: /]],
     [
       'what Auth0 needs',

@@ -13,7 +13,7 @@ import { JsonLimits } from '../../../identity-management.options.js';
 export class JsonBodyPipe implements PipeTransform<IncomingMessage, Promise<object>> {
   constructor(private readonly limits: JsonLimits) {}
 
-  /** @throws ServiceError `invalid-request-body` when it is no such object; what `readJson` throws. */
+  /** @throws ServiceError `invalid-request-body` when it is no such object; what `readJson` and `assertPermitted` throw. */
   async transform(request: IncomingMessage, { metatype }: ArgumentMetadata): Promise<object> {
     const { maxJsonBytes, idleTimeoutMs } = this.limits;
     const dtoType = metatype as new () => object;
@@ -21,10 +21,21 @@ export class JsonBodyPipe implements PipeTransform<IncomingMessage, Promise<obje
     try {
       const members = await readJson(request, { maxBytes: maxJsonBytes, idleTimeoutMs, memory }, memberNames(dtoType));
       if (!members) throw new ServiceError('invalid-request-body', 'no object');
-      return validated(dtoType, members);
+      const values = Object.fromEntries(members);
+      this.assertPermitted(request, values);
+      return validated(dtoType, values);
     } finally {
       memory.shrinkTo(0);
     }
+  }
+
+  /**
+   * For a permission that depends on the body. Called before the members are checked: 403 comes before 400.
+   *
+   * @throws ServiceError `unauthorized`
+   */
+  protected assertPermitted(_request: IncomingMessage, _members: Readonly<Record<string, unknown>>): void {
+    // The guard has checked the operation's own permission.
   }
 }
 
@@ -40,9 +51,9 @@ function memberNames(dtoType: new () => object): ReadonlySet<string> {
   return names;
 }
 
-function validated(dtoType: new () => object, members: ReadonlyMap<string, JsonMember>): object {
+function validated(dtoType: new () => object, values: Readonly<Record<string, JsonMember>>): object {
   // No member of ours is anything else than a text or a list of texts: no rule takes a symbol.
-  const dto = Object.assign(new dtoType(), Object.fromEntries(members));
+  const dto = Object.assign(new dtoType(), values);
   const defects = validateSync(dto);
   if (defects.length > 0) {
     throw new ServiceError('invalid-request-body', defects.map(({ property }) => property).join(', '));

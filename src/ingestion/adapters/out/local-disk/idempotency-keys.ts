@@ -36,7 +36,7 @@ export class IdempotencyKeys {
   async once(scope: string, keep: () => Promise<Upload>, read: () => Promise<Upload>): Promise<UploadReceipt> {
     await this.index.open().catch(storageFailure('The index of idempotency keys could not be opened.'));
     if (this.running.has(scope)) {
-      throw new ServiceError('request-in-progress', scope, { retryAfterSeconds: RETRY_AFTER_SECONDS });
+      throw new ServiceError('request-in-progress', 'A request with this Idempotency-Key is in progress.', { retryAfterSeconds: RETRY_AFTER_SECONDS });
     }
     const earlier = this.find(scope);
     if (earlier) {

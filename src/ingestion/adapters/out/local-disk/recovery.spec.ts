@@ -342,7 +342,7 @@ describe('recovery', () => {
     await writeFile(view.at('staging/directory/file'), 'bytes');
     await writeFile(view.at('staging/file'), 'bytes');
     await open();
-    expect(await view.files('.')).toEqual(['uploads.lock']);
+    expect(await view.files('.')).toEqual(['store-id', 'uploads.lock']);
   });
 
   it('leaves alone in pending what is no marker, and says so', async () => {

@@ -148,8 +148,8 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
       this.unmark(marking);
       return upload;
     } catch (error) {
-      if (!content.hasFailed) {
-        content.fail(error);
+      content.fail(error);
+      if (!content.hasFailed && !isTooSlow(error)) {
         this.takeBack(draft, segment, marking, claim);
       } else {
         this.unmark(marking);
@@ -295,10 +295,13 @@ async function announce(upload: Upload, leases: readonly (Lease<Claim> | Lease<M
   return segment;
 }
 
+/** Whether the bucket ended the upload because its client was too slow: the store isn't to blame. */
+const isTooSlow = (error: unknown): boolean => error instanceof ServiceError && error.kind === 'request-timeout';
+
 /** For `.catch()`: an error that isn't the store's passes through. */
 const storageFailureUnless =
   (isOther: () => boolean, message: string) =>
   (cause: unknown): never => {
-    if (isOther()) throw cause;
+    if (isOther() || isTooSlow(cause)) throw cause;
     return storageFailure(message)(cause);
   };

@@ -5,6 +5,7 @@ import type { TokenCredential } from '@azure/identity';
 import { type BlobRequestConditions, type BlockBlobClient, ContainerClient, RestError } from '@azure/storage-blob';
 import { withTimeLimit } from '../../../../../common/time-limit.js';
 import { Bucket, type ListedObject, ObjectExistsError, type ReadObject, StoreSilentError } from '../bucket.js';
+import { PartMemory } from '../part-memory.js';
 import { sendParts } from '../parts.js';
 
 export interface AzureBlobBucketOptions {
@@ -39,7 +40,7 @@ export class AzureBlobBucket extends Bucket {
   private readonly container: ContainerClient;
   private readonly prefix: string;
   private readonly timeoutMs: number;
-  private readonly blockBytes: number;
+  private readonly memory: PartMemory;
   private readonly pageSize: number | undefined;
 
   constructor({ container, prefix = '', account, timeoutMs, maxUploadBytes = 0, pageSize }: AzureBlobBucketOptions) {
@@ -50,7 +51,7 @@ export class AzureBlobBucket extends Bucket {
         : new ContainerClient(account.connectionString, container, { retryOptions: RETRIES });
     this.prefix = prefix;
     this.timeoutMs = timeoutMs;
-    this.blockBytes = Math.max(LEAST_BLOCK_BYTES, Math.ceil(maxUploadBytes / MOST_BLOCKS));
+    this.memory = new PartMemory(Math.max(LEAST_BLOCK_BYTES, Math.ceil(maxUploadBytes / MOST_BLOCKS)));
     this.pageSize = pageSize;
   }
 
@@ -66,15 +67,18 @@ export class AzureBlobBucket extends Bucket {
     const blob = this.blob(key);
     const nonce = randomUUID();
     const idOf = (index: number) => Buffer.from(`${nonce}-${String(index).padStart(5, '0')}`).toString('base64');
-    const options = { partBytes: this.blockBytes, atOnce: BLOCKS_AT_ONCE };
+    const made = (version: string | undefined) => {
+      if (version === undefined) throw new ObjectExistsError(key);
+    };
     try {
       // Not `uploadStream`, which reads on after a block failed, and waits for ever for a source that falls silent then.
-      const { count, rest } = await sendParts(bytes, options, async (block, index) => {
-        await this.ask((abortSignal) => blob.stageBlock(idOf(index), block, block.length, { abortSignal }));
+      const count = await sendParts(bytes, { memory: this.memory, atOnce: BLOCKS_AT_ONCE }, {
+        sendPart: async (block, index) => {
+          await this.ask((abortSignal) => blob.stageBlock(idOf(index), block, block.length, { abortSignal }));
+        },
+        sendWhole: async (whole) => { made(await this.create(key, whole)); },
       });
-      const ids = Array.from({ length: count }, (_, index) => idOf(index));
-      const version = count === 0 ? await this.create(key, rest) : await this.commit(blob, ids);
-      if (version === undefined) throw new ObjectExistsError(key);
+      if (count > 0) made(await this.commit(blob, Array.from({ length: count }, (_, index) => idOf(index))));
     } catch (error) {
       // What stays, Azure drops after a week.
       await Promise.race([Promise.allSettled([this.removeParts(key)]), sleep(LONGEST_CLEARING_MS, undefined, { ref: false })]);

@@ -25,8 +25,10 @@ import {
   UploadPartCommand,
   type UploadPartCommandInput,
 } from '@aws-sdk/client-s3';
+import { ServiceError } from '../../../../../common/service-error.js';
 import { withTimeLimit } from '../../../../../common/time-limit.js';
 import { Bucket, type ListedObject, ObjectExistsError, type ReadObject, StoreSilentError } from '../bucket.js';
+import { PartMemory } from '../part-memory.js';
 import { sendParts } from '../parts.js';
 import { Leftovers } from './leftovers.js';
 import { errorNameOf, isNotFound, isPassing } from './s3-errors.js';
@@ -55,9 +57,9 @@ const MIB = 1024 * 1024;
 /** The least that S3 takes, but for the last part. */
 const LEAST_PART = 5 * MIB;
 const MOST_PARTS = 10_000;
-/** Of one upload, in flight, and of all of them, as far as each may have one part. */
-const MOST_PART_MEMORY = 20 * MIB;
-const MOST_MEMORY = 256 * MIB;
+/** Parts of one upload that are sent at once; fewer of longer parts. */
+const PARTS_AT_ONCE = 4;
+const MOST_BYTES_AT_ONCE = 20 * MIB;
 /** An upload that failed waits for a store that is well to take its parts back, and not for another. */
 const LONGEST_GIVING_BACK_MS = 2_000;
 const MOST_CONNECT_MS = 2000;
@@ -84,11 +86,10 @@ export class S3Bucket extends Bucket {
   private readonly uploading: S3Client;
   private readonly watch: StoreWatch;
   private readonly leftovers = new Leftovers();
-  private uploads = 0;
+  private readonly memory: PartMemory;
   private readonly bucket: string;
   private readonly prefix: string;
   private readonly timeoutMs: number;
-  private readonly partSize: number;
   private readonly pageSize: number | undefined;
   private readonly silence = () => new StoreSilentError(this.timeoutMs);
 
@@ -99,7 +100,7 @@ export class S3Bucket extends Bucket {
     this.bucket = bucket;
     this.prefix = trimmed && `${trimmed}/`;
     this.timeoutMs = timeoutMs;
-    this.partSize = Math.max(LEAST_PART, Math.ceil(maxUploadBytes / MOST_PARTS));
+    this.memory = new PartMemory(Math.max(LEAST_PART, Math.ceil(maxUploadBytes / MOST_PARTS)));
     this.pageSize = pageSize;
     // The SDK warns of Node 20 on standard error, which this release of it still supports.
     env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED ??= 'true';
@@ -136,27 +137,27 @@ export class S3Bucket extends Bucket {
     const object = { ...this.at(key), Metadata: { [WRITE_ID]: randomUUID() } };
     const parts: CompletedPart[] = [];
     let beginning: Promise<string | undefined> | undefined;
-    const options = { partBytes: this.partSize, atOnce: this.partsAtOnce() };
-    this.uploads += 1;
+    const make = async (send: () => Promise<{ readonly ETag?: string | undefined }>) => {
+      const made = await this.persist(() => this.unlessRefused(key, object.Metadata[WRITE_ID], send));
+      if (!made) throw new ObjectExistsError(key);
+    };
+    const atOnce = Math.max(1, Math.min(PARTS_AT_ONCE, Math.floor(MOST_BYTES_AT_ONCE / this.memory.partBytes)));
     try {
-      const { count, rest } = await sendParts(source, options, async (Body, index) => {
-        const UploadId = await (beginning ??= this.persist(() => this.begin(object, unfinished)));
-        parts[index] = await this.persist(() => this.sendPart({ ...this.at(key), UploadId, PartNumber: index + 1, Body }));
+      const count = await sendParts(source, { memory: this.memory, atOnce }, {
+        sendPart: async (Body, index) => {
+          const UploadId = await (beginning ??= this.persist(() => this.begin(object, unfinished)));
+          parts[index] = await this.persist(() => this.sendPart({ ...this.at(key), UploadId, PartNumber: index + 1, Body }));
+        },
+        sendWhole: (Body) =>
+          make(() => this.within((ending) => this.uploading.send(new PutObjectCommand({ ...object, IfNoneMatch: '*', Body }), ending))),
       });
-      const written = await this.persist(() =>
-        this.unlessRefused(key, object.Metadata[WRITE_ID], () =>
-          count === 0
-            ? this.within((ending) => this.uploading.send(new PutObjectCommand({ ...object, IfNoneMatch: '*', Body: rest }), ending))
-            : this.complete({ ...this.at(key), UploadId: unfinished.uploadId, IfNoneMatch: '*', MultipartUpload: { Parts: parts } }),
-        ),
-      );
-      if (!written) throw new ObjectExistsError(key);
+      if (count > 0) {
+        await make(() => this.complete({ ...this.at(key), UploadId: unfinished.uploadId, IfNoneMatch: '*', MultipartUpload: { Parts: parts } }));
+      }
       if (unfinished.isUnsure) this.leftovers.add(() => this.removeParts(key));
     } catch (error) {
-      await this.giveBack(unfinished, source.hasFailed || error instanceof ObjectExistsError);
+      await this.giveBack(unfinished, source.hasFailed || error instanceof ObjectExistsError || error instanceof ServiceError);
       throw error;
-    } finally {
-      this.uploads -= 1;
     }
   }
 
@@ -298,11 +299,6 @@ export class S3Bucket extends Bucket {
   private async complete(input: CompleteMultipartUploadCommandInput): Promise<CompleteMultipartUploadCommandOutput> {
     await this.within(() => this.uploading.config.credentials());
     return this.uploading.send(new CompleteMultipartUploadCommand(input));
-  }
-
-  private partsAtOnce(): number {
-    const share = Math.min(MOST_PART_MEMORY, MOST_MEMORY / (this.uploads + 1));
-    return Math.max(1, Math.floor(share / this.partSize));
   }
 
   /** Repeats what failed, until the time-out after the first failure, so that a store that is away for less costs nobody a long upload. */
