@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { ServiceError } from '../common/service-error.js';
+import { trimBlanks } from '../common/text.js';
 
 const LENGTHS = { 'sha-256': 32, 'sha-512': 64 } as const;
 
@@ -34,7 +35,7 @@ const invalid = (message: string): ServiceError => new ServiceError('invalid-dig
  * long as its algorithm's.
  */
 export function parseDigestField(field: string | undefined): ExpectedDigest[] {
-  const text = field?.replace(/^ +| +$/g, '') ?? '';
+  const text = trimBlanks(field ?? '');
   const digests = new Map<DigestAlgorithm, ExpectedDigest>();
   for (let at = 0; at < text.length; ) {
     if (at > 0) at = endOfMatch(SEPARATOR, text, at)[0];

@@ -2,6 +2,7 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { Logger } from '@nestjs/common';
 import { type ErrorKind, ServiceError } from '../common/service-error.js';
+import { trimBlanks } from '../common/text.js';
 import { answerError, errorBody } from './answer.js';
 import { drain } from './drain.js';
 import { ERROR_TABLE } from './error-table.js';
@@ -61,8 +62,9 @@ export function guardHttpEdge(server: Server): void {
 
 /** The id that stands in what the parser refused, if there is just one and no other request's; otherwise a new one. */
 function unparsedRequestId({ rawPacket }: ParserError, socket: Socket): string {
-  const found = [...(rawPacket?.toString('latin1') ?? '').matchAll(/^x-request-id:[ \t]*(.*?)[ \t]*\r?$/gim)];
-  const id = found.length === 1 && found[0]?.[1] !== latestExchange(socket)?.requestId ? found[0]?.[1] : undefined;
+  const lines = (rawPacket?.toString('latin1') ?? '').split(/\r?\n/).filter((line) => /^x-request-id:/i.test(line));
+  const found = lines.map((line) => trimBlanks(line.slice(line.indexOf(':') + 1)));
+  const id = found.length === 1 && found[0] !== latestExchange(socket)?.requestId ? found[0] : undefined;
   return requestIdOf({ headers: { 'x-request-id': id } });
 }
 

@@ -1,15 +1,21 @@
+import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
 import { pipeline } from 'node:stream/promises';
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
+import { type JsonMember, JsonReader, MAX_JSON_DEPTH, OTHER_VALUE } from '../common/json-reader.js';
 import { ServiceError } from '../common/service-error.js';
-import { hasBody } from './exchange.js';
+import { Turns } from '../common/turns.js';
+import { type HeldMemory, SMALL_BODY_BYTES } from './body-memory.js';
+import { declaredLength, hasBody } from './exchange.js';
 import { requestBody, type RequestBodyLimits } from './request-body.js';
 
 const DECODERS = { gzip: createGunzip, deflate: createInflate, br: createBrotliDecompress };
 /** What a compressed body may be longer than what is in it. */
 export const CODING_OVERHEAD_BYTES = 65_536;
 
-const MAX_DEPTH = 128;
+/** What is decoded or checked in one step of a turn. */
+const STEP_BYTES = 16 * 1024;
+
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 const OPEN_LIST = 0x5b;
@@ -18,6 +24,7 @@ const OPEN_OBJECT = 0x7b;
 const CLOSE_OBJECT = 0x7d;
 
 type Coding = keyof typeof DECODERS;
+type Chunks = AsyncGenerator<Buffer, void, undefined>;
 
 export const isJsonCoding = (coding: string): coding is Coding => Object.hasOwn(DECODERS, coding);
 
@@ -25,30 +32,181 @@ export const isJsonCoding = (coding: string): coding is Coding => Object.hasOwn(
 export const contentCoding = ({ headers }: IncomingMessage): string =>
   headers['content-encoding']?.trim().toLowerCase().replace(/^$/, 'identity') ?? 'identity';
 
-/**
- * The JSON value of a request's body, undefined for an empty one; `maxBytes` counts what is left after decoding.
- *
- * @throws ServiceError `invalid-request-body` when it is no JSON, deeper than 128 levels, no UTF-8, or not in its Content-Encoding;
- * `payload-too-large`; `request-timeout`; `client-aborted`; `digest-mismatch`.
- */
-export async function readJson(request: IncomingMessage, limits: RequestBodyLimits): Promise<unknown> {
-  if (!hasBody(request) && !limits.digests?.length) return undefined;
-  const coding = contentCoding(request);
-  const bytes = isJsonCoding(coding) ? await decoded(request, coding, limits) : await collect(requestBody(request, limits));
-  return bytes.length === 0 ? undefined : parseJson(bytes);
+export interface JsonLimits extends RequestBodyLimits {
+  readonly memory: HeldMemory;
 }
 
-async function decoded(request: IncomingMessage, coding: Coding, limits: RequestBodyLimits): Promise<Buffer> {
-  const encoded = requestBody(request, { ...limits, maxBytes: limits.maxBytes + CODING_OVERHEAD_BYTES });
-  let result: Buffer | undefined;
+/** The JSON object in a request's body. */
+export interface JsonObject {
+  /** Its members, as far as they are wanted. Where there are `bytes`, they are complete when those were read. */
+  readonly members: ReadonlyMap<string, JsonMember>;
+  /** The whole body, decoded, when it has members that aren't wanted. Throws as `openJson` does. */
+  readonly bytes: Chunks | undefined;
+}
+
+/**
+ * Opens the JSON object in a request's body; undefined for an empty body. Reads it to its end, or until it is over 16 KiB
+ * and shows a member that isn't wanted. `maxBytes` counts decoded bytes. A body over 16 KiB is held in `memory`.
+ *
+ * @throws ServiceError `invalid-request-body` when it is no JSON object, deeper than 128 levels, no UTF-8, or not in its
+ * Content-Encoding; `payload-too-large`; `request-timeout`; `client-aborted`; `digest-mismatch`.
+ */
+export async function openJson(
+  request: IncomingMessage,
+  limits: JsonLimits,
+  wanted: ReadonlySet<string>,
+): Promise<JsonObject | undefined> {
+  if (!hasBody(request) && !limits.digests?.length) return undefined;
+  const { memory, maxBytes } = limits;
+  const coding = contentCoding(request);
+  const body = isJsonCoding(coding) ? await decodedBody(request, coding, limits) : requestBody(request, limits);
+  const head = await readHead(body);
+  if (head.isWhole) {
+    memory.shrinkTo(0);
+    return head.length === 0 ? undefined : parseSmall(joined(head.chunks, head.length), wanted);
+  }
+  if (!memory.isHeld) await memory.take(Math.min(declaredLength(request.headers) ?? maxBytes, maxBytes));
+  return openLarge(behind(head.chunks, body), wanted);
+}
+
+/** As `openJson`, for those who want nothing of the other members. */
+export async function readJson(
+  request: IncomingMessage,
+  limits: JsonLimits,
+  wanted: ReadonlySet<string>,
+): Promise<ReadonlyMap<string, JsonMember> | undefined> {
+  const object = await openJson(request, limits, wanted);
+  while (object?.bytes && !(await object.bytes.next()).done);
+  return object?.members;
+}
+
+interface Head {
+  readonly chunks: Buffer[];
+  readonly length: number;
+  /** Whether nothing follows. */
+  readonly isWhole: boolean;
+}
+
+/** Reads until it has all, or more than a small body. */
+async function readHead(body: Chunks): Promise<Head> {
+  const chunks: Buffer[] = [];
+  let length = 0;
+  while (length <= SMALL_BODY_BYTES) {
+    const next = await body.next();
+    if (next.done) return { chunks, length, isWhole: true };
+    chunks.push(next.value);
+    length += next.value.length;
+  }
+  return { chunks, length, isWhole: false };
+}
+
+async function* behind(chunks: readonly Buffer[], rest: Chunks): Chunks {
+  yield* chunks;
+  yield* rest;
+}
+
+async function openLarge(body: Chunks, wanted: ReadonlySet<string>): Promise<JsonObject> {
+  const reader = new JsonReader(wanted);
+  const checked = checkedBody(body, reader);
+  const held: Buffer[] = [];
+  while (!reader.hasOtherMembers) {
+    const next = await checked.next();
+    if (next.done) return { members: reader.members, bytes: undefined };
+    held.push(next.value);
+  }
+  return { members: reader.members, bytes: behind(held, checked) };
+}
+
+/** The same bytes, checked as they pass. A defect is told behind the last byte, so that a body that is too large is told first. */
+async function* checkedBody(body: Chunks, reader: JsonReader): Chunks {
+  const turns = new Turns();
+  let defect: unknown;
+  for await (const chunk of body) {
+    for (let at = 0; at < chunk.length && !defect; at += STEP_BYTES) {
+      if (turns.isOver) await turns.next();
+      defect = defectOf(() => { reader.add(chunk.subarray(at, at + STEP_BYTES)); });
+    }
+    if (!defect) yield chunk;
+  }
+  defect ??= defectOf(() => { reader.end(); });
+  if (defect) throw notJson(defect);
+  if (!reader.isObject) throw notAnObject();
+}
+
+function defectOf(work: () => void): SyntaxError | undefined {
   try {
-    await pipeline(encoded, DECODERS[coding](), async (bytes: AsyncIterable<Buffer>) => {
-      result = await collect(bytes, limits.maxBytes);
-    });
+    work();
+    return undefined;
+  } catch (error) {
+    if (error instanceof SyntaxError) return error;
+    throw error;
+  }
+}
+
+const notJson = (cause: unknown): ServiceError => new ServiceError('invalid-request-body', 'not JSON', { cause });
+const notAnObject = (): ServiceError => new ServiceError('invalid-request-body', 'not an object');
+
+function parseSmall(bytes: Buffer, wanted: ReadonlySet<string>): JsonObject {
+  const value = parseJson(bytes);
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw notAnObject();
+  const members = new Map<string, JsonMember>();
+  let hasOthers = false;
+  for (const [name, member] of Object.entries(value)) {
+    if (wanted.has(name)) members.set(name, toMember(member));
+    else hasOthers = true;
+  }
+  return { members, bytes: hasOthers ? behind([bytes], nothing()) : undefined };
+}
+
+// eslint-disable-next-line @typescript-eslint/no-empty-function
+async function* nothing(): Chunks {}
+
+function toMember(value: unknown): JsonMember {
+  if (typeof value === 'string' || value === null) return value;
+  const isTextList = Array.isArray(value) && value.every((item) => typeof item === 'string');
+  return isTextList ? [...new Set(value)] : OTHER_VALUE;
+}
+
+/**
+ * The body in its decoded form. A decoder may take megabytes, and what it gives is far more than what it gets: so there
+ * is none without the memory for the longest body.
+ */
+async function decodedBody(request: IncomingMessage, coding: Coding, limits: JsonLimits): Promise<Chunks> {
+  const encoded = requestBody(request, { ...limits, maxBytes: limits.maxBytes + CODING_OVERHEAD_BYTES });
+  const { chunks } = await readHead(encoded);
+  await limits.memory.take(limits.maxBytes);
+  return decoded(behind(chunks, encoded), coding, limits.maxBytes);
+}
+
+async function* decoded(encoded: Chunks, coding: Coding, maxBytes: number): Chunks {
+  const decoder = DECODERS[coding]();
+  let encodedBytes = 0;
+  async function* counted(): Chunks {
+    for await (const chunk of encoded) {
+      encodedBytes += chunk.length;
+      yield chunk;
+    }
+  }
+  const feeding = pipeline(counted(), decoder);
+  // Its error is the decoder's.
+  feeding.catch(() => undefined);
+  try {
+    let bytes = 0;
+    for await (const chunk of decoder as AsyncIterable<Buffer>) {
+      bytes += chunk.length;
+      if (bytes > maxBytes) throw new ServiceError('payload-too-large');
+      yield chunk;
+    }
+    // A decoder ends with its stream, whatever stands behind it.
+    if (decoder.bytesWritten < encodedBytes) throw new Error('There is something behind the coded stream.');
+    await feeding;
   } catch (error) {
     throw error instanceof ServiceError ? error : new ServiceError('invalid-request-body', coding, { cause: error });
+  } finally {
+    decoder.destroy();
+    // Not awaited: it may wait for the client.
+    void encoded.return();
   }
-  return result ?? Buffer.alloc(0);
 }
 
 /** All bytes of a source as one; `payload-too-large` over the limit. */
@@ -60,10 +218,13 @@ export async function collect(source: AsyncIterable<Buffer>, maxBytes = Infinity
     if (length > maxBytes) throw new ServiceError('payload-too-large');
     chunks.push(chunk);
   }
-  return chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks, length);
+  return joined(chunks, length);
 }
 
-/** Whether lists and objects stand in each other deeper than allowed: each level would cost the parser memory. */
+const joined = (chunks: readonly Buffer[], length: number): Buffer =>
+  chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks, length);
+
+/** Whether lists and objects are nested deeper than allowed: each level would cost the parser memory. */
 function isDeep(bytes: Buffer): boolean {
   let depth = 0;
   for (let at = 0; at < bytes.length; at++) {
@@ -71,7 +232,7 @@ function isDeep(bytes: Buffer): boolean {
     if (byte === QUOTE) at = endOfText(bytes, at);
     else if (byte === OPEN_LIST || byte === OPEN_OBJECT) depth += 1;
     else if (byte === CLOSE_LIST || byte === CLOSE_OBJECT) depth -= 1;
-    if (depth > MAX_DEPTH) return true;
+    if (depth > MAX_JSON_DEPTH) return true;
   }
   return false;
 }
@@ -86,23 +247,11 @@ function endOfText(bytes: Buffer, begin: number): number {
 }
 
 function parseJson(bytes: Buffer): unknown {
-  if (isDeep(bytes)) throw new ServiceError('invalid-request-body', `deeper than ${MAX_DEPTH} levels`);
+  if (isDeep(bytes)) throw new ServiceError('invalid-request-body', `deeper than ${MAX_JSON_DEPTH} levels`);
+  if (!isUtf8(bytes)) throw new ServiceError('invalid-request-body', 'not UTF-8');
   try {
-    return JSON.parse(decodeText(bytes).replace(/^\ufeff/, ''));
+    return JSON.parse(bytes.toString().replace(/^\ufeff/, ''));
   } catch (error) {
-    throw new ServiceError('invalid-request-body', 'not JSON', { cause: error });
-  }
-}
-
-/**
- * Text as it stands, a byte order mark included.
- *
- * @throws ServiceError `invalid-request-body` when it is no UTF-8.
- */
-export function decodeText(bytes: Uint8Array): string {
-  try {
-    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
-  } catch (error) {
-    throw new ServiceError('invalid-request-body', 'not UTF-8', { cause: error });
+    throw notJson(error);
   }
 }

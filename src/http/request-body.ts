@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { ServiceError } from '../common/service-error.js';
+import type { HeldMemory } from './body-memory.js';
 import { type ExpectedDigest, verified } from './digest-fields.js';
 import { exchangeOf } from './exchange.js';
 
@@ -10,7 +11,12 @@ export interface RequestBodyLimits {
   readonly maxBytes: number;
   /** What the body as it comes over the wire must have (RFC 9530, Content-Digest). */
   readonly digests?: readonly ExpectedDigest[];
+  /** What the body holds; while it holds any, a slow client is refused when others wait. */
+  readonly memory?: HeldMemory;
 }
+
+/** How often the pace of a client that holds memory is looked at while it is silent, in milliseconds. */
+const PACE_INTERVAL_MS = 1_000;
 
 /**
  * The body of a request as it comes in; asks for it with `100 Continue` where the client waits for that. No faster
@@ -25,7 +31,7 @@ export function requestBody(request: IncomingMessage, limits: RequestBodyLimits)
 
 async function* receivedBody(
   request: IncomingMessage & { body?: unknown },
-  { idleTimeoutMs, maxBytes }: RequestBodyLimits,
+  { idleTimeoutMs, maxBytes, memory }: RequestBodyLimits,
 ): AsyncGenerator<Buffer, void, undefined> {
   if (request.body !== undefined) throw new Error('A body parser ran before us: create the app with { bodyParser: false }.');
   const exchange = exchangeOf(request);
@@ -40,27 +46,42 @@ async function* receivedBody(
   };
   const events = ['readable', 'end', 'error', 'close'] as const;
   for (const event of events) request.on(event, notify);
+  const eventWithin = (milliseconds: number): Promise<boolean> =>
+    new Promise((resolve) => {
+      const timer = setTimeout(() => {
+        resolve(false);
+      }, milliseconds);
+      wake = () => {
+        clearTimeout(timer);
+        resolve(true);
+      };
+    });
+  const nextEvent = async (): Promise<void> => {
+    for (let waitedMs = 0; waitedMs < idleTimeoutMs; ) {
+      const leftMs = idleTimeoutMs - waitedMs;
+      const stepMs = memory?.isHeld ? Math.min(PACE_INTERVAL_MS, leftMs) : leftMs;
+      const began = performance.now();
+      const happened = await eventWithin(stepMs);
+      memory?.noteProgress(0, performance.now() - began);
+      if (happened) return;
+      waitedMs += stepMs;
+    }
+    throw new ServiceError('request-timeout', 'The client sends nothing.');
+  };
   try {
     for (let bytes = 0; ; ) {
       const chunk = request.read() as Buffer | null;
       if (chunk !== null) {
         bytes += chunk.length;
         if (bytes > maxBytes) throw new ServiceError('payload-too-large');
+        memory?.noteProgress(chunk.length, 0);
         yield chunk;
       } else if (request.readableEnded) {
         return;
       } else if (request.destroyed) {
         throw new ServiceError('client-aborted', 'The client broke its request off.', { cause: request.errored });
       } else {
-        await new Promise<void>((resolve, reject) => {
-          const timer = setTimeout(() => {
-            reject(new ServiceError('request-timeout', 'The client sends nothing.'));
-          }, idleTimeoutMs);
-          wake = () => {
-            clearTimeout(timer);
-            resolve();
-          };
-        });
+        await nextEvent();
       }
     }
   } finally {

@@ -6,7 +6,7 @@ import type { IdentityProvider } from './application/ports/identity-provider.por
 export interface IdentityManagementOptions {
   /** Milliseconds that the provider may stay silent. 9,400 by default. */
   readonly providerTimeoutMs?: number;
-  /** Bytes of one JSON body. 10 MiB by default. */
+  /** Bytes of one JSON body; 1 MiB by default, and at most. */
   readonly maxJsonBytes?: number;
   /** Milliseconds that a client may stay silent in the middle of its request. 60,000 by default. */
   readonly idleTimeoutMs?: number;
@@ -20,13 +20,16 @@ export interface IdentityManagementAdapters {
   authentication: DynamicModule | Type | undefined;
 }
 
+/** Nothing that an operation takes is nearly as long. */
+const MOST_JSON_BYTES = 1_048_576;
+
 /** The limits that hold for a request's body. */
 export class JsonLimits {
   readonly maxJsonBytes: number;
   readonly idleTimeoutMs: number;
 
   constructor(options: IdentityManagementOptions) {
-    this.maxJsonBytes = options.maxJsonBytes ?? 10_485_760;
+    this.maxJsonBytes = Math.min(options.maxJsonBytes ?? MOST_JSON_BYTES, MOST_JSON_BYTES);
     this.idleTimeoutMs = options.idleTimeoutMs ?? 60_000;
   }
 }

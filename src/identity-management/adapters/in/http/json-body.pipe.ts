@@ -1,8 +1,9 @@
 import type { IncomingMessage } from 'node:http';
 import { type ArgumentMetadata, Injectable, type PipeTransform } from '@nestjs/common';
-import { plainToInstance } from 'class-transformer';
 import { getMetadataStorage, validateSync } from 'class-validator';
+import type { JsonMember } from '../../../../common/json-reader.js';
 import { ServiceError } from '../../../../common/service-error.js';
+import { HeldMemory } from '../../../../http/body-memory.js';
 import { readJson } from '../../../../http/json-body.js';
 import { RequestParam } from '../../../../http/request-param.js';
 import { JsonLimits } from '../../../identity-management.options.js';
@@ -15,17 +16,17 @@ export class JsonBodyPipe implements PipeTransform<IncomingMessage, Promise<obje
   /** @throws ServiceError `invalid-request-body` when it is no such object; what `readJson` and `assertPermitted` throw. */
   async transform(request: IncomingMessage, { metatype }: ArgumentMetadata): Promise<object> {
     const { maxJsonBytes, idleTimeoutMs } = this.limits;
-    const body = await readJson(request, { maxBytes: maxJsonBytes, idleTimeoutMs });
-    if (typeof body !== 'object' || body === null || Array.isArray(body)) {
-      throw new ServiceError('invalid-request-body', 'not an object');
+    const dtoType = metatype as new () => object;
+    const memory = new HeldMemory(request);
+    try {
+      const members = await readJson(request, { maxBytes: maxJsonBytes, idleTimeoutMs, memory }, memberNames(dtoType));
+      if (!members) throw new ServiceError('invalid-request-body', 'no object');
+      const values = Object.fromEntries(members);
+      this.assertPermitted(request, values);
+      return validated(dtoType, values);
+    } finally {
+      memory.shrinkTo(0);
     }
-    this.assertPermitted(request, body as Record<string, unknown>);
-    const dto = plainToInstance(metatype as new () => object, knownMembers(metatype as new () => object, body));
-    const defects = validateSync(dto);
-    if (defects.length > 0) {
-      throw new ServiceError('invalid-request-body', defects.map(({ property }) => property).join(', '));
-    }
-    return dto;
   }
 
   /**
@@ -38,18 +39,26 @@ export class JsonBodyPipe implements PipeTransform<IncomingMessage, Promise<obje
   }
 }
 
+const namesByType = new WeakMap<new () => object, ReadonlySet<string>>();
+
 /** The members that the DTO has rules for; what else a client sends is ignored, and costs nothing. */
-function knownMembers(dto: new () => object, body: object): object {
-  const rules = getMetadataStorage().getTargetValidationMetadatas(dto, '', false, false);
+function memberNames(dtoType: new () => object): ReadonlySet<string> {
+  const known = namesByType.get(dtoType);
+  if (known) return known;
+  const rules = getMetadataStorage().getTargetValidationMetadatas(dtoType, '', false, false);
   const names = new Set(rules.map(({ propertyName }) => propertyName));
-  const members = [...names].filter((name) => Object.hasOwn(body, name));
-  return Object.fromEntries(members.map((name) => [name, flat((body as Record<string, unknown>)[name])]));
+  namesByType.set(dtoType, names);
+  return names;
 }
 
-/** No member of ours is deeper than a list of texts, and what is deeper must not cost a stack. */
-function flat(value: unknown): unknown {
-  const isScalar = (item: unknown): boolean => typeof item !== 'object' || item === null;
-  return isScalar(value) || (Array.isArray(value) && value.every(isScalar)) ? value : null;
+function validated(dtoType: new () => object, values: Readonly<Record<string, JsonMember>>): object {
+  // No member of ours is anything else than a text or a list of texts: no rule takes a symbol.
+  const dto = Object.assign(new dtoType(), values);
+  const defects = validateSync(dto);
+  if (defects.length > 0) {
+    throw new ServiceError('invalid-request-body', defects.map(({ property }) => property).join(', '));
+  }
+  return dto;
 }
 
 /** The validated JSON body of a request. */

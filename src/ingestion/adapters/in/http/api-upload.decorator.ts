@@ -49,10 +49,15 @@ const CONTENT = {
     },
   },
   'application/json': {
-    schema: { type: 'object', properties: { additional_data: { ...ADDITIONAL_DATA, nullable: true } } },
+    schema: {
+      type: 'object',
+      description: 'With any other member the whole object is kept as the file, too. There must be no member `file`.',
+      properties: { additional_data: { ...ADDITIONAL_DATA, nullable: true } },
+    },
     examples: {
       'with additional data': { value: { additional_data: 'meter replaced on 2003-12-04' } },
       'without': { value: {} },
+      'with readings, kept as the file': { value: { readings: [{ at: '2003-12-04T00:15:00Z', kwh: 10 }], additional_data: 'meter 7' } },
     },
   },
   'text/csv': {

@@ -1,8 +1,10 @@
 import contentDisposition from 'content-disposition';
 import { ServiceError } from '../../../../common/service-error.js';
-import { hasControlCharacter } from '../../../../common/text.js';
+import { hasControlCharacter, trimBlanks } from '../../../../common/text.js';
 
+const MAX_PARTS = 1_000;
 const MAX_PART_HEADER_BYTES = 16_384;
+const FIELD_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 const CRLF = Buffer.from('\r\n');
 const BLANK_LINE = Buffer.from('\r\n\r\n');
 const DASH = 0x2d;
@@ -30,6 +32,7 @@ export class MultipartReader {
   private unread: Buffer = CRLF;
   /** Whether the delimiter that ends the present part (first of all, what stands before the form) is still to come. */
   private inside = true;
+  private parts = 0;
 
   constructor(
     private readonly source: AsyncIterator<Buffer>,
@@ -41,7 +44,7 @@ export class MultipartReader {
   /**
    * The next part; undefined after the last one, when the source has been read to its end.
    *
-   * @throws ServiceError `invalid-request-body` when the form is malformed or ends too early.
+   * @throws ServiceError `invalid-request-body` when the form is malformed, ends too early, or has over 1,000 parts.
    */
   async next(): Promise<MultipartPart | undefined> {
     if (this.inside) await skip(this.upToDelimiter());
@@ -49,6 +52,8 @@ export class MultipartReader {
       while (!(await this.source.next()).done);
       return undefined;
     }
+    this.parts += 1;
+    if (this.parts > MAX_PARTS) throw malformed('too many parts');
     const headers = parseHeaders(await this.readHeaders());
     this.inside = true;
     return { ...headers, bytes: this.upToDelimiter() };
@@ -113,12 +118,12 @@ async function skip(bytes: AsyncIterable<Buffer>): Promise<void> {
 function parseHeaders(text: string): Omit<MultipartPart, 'bytes'> {
   const headers = new Map<string, string>();
   for (const line of text === '' ? [] : text.split('\r\n')) {
-    const [, name, value] = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*(.*?)[ \t]*$/.exec(line) ?? [];
-    if (name === undefined || value === undefined || !isFieldValue(value)) {
-      throw malformed('a header of a part');
-    }
-    if (headers.has(name.toLowerCase())) throw malformed('a header of a part twice');
-    headers.set(name.toLowerCase(), value);
+    const colon = line.indexOf(':');
+    const name = line.slice(0, Math.max(0, colon)).toLowerCase();
+    const value = trimBlanks(line.slice(colon + 1));
+    if (!FIELD_NAME.test(name) || !isFieldValue(value)) throw malformed('a header of a part');
+    if (headers.has(name)) throw malformed('a header of a part twice');
+    headers.set(name, value);
   }
   const type = headers.get('content-type');
   return {

@@ -1,8 +1,11 @@
 import type { IncomingMessage } from 'node:http';
 import { ServiceError } from '../../../../common/service-error.js';
-import { isUnicode } from '../../../../common/text.js';
+import { isUnicodeText } from '../../../../common/long-text.js';
+import { Turns } from '../../../../common/turns.js';
+import { Utf8Decoder } from '../../../../common/utf8.js';
 import { type ExpectedDigest, parseDigestField, verified } from '../../../../http/digest-fields.js';
-import { collect, decodeText, readJson } from '../../../../http/json-body.js';
+import { HeldMemory, SMALL_BODY_BYTES } from '../../../../http/body-memory.js';
+import { type JsonObject, openJson } from '../../../../http/json-body.js';
 import { contentTypeAsSent, mediaTypeParameter } from '../../../../http/media-type.js';
 import { requestBody } from '../../../../http/request-body.js';
 import type { UploadLoadDataCommand } from '../../../application/upload-load-data.use-case.js';
@@ -11,25 +14,62 @@ import { type MultipartPart, MultipartReader } from './multipart-reader.js';
 import { maxBodyBytes, uploadForm } from './upload-content.js';
 
 /** The part of the command that comes from a request's body. */
-export type UploadBody = Pick<UploadLoadDataCommand, 'file' | 'additionalData'>;
+type UploadContent = Pick<UploadLoadDataCommand, 'file' | 'additionalData'>;
+
+/** An opened body. */
+export interface UploadBody {
+  readonly content: UploadContent;
+  /** Gives back what it holds. To be called when the upload has ended, however that was. */
+  close(): void;
+}
 
 const DEFAULT_CONTENT_TYPE = 'application/octet-stream';
+/** A client that serialises a `Blob` sends `file`, without the bytes: a form was meant. */
+const JSON_MEMBERS: ReadonlySet<string> = new Set(['additional_data', 'file']);
+/** How much text is decoded in one step of a turn, in bytes. */
+const STEP_BYTES = 64 * 1024;
 
-const malformed = (message: string): ServiceError => new ServiceError('invalid-request-body', message);
+const malformed = (message: string, cause?: unknown): ServiceError => new ServiceError('invalid-request-body', message, { cause });
 
 /**
- * Opens the body of an upload: JSON is read whole, a file is left to be streamed.
+ * Opens the body of an upload. JSON that is only `additional_data` is read to its end; a file is left to be streamed, and
+ * so is JSON with other members, which is a file too.
  *
  * @throws ServiceError `invalid-digest`, `invalid-request-body`, `digest-mismatch`, `payload-too-large`,
  * `request-timeout`, `client-aborted`; so do the file's bytes and `additionalData`.
  */
 export async function openUploadBody(request: IncomingMessage, limits: UploadLimits): Promise<UploadBody> {
+  const digests = expectedDigests(request);
+  const memory = new HeldMemory(request);
+  const close = (): void => {
+    memory.shrinkTo(0);
+  };
+  try {
+    return { content: await openContent(request, limits, digests, memory), close };
+  } catch (error) {
+    close();
+    throw error;
+  }
+}
+
+async function openContent(
+  request: IncomingMessage,
+  limits: UploadLimits,
+  { file, content }: ExpectedDigests,
+  memory: HeldMemory,
+): Promise<UploadContent> {
   const { idleTimeoutMs } = limits;
-  const { file, content } = expectedDigests(request);
   switch (uploadForm(request)) {
     case 'json': {
-      const additionalData = additionalDataOf(await readJson(request, { idleTimeoutMs, maxBytes: limits.maxJsonBytes, digests: content }));
-      return { file: null, additionalData: () => Promise.resolve(additionalData) };
+      const object = await openJson(request, { idleTimeoutMs, maxBytes: limits.maxJsonBytes, digests: content, memory }, JSON_MEMBERS);
+      if (!object?.bytes) {
+        const additionalData = await additionalDataOf(object);
+        return { file: null, additionalData: () => Promise.resolve(additionalData) };
+      }
+      return {
+        file: fileOf(contentTypeAsSent(request) ?? DEFAULT_CONTENT_TYPE, object.bytes, file),
+        additionalData: () => additionalDataOf(object),
+      };
     }
     case 'bytes': {
       const contentType = contentTypeAsSent(request) ?? DEFAULT_CONTENT_TYPE;
@@ -38,29 +78,33 @@ export async function openUploadBody(request: IncomingMessage, limits: UploadLim
       return { file: fileOf(contentType, bytes, [...file, ...content]), additionalData: () => Promise.resolve(null) };
     }
     case 'multipart':
-      return openForm(request, limits, file, content);
+      return openForm(request, limits, { file, content }, memory);
   }
 }
 
-function additionalDataOf(body: unknown): string | null {
-  if (body === undefined) return null;
-  if (typeof body !== 'object' || body === null || Array.isArray(body)) throw malformed('not an object');
-  const value = 'additional_data' in body && Object.hasOwn(body, 'additional_data') ? body.additional_data : null;
-  if (value !== null && (typeof value !== 'string' || !isUnicode(value))) throw malformed('additional_data');
+async function additionalDataOf(object: JsonObject | undefined): Promise<string | null> {
+  if (object?.members.has('file')) throw malformed('a member "file"');
+  const value = object?.members.get('additional_data') ?? null;
+  if (value !== null && (typeof value !== 'string' || !(await isUnicodeText(value)))) throw malformed('additional_data');
   return value;
+}
+
+interface ExpectedDigests {
+  readonly file: ExpectedDigest[];
+  readonly content: ExpectedDigest[];
 }
 
 /**
  * What the client says of the file (`X-Upload-Digest`), and of the content as it sends it (RFC 9530: `Content-Digest`,
  * and `Repr-Digest`, which is the same for a request).
  */
-function expectedDigests({ headers }: IncomingMessage): Record<'file' | 'content', ExpectedDigest[]> {
+function expectedDigests({ headers }: IncomingMessage): ExpectedDigests {
   const fields = (...names: string[]) => names.flatMap((name) => parseDigestField(headers[name]?.toString()));
   return { file: fields('x-upload-digest'), content: fields('content-digest', 'repr-digest') };
 }
 
 /** A file whose sha-256 is left to the store, which computes it anyway. */
-function fileOf(contentType: string, bytes: AsyncGenerator<Buffer, void, undefined>, digests: ExpectedDigest[]): UploadBody['file'] {
+function fileOf(contentType: string, bytes: AsyncGenerator<Buffer, void, undefined>, digests: ExpectedDigest[]): UploadContent['file'] {
   const isSha256 = ({ algorithm }: ExpectedDigest): boolean => algorithm === 'sha-256';
   return {
     contentType,
@@ -72,18 +116,18 @@ function fileOf(contentType: string, bytes: AsyncGenerator<Buffer, void, undefin
 async function openForm(
   request: IncomingMessage,
   limits: UploadLimits,
-  fileDigests: ExpectedDigest[],
-  contentDigests: ExpectedDigest[],
-): Promise<UploadBody> {
+  digests: ExpectedDigests,
+  memory: HeldMemory,
+): Promise<UploadContent> {
   const boundary = mediaTypeParameter(request, 'boundary');
   if (!boundary || boundary.length > 70) throw malformed('no boundary');
   const { idleTimeoutMs } = limits;
-  const body = requestBody(request, { idleTimeoutMs, maxBytes: maxBodyBytes('multipart', limits), digests: contentDigests });
-  const form = new UploadFormReader(new MultipartReader(body, boundary), limits);
+  const body = requestBody(request, { idleTimeoutMs, maxBytes: maxBodyBytes('multipart', limits), digests: digests.content, memory });
+  const form = new UploadFormReader(new MultipartReader(body, boundary), limits, memory);
   const file = await form.nextFile();
   if (!file) throw malformed('no part "file"');
   return {
-    file: fileOf(file.contentType ?? DEFAULT_CONTENT_TYPE, limited(file.bytes, limits.maxUploadBytes), fileDigests),
+    file: fileOf(file.contentType ?? DEFAULT_CONTENT_TYPE, limited(file.bytes, limits.maxUploadBytes), digests.file),
     additionalData: () => form.finish(),
   };
 }
@@ -95,6 +139,7 @@ class UploadFormReader {
   constructor(
     private readonly parts: MultipartReader,
     private readonly limits: UploadLimits,
+    private readonly memory: HeldMemory,
   ) {}
 
   /** The next part `file`, on whose way `additional_data` is kept; undefined at the end of the form. */
@@ -103,7 +148,7 @@ class UploadFormReader {
       if (part.name === 'file') return part;
       if (part.name === 'additional_data') {
         if (this.additionalData !== null) throw malformed('additional_data twice');
-        this.additionalData = decodeText(await collect(part.bytes, this.limits.maxJsonBytes));
+        this.additionalData = await readText(part.bytes, this.limits.maxJsonBytes, this.memory);
       }
     }
     return undefined;
@@ -113,6 +158,30 @@ class UploadFormReader {
     if (await this.nextFile()) throw malformed('a second part "file"');
     return this.additionalData;
   }
+}
+
+/** @throws ServiceError `payload-too-large`; `invalid-request-body` when it is no UTF-8. */
+async function readText(bytes: AsyncIterable<Buffer>, maxBytes: number, memory: HeldMemory): Promise<string> {
+  const turns = new Turns();
+  const decoder = new Utf8Decoder();
+  let text = '';
+  let length = 0;
+  try {
+    for await (const chunk of bytes) {
+      length += chunk.length;
+      if (length > maxBytes) throw new ServiceError('payload-too-large');
+      if (length > SMALL_BODY_BYTES && !memory.isHeld) await memory.take(maxBytes);
+      for (let at = 0; at < chunk.length; at += STEP_BYTES) {
+        if (length > SMALL_BODY_BYTES && turns.isOver) await turns.next();
+        text += decoder.add(chunk.subarray(at, at + STEP_BYTES));
+      }
+    }
+    decoder.end();
+  } catch (error) {
+    throw error instanceof SyntaxError ? malformed('not UTF-8', error) : error;
+  }
+  memory.shrinkTo(length);
+  return text;
 }
 
 async function* limited(bytes: AsyncIterable<Buffer>, maxBytes: number): AsyncGenerator<Buffer, void, undefined> {

@@ -31,14 +31,11 @@ export class UploadHandler {
     response: ServerResponse,
   ): Promise<UploadAnswer> {
     const idempotencyKey = idempotencyKeyOf(request);
-    const { uploadId, content, replayed } = await this.uploadLoadData.execute({
-      kind,
-      customerId: query.customer_id,
-      filename: query.filename,
-      manufacturer: query.manufacturer,
-      idempotencyKey,
-      ...(await openUploadBody(request, this.limits)),
-    });
+    const body = await openUploadBody(request, this.limits);
+    const parameters = { customerId: query.customer_id, filename: query.filename, manufacturer: query.manufacturer };
+    const { uploadId, content, replayed } = await this.uploadLoadData
+      .execute({ kind, ...parameters, idempotencyKey, ...body.content })
+      .finally(() => { body.close(); });
     response.setHeader('X-Upload-Id', uploadId);
     if (content) {
       const digest = Buffer.from(content.sha256, 'hex').toString('base64');

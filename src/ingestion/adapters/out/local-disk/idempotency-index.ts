@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import { basename, join } from 'node:path';
 import { setImmediate as turnOfOthers } from 'node:timers/promises';
 import type { UploadReceipt } from '../../../application/ports/file-storage.port.js';
@@ -27,18 +26,15 @@ const MIB = 1024 * 1024;
 /** An upload that is kept under a scope. */
 export interface KeyedUpload extends Omit<UploadReceipt, 'replayed'> {
   readonly scope: string;
-  /** `digestOf` its `requestIdentity`. */
+  /** Its `requestDigest`. */
   readonly request: string;
   readonly receivedAt: Date;
 }
 
-/** What is compared, and no more: the texts may be long. */
-export const digestOf = (text: string): string => createHash('sha256').update(text).digest('base64url');
-
 /** What the index knows of an upload, as far as a repeated request needs it. */
 export interface IndexedUpload {
   readonly receipt: UploadReceipt;
-  /** `digestOf` its `requestIdentity`. */
+  /** Its `requestDigest`. */
   readonly request: string;
 }
 
@@ -57,7 +53,7 @@ export interface IdempotencyIndexOptions {
   /** The store's root directory; absolute. */
   readonly root: string;
   /** The upload of an index line; undefined for a line without a key, or that isn't ours. */
-  readonly parse: (line: Buffer) => KeyedUpload | undefined;
+  readonly parse: (line: Buffer) => Promise<KeyedUpload | undefined> | undefined;
   /** Durable bytes of a segment that this process writes to; undefined for other segments. */
   readonly durableLength: (segment: string) => number | undefined;
 }
@@ -223,7 +219,8 @@ export class IdempotencyIndex {
       let turnBegan = performance.now();
       for await (const line of readLines(file, 0, length)) {
         progress.add(line.length + 1);
-        const upload = parse(line);
+        const parsing = parse(line);
+        const upload = parsing && (await parsing);
         if (upload) rows.push(uploadEntry(day, upload));
         if (rows.length < ROWS_AT_ONCE && performance.now() - turnBegan < LONGEST_TURN_MS) continue;
         await this.put(day, rows);

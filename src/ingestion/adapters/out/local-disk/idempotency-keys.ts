@@ -1,13 +1,13 @@
 import { ServiceError } from '../../../../common/service-error.js';
+import { decodeIndexLine, requestDigest } from '../../../application/encoded-upload.js';
 import { receiptOf, type UploadReceipt } from '../../../application/ports/file-storage.port.js';
 import { storageFailure } from '../../../application/storage-failure.js';
 import type { StorageLogger } from '../../../application/storage-logger.js';
-import { idempotencyScope, isKeptUnderKey, requestIdentity } from '../../../domain/idempotency.js';
-import { parseIndexLine } from '../../../domain/layout.js';
+import { idempotencyScope, isKeptUnderKey } from '../../../domain/idempotency.js';
 import type { Upload } from '../../../domain/upload.js';
 import type { Disk } from './disk.js';
 import type { DurableDirectories } from './durable-directories.js';
-import { type ClosedSegment, digestOf, IdempotencyIndex, type IndexedUpload, type KeyedUpload } from './idempotency-index.js';
+import { type ClosedSegment, IdempotencyIndex, type IndexedUpload, type KeyedUpload } from './idempotency-index.js';
 import { DamagedDatabaseError } from './self-checking-database.js';
 
 const ADD_AFTER_MS = 50;
@@ -59,12 +59,12 @@ export class IdempotencyKeys {
   async once(scope: string, keep: () => Promise<Upload>, read: () => Promise<Upload>): Promise<UploadReceipt> {
     const earlier = await this.claim(scope);
     if (earlier) {
-      if (digestOf(requestIdentity(await read())) !== earlier.request) throw new ServiceError('idempotency-key-reused');
+      if ((await requestDigest(await read())) !== earlier.request) throw new ServiceError('idempotency-key-reused');
       return earlier.receipt;
     }
     try {
       const upload = await keep();
-      this.addLater(keyed(scope, upload));
+      this.addLater(keyed(scope, upload, await requestDigest(upload)));
       return receiptOf(upload);
     } finally {
       this.running.delete(scope);
@@ -152,17 +152,21 @@ export class IdempotencyKeys {
   }
 }
 
-const keyed = (scope: string, upload: Upload): KeyedUpload => ({
+const keyed = (scope: string, upload: Upload, request: string): KeyedUpload => ({
   scope,
-  request: digestOf(requestIdentity(upload)),
+  request,
   receivedAt: upload.receivedAt,
   ...receiptOf(upload),
 });
 
 /** Undefined for what is no line of ours, or has no key. */
-function parseKeyed(line: Buffer): KeyedUpload | undefined {
-  if (!line.includes(KEY_MEMBER)) return undefined;
-  const upload = parseIndexLine(line.toString());
+function parseKeyed(line: Buffer): Promise<KeyedUpload | undefined> | undefined {
+  return line.includes(KEY_MEMBER) ? decodeKeyed(line) : undefined;
+}
+
+async function decodeKeyed(line: Buffer): Promise<KeyedUpload | undefined> {
+  const upload = await decodeIndexLine(line);
   const scope = upload ? idempotencyScope(upload) : null;
-  return upload && scope !== null && !Number.isNaN(upload.receivedAt.getTime()) ? keyed(scope, upload) : undefined;
+  if (!upload || scope === null || Number.isNaN(upload.receivedAt.getTime())) return undefined;
+  return keyed(scope, upload, await requestDigest(upload));
 }

@@ -58,11 +58,12 @@ export class IndexLog {
    * Resolves when the line is durable.
    *
    * @param directory of segments, relative to the root.
+   * @param bytes the line, with its newline.
    * @throws LineMayRemainError; any other error means that the line is gone, at the latest after the next boot.
    */
-  append(directory: string, line: string): Promise<void> {
+  append(directory: string, bytes: Uint8Array): Promise<void> {
     return new Promise((resolve, reject) => {
-      this.waiting.push({ directory, bytes: Buffer.from(`${line}\n`), resolve, reject });
+      this.waiting.push({ directory, bytes, resolve, reject });
       this.running ??= this.run();
     });
   }
@@ -102,7 +103,7 @@ export class IndexLog {
     let segment: Segment | undefined;
     try {
       segment = await this.segmentFor(batch);
-      await segment.append(Buffer.concat(batch.map(({ bytes }) => bytes)));
+      await segment.append(joined(batch));
       return undefined;
     } catch (error) {
       const gone = !segment || (await segment.closeOrMark());
@@ -118,4 +119,10 @@ export class IndexLog {
     await segment?.close();
     return (this.segment = new Segment(this.store, directory));
   }
+}
+
+/** One line alone is left as it is: it may be long. */
+function joined(batch: readonly WaitingLine[]): Uint8Array {
+  const [first] = batch;
+  return batch.length === 1 && first ? first.bytes : Buffer.concat(batch.map(({ bytes }) => bytes));
 }

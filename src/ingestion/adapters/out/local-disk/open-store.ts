@@ -1,10 +1,11 @@
 import { ServiceError } from '../../../../common/service-error.js';
 import type { DataDirectoryLock } from '../../../../data-directory/data-directory-lock.js';
 import { readContent } from '../../../application/content-digest.js';
+import { encodeIndexLine } from '../../../application/encoded-upload.js';
 import { receiptOf, type UploadDraft, type UploadReceipt } from '../../../application/ports/file-storage.port.js';
 import { storageFailure } from '../../../application/storage-failure.js';
 import type { StorageLogger } from '../../../application/storage-logger.js';
-import { indexLine, segmentDirectory } from '../../../domain/layout.js';
+import { segmentDirectory } from '../../../domain/layout.js';
 import type { Upload, UploadKind } from '../../../domain/upload.js';
 import { JournalUnavailableError } from './content-journals.js';
 import type { StoreAwayError } from './disk-error.js';
@@ -103,7 +104,8 @@ export class OpenStore {
     const { kind, content } = draft;
     if (!content) {
       const upload = await draft.conclude(null);
-      await this.finish(() => this.logs[kind].append(segmentDirectory(kind, upload.receivedAt), indexLine(upload)));
+      const line = await encodeIndexLine(upload);
+      await this.finish(() => this.logs[kind].append(segmentDirectory(kind, upload.receivedAt), line));
       return upload;
     }
     const head = await readHead(content.bytes, MOST_SMALL_BYTES);
@@ -114,7 +116,7 @@ export class OpenStore {
     const log = this.logs[draft.kind];
     const bytes = Buffer.concat(chunks);
     const upload = await draft.conclude(await readContent(chunks));
-    const publication = publicationOf(upload, contentPath);
+    const publication = await publicationOf(upload, contentPath);
     await this.finish(async () => {
       try {
         await publishSmall(this.directory, log, bytes, publication);
@@ -133,7 +135,8 @@ export class OpenStore {
     try {
       return await this.withStaged(draft.uploadId, async (staged) => {
         const upload = await draft.conclude(await writeStagedFile(staged.file, behindHead(head)));
-        await this.finish(() => publishStaged(this.directory, this.logs[draft.kind], staged, publicationOf(upload, contentPath)));
+        const publication = await publicationOf(upload, contentPath);
+        await this.finish(() => publishStaged(this.directory, this.logs[draft.kind], staged, publication));
         return upload;
       });
     } finally {
@@ -199,9 +202,9 @@ export class OpenStore {
   }
 }
 
-const publicationOf = (upload: Upload, contentPath: string): Publication => ({
+const publicationOf = async (upload: Upload, contentPath: string): Promise<Publication> => ({
   uploadId: upload.uploadId,
   contentPath,
   segmentDirectory: segmentDirectory(upload.kind, upload.receivedAt),
-  line: indexLine(upload),
+  line: await encodeIndexLine(upload),
 });

@@ -12,7 +12,8 @@ export interface Publication {
   readonly contentPath: string;
   /** The directory of its line's segment, relative to the root. */
   readonly segmentDirectory: string;
-  readonly line: string;
+  /** With its newline. */
+  readonly line: Uint8Array;
 }
 
 /** A file in `staging/`, written and not yet synced. */

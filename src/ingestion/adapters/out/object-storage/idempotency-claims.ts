@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import { ServiceError } from '../../../../common/service-error.js';
+import { decodeIndexLine, requestDigest } from '../../../application/encoded-upload.js';
 import { receiptOf, type UploadReceipt } from '../../../application/ports/file-storage.port.js';
 import { storageFailure } from '../../../application/storage-failure.js';
-import { IDEMPOTENCY_PERIOD_MS, requestIdentity } from '../../../domain/idempotency.js';
-import { parseIndexLine } from '../../../domain/layout.js';
+import { IDEMPOTENCY_PERIOD_MS } from '../../../domain/idempotency.js';
 import type { Upload } from '../../../domain/upload.js';
 import { parseJson } from '../store-verification/line-text.js';
 import type { Bucket, ReadObject } from './bucket.js';
@@ -137,7 +137,7 @@ export class IdempotencyClaims {
       if ((await this.bucket.create(claim.segment, FENCE)) !== undefined) return 'free';
       written = await this.bucket.read(claim.segment);
     }
-    const upload = written && written.bytes.length > 0 ? parseIndexLine(written.bytes.toString()) : undefined;
+    const upload = written && written.bytes.length > 0 ? await decodeIndexLine(written.bytes) : undefined;
     // By the store's clock: those of replicas differ.
     if (!upload || !written || written.ageMs >= IDEMPOTENCY_PERIOD_MS) return 'free';
     if (claim.kept || (await this.bucket.replace(key, bytesOf({ ...claim, kept: true }), found.version)) !== undefined) return upload;
@@ -145,7 +145,7 @@ export class IdempotencyClaims {
   }
 }
 
-function answer(kept: Upload, repeated: Upload): UploadReceipt {
-  if (requestIdentity(repeated) !== requestIdentity(kept)) throw new ServiceError('idempotency-key-reused');
+async function answer(kept: Upload, repeated: Upload): Promise<UploadReceipt> {
+  if ((await requestDigest(repeated)) !== (await requestDigest(kept))) throw new ServiceError('idempotency-key-reused');
   return { ...receiptOf(kept), replayed: true };
 }

@@ -3,9 +3,10 @@ import { ServiceError } from '../../../../common/service-error.js';
 import { SharedProbe } from '../../../../common/shared-probe.js';
 import { withTimeLimit } from '../../../../common/time-limit.js';
 import { ContentDigest, readContent } from '../../../application/content-digest.js';
+import { encodeIndexLine } from '../../../application/encoded-upload.js';
 import { FileStorage, receiptOf, type StoredContent, type UploadDraft, type UploadReceipt } from '../../../application/ports/file-storage.port.js';
 import { storageFailure } from '../../../application/storage-failure.js';
-import { indexLine, segmentDirectory } from '../../../domain/layout.js';
+import { segmentDirectory } from '../../../domain/layout.js';
 import type { Upload } from '../../../domain/upload.js';
 import { type Bucket, StoreSilentError } from './bucket.js';
 import { Compactor } from './compactor.js';
@@ -134,8 +135,9 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
 
   private async keepLine(draft: UploadDraft): Promise<Upload> {
     const upload = await this.conclude(draft, null);
+    const line = await encodeIndexLine(upload);
     await this.log
-      .append(segmentDirectory(upload.kind, upload.receivedAt), indexLine(upload))
+      .append(segmentDirectory(upload.kind, upload.receivedAt), line)
       .catch(storageFailure('A segment could not be written.'));
     return upload;
   }
@@ -205,8 +207,9 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
   }
 
   private async writeLine(upload: Upload, segment: string): Promise<void> {
+    const line = await encodeIndexLine(upload);
     const made = await this.bucket
-      .create(segment, Buffer.from(`${indexLine(upload)}\n`))
+      .create(segment, line)
       .catch(storageFailure('A segment could not be written.'));
     if (made === undefined) throw new ServiceError('storage-failure', `${segment} exists: the upload was taken for lost.`);
   }

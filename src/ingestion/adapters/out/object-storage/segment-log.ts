@@ -5,8 +5,8 @@ import type { Retries } from './retries.js';
 
 /** Segments that are being written at once; a line that comes while all are waits for the first to end. */
 const MOST_IN_FLIGHT = 4;
-/** A segment takes no further line when it has so many UTF-16 units. */
-const FULL_LENGTH = 8 * 1024 * 1024;
+/** A segment is no longer, but for one line alone, in bytes. */
+const MAX_SEGMENT_BYTES = 8 * 1024 * 1024;
 /** No line is taken while so many segments aren't taken back yet that may have been written. */
 const MOST_DOUBTFUL = 64;
 
@@ -18,7 +18,7 @@ export interface Flush {
 }
 
 interface WaitingLine {
-  readonly line: string;
+  readonly bytes: Buffer;
   readonly resolve: () => void;
   readonly reject: (error: unknown) => void;
 }
@@ -41,13 +41,13 @@ export class SegmentLog {
     return this.doubtful.size >= MOST_DOUBTFUL;
   }
 
-  /** Resolves when the line is in a segment. When it rejects, with what the bucket throws, it is in none, or is taken back. */
-  append(directory: string, line: string): Promise<void> {
+  /** Resolves when the line (with its newline) is in a segment. When it rejects, with what the bucket throws, it is in none, or is taken back. */
+  append(directory: string, bytes: Buffer): Promise<void> {
     return new Promise((resolve, reject) => {
       if (this.isRefusing) throw new Error('Too much is to be taken back in the store.');
       const lines = this.waiting.get(directory);
-      if (lines) lines.push({ line, resolve, reject });
-      else this.waiting.set(directory, [{ line, resolve, reject }]);
+      if (lines) lines.push({ bytes, resolve, reject });
+      else this.waiting.set(directory, [{ bytes, resolve, reject }]);
       this.flush();
     });
   }
@@ -86,8 +86,7 @@ export class SegmentLog {
     const began = performance.now();
     let ok = true;
     try {
-      const bytes = Buffer.from(batch.map(({ line }) => `${line}\n`).join(''));
-      if ((await this.bucket.create(key, bytes)) === undefined) throw new Error(`${key} exists.`);
+      if ((await this.bucket.create(key, joined(batch))) === undefined) throw new Error(`${key} exists.`);
       for (const { resolve } of batch) resolve();
     } catch (error) {
       ok = false;
@@ -103,6 +102,12 @@ export class SegmentLog {
 
 function batchLength(lines: readonly WaitingLine[]): number {
   let length = 0;
-  const end = lines.findIndex(({ line }) => (length += line.length) >= FULL_LENGTH);
-  return end < 0 ? lines.length : end + 1;
+  const end = lines.findIndex(({ bytes }, index) => (length += bytes.length) > MAX_SEGMENT_BYTES && index > 0);
+  return end < 0 ? lines.length : end;
+}
+
+/** One line alone is left as it is: it may be long. */
+function joined(batch: readonly WaitingLine[]): Buffer {
+  const [first] = batch;
+  return batch.length === 1 && first ? first.bytes : Buffer.concat(batch.map(({ bytes }) => bytes));
 }

@@ -1,0 +1,110 @@
+import { once } from 'node:events';
+import { readFile, rm } from 'node:fs/promises';
+import { Agent, request } from 'node:http';
+import { join, resolve } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { pathToFileURL } from 'node:url';
+import { parseArgs } from 'node:util';
+import { hostileBodies } from './pauses/bodies.mjs';
+import { MemoryMeter } from './support/memory-meter.mjs';
+import { Progress } from './support/progress.mjs';
+import { withServices } from './support/service.mjs';
+
+const MIB = 1024 * 1024;
+const MOST_PAUSE_MS = 50;
+const MOST_LATENCY_MS = 250;
+const POLL_MS = 20;
+
+/**
+ * How long requests that are made to cost keep the service's event loop, and `/health/live` waiting. Each row is a
+ * service of its own.
+ *
+ * @param {string[]} parameters
+ * @returns {Promise<boolean>} whether every goal is reached.
+ */
+export default async function pauses(parameters) {
+  const { values } = parseArgs({ args: parameters, options: { only: { type: 'string' }, at: { type: 'string', default: '60' } } });
+  const progress = new Progress();
+  const rows = [];
+  for (const hostile of hostileBodies().filter(({ title }) => title.includes(values.only ?? ''))) {
+    progress.show(hostile.title);
+    rows.push(await withServices((services) => measure(services, hostile, Number(values.at))));
+  }
+  progress.clear();
+  console.table(Object.fromEntries(rows.map(({ title, columns }) => [title, columns])));
+  console.log(`goals: a pause of ${MOST_PAUSE_MS} ms at most, /health/live within ${MOST_LATENCY_MS} ms`);
+  return rows.every(({ ok }) => ok);
+}
+
+async function measure(services, hostile, atOnce) {
+  const meter = pathToFileURL(resolve('bench/pauses/event-loop-meter.mjs')).href;
+  const file = join(services.directory, 'pauses');
+  const service = await services.start({ NODE_OPTIONS: `--import ${meter}`, PAUSES_FILE: file, LOG_LEVEL: 'fatal' });
+  await send(service, { ...hostile, body: '{}', headers: { 'Content-Type': 'application/json' }, keyed: false }, 'warm');
+  await takePause(service, file);
+  const status = await send(service, hostile, 'one');
+  const pause = await takePause(service, file);
+
+  const memory = new MemoryMeter(service.child.pid);
+  await memory.begin();
+  const began = performance.now();
+  let isOver = false;
+  const sent = Promise.all(Array.from({ length: atOnce }, (_, number) => send(service, hostile, `many-${number}`))).finally(() => { isOver = true; });
+  let latency = 0;
+  while (!isOver) {
+    latency = Math.max(latency, await liveLatency(service));
+    await Promise.race([sent, delay(POLL_MS)]);
+  }
+  const statuses = new Set([status, ...(await sent)]);
+  const seconds = (performance.now() - began) / 1000;
+  const { growth } = await memory.read();
+  const pauseOfMany = await takePause(service, file);
+  const ok = Math.max(pause, pauseOfMany) <= MOST_PAUSE_MS && latency <= MOST_LATENCY_MS && statuses.size === 1 && statuses.has(hostile.status);
+  const ms = (value) => `${Math.round(value)} ms`;
+  return {
+    title: hostile.title,
+    ok,
+    columns: {
+      'pause, one': ms(pause),
+      [`pause, ${atOnce}`]: ms(pauseOfMany),
+      'live, worst': ms(latency),
+      memory: `+${Math.round(growth / MIB)} MiB`,
+      time: `${seconds.toFixed(1)} s`,
+      status: [...statuses].join(' '),
+      '': ok ? 'ok' : 'MISSED',
+    },
+  };
+}
+
+/** The longest pause since the last call. */
+async function takePause(service, file) {
+  await rm(file, { force: true });
+  service.child.kill('SIGUSR2');
+  for (;;) {
+    const text = await readFile(file, 'utf8').catch(() => '');
+    if (text.endsWith('\n')) return Number(text);
+    await delay(5);
+  }
+}
+
+const connections = new Agent({ keepAlive: false, maxSockets: Infinity });
+
+async function send(service, { path, headers, body, keyed }, key) {
+  const sent = request(service.url + path, {
+    method: 'POST',
+    agent: connections,
+    headers: { ...headers, 'Content-Length': Buffer.byteLength(body), ...(keyed ? { 'Idempotency-Key': key } : {}) },
+  });
+  sent.end(body);
+  // An early answer may end the connection while we still send.
+  const [answer] = await once(sent, 'response').catch(() => [{ statusCode: 0, resume: () => undefined }]);
+  sent.on('error', () => undefined);
+  answer.resume();
+  return answer.statusCode;
+}
+
+async function liveLatency(service) {
+  const began = performance.now();
+  await (await fetch(`${service.url}/health/live`)).arrayBuffer();
+  return performance.now() - began;
+}

@@ -1,0 +1,436 @@
+import { isUtf8 } from 'node:buffer';
+import { endOfWholeCharacters } from './utf8.js';
+
+/** Lists and objects may be nested this deep. */
+export const MAX_JSON_DEPTH = 128;
+/** A list with more distinct texts is an `OTHER_VALUE`. */
+const MAX_ITEMS = 10_000;
+
+/** A value that is neither a text, nor null, nor a list of texts. It is checked, and not built. */
+export const OTHER_VALUE = Symbol('other JSON value');
+
+/** The value of a member. A list has each of its texts once, in the order of their first occurrence. */
+export type JsonMember = string | null | readonly string[] | typeof OTHER_VALUE;
+
+const enum State {
+  Value,
+  ItemOrEnd,
+  KeyOrEnd,
+  Key,
+  Colon,
+  AfterValue,
+  Text,
+  Minus,
+  Zero,
+  Integer,
+  Point,
+  Fraction,
+  Exponent,
+  ExponentSign,
+  ExponentDigits,
+}
+
+const enum Capture {
+  Nothing,
+  Name,
+  Text,
+  Item,
+}
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const COMMA = 0x2c;
+const COLON = 0x3a;
+const OPEN_LIST = 0x5b;
+const CLOSE_LIST = 0x5d;
+const OPEN_OBJECT = 0x7b;
+const CLOSE_OBJECT = 0x7d;
+const MINUS = 0x2d;
+const PLUS = 0x2b;
+const POINT = 0x2e;
+const ZERO = 0x30;
+const NINE = 0x39;
+const LETTER_U = 0x75;
+
+const EMPTY = Buffer.alloc(0);
+const BYTE_ORDER_MARK = Buffer.from('\ufeff');
+const LITERALS: Readonly<Record<number, Buffer>> = {
+  0x74: Buffer.from('true'),
+  0x66: Buffer.from('false'),
+  0x6e: Buffer.from('null'),
+};
+/** What may stand behind a backslash, but for `u`: " \ / b f n r t */
+const ESCAPES: ReadonlySet<number> = new Set(Buffer.from('"\\/bfnrt'));
+
+const isDigit = (byte: number): boolean => byte >= ZERO && byte <= NINE;
+const isHex = (byte: number): boolean =>
+  isDigit(byte) || (byte >= 0x61 && byte <= 0x66) || (byte >= 0x41 && byte <= 0x46);
+
+/**
+ * Checks a JSON text (RFC 8259) chunk by chunk as it comes in, and builds only those members of its top-level object
+ * that are wanted. Accepts what `JSON.parse` accepts, but for what is no UTF-8 or deeper than 128 levels; one byte order
+ * mark may stand at the beginning. Holds the wanted values and a few bytes, whatever else there is.
+ */
+export class JsonReader {
+  /** The wanted members that are whole by now; of a repeated one the last. */
+  readonly members = new Map<string, JsonMember>();
+  /** Whether a member has begun that isn't wanted. */
+  hasOtherMembers = false;
+  /** Whether the value is an object; known from its first byte. */
+  isObject = false;
+
+  private readonly maxNameLength: number;
+  private state = State.Value;
+  /** Of each level whether it is an object. */
+  private readonly levels = new Uint8Array(MAX_JSON_DEPTH + 1);
+  private depth = 0;
+  /** The bytes of an unfinished character, escape or literal. */
+  private rest: Buffer = EMPTY;
+  private hasBegun = false;
+  private isKey = false;
+  private capture = Capture.Nothing;
+  private captured = '';
+  /** The wanted member whose value is being read. */
+  private name: string | undefined;
+  private list: Set<string> | undefined;
+
+  /** @param wanted names of members. */
+  constructor(private readonly wanted: ReadonlySet<string>) {
+    this.maxNameLength = Math.max(0, ...[...wanted].map((name) => name.length));
+  }
+
+  /**
+   * Reads on, in time proportional to the chunk.
+   *
+   * @throws SyntaxError when no JSON text begins like this. Nothing may be added after that.
+   */
+  add(chunk: Buffer): void {
+    let bytes = this.rest.length > 0 ? Buffer.concat([this.rest, chunk]) : chunk;
+    this.rest = EMPTY;
+    if (!this.hasBegun) {
+      if (bytes.length < BYTE_ORDER_MARK.length && BYTE_ORDER_MARK.subarray(0, bytes.length).equals(bytes)) {
+        this.rest = bytes;
+        return;
+      }
+      this.hasBegun = true;
+      if (bytes.subarray(0, BYTE_ORDER_MARK.length).equals(BYTE_ORDER_MARK)) bytes = bytes.subarray(BYTE_ORDER_MARK.length);
+    }
+    const end = endOfWholeCharacters(bytes);
+    const whole = bytes.subarray(0, end);
+    if (!isUtf8(whole)) throw new SyntaxError('The text is no UTF-8.');
+    this.rest = bytes.subarray(this.read(whole));
+  }
+
+  /** @throws SyntaxError when the text isn't whole. */
+  end(): void {
+    const isValueWhole =
+      this.state === State.AfterValue ||
+      this.state === State.Zero ||
+      this.state === State.Integer ||
+      this.state === State.Fraction ||
+      this.state === State.ExponentDigits;
+    if (this.rest.length > 0 || this.depth > 0 || !isValueWhole) throw new SyntaxError('The text ends too early.');
+  }
+
+  private isInText(): boolean {
+    return this.state === State.Text;
+  }
+
+  /** @returns where it stopped: at the end, or before what isn't whole. */
+  private read(bytes: Buffer): number {
+    let at = 0;
+    const { length } = bytes;
+    while (at < length) {
+      if (this.isInText()) {
+        at = this.readText(bytes, at);
+        if (this.isInText()) return at;
+        continue;
+      }
+      if (this.state >= State.Minus) {
+        at = this.readNumber(bytes, at);
+        continue;
+      }
+      if (this.depth > 1 && this.list === undefined) {
+        at = this.skip(bytes, at);
+        if (at === length) break;
+        // Text or a shallower level is read as such; a number or literal stands here otherwise.
+        if (this.isInText() || this.depth === 1) continue;
+      }
+      const byte = bytes[at] ?? 0;
+      if (byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09) {
+        at += 1;
+        continue;
+      }
+      switch (this.state) {
+        case State.AfterValue:
+          this.endValue(byte);
+          at += 1;
+          break;
+        case State.Colon:
+          if (byte !== COLON) throw unexpected();
+          this.state = State.Value;
+          at += 1;
+          break;
+        case State.KeyOrEnd:
+        case State.Key:
+          if (byte === QUOTE) this.beginKey();
+          else if (byte === CLOSE_OBJECT && this.state === State.KeyOrEnd) this.close();
+          else throw unexpected();
+          at += 1;
+          break;
+        default: {
+          const begun = this.beginValue(bytes, at, byte);
+          if (begun === 0) return at;
+          at += begun;
+        }
+      }
+    }
+    return at;
+  }
+
+  /**
+   * Reads on within a member that nothing is built of: the same as `read`, faster, and only lists and objects.
+   *
+   * @returns where it stopped: at the end, within a text, outside of the member, or before a number or literal.
+   */
+  private skip(bytes: Buffer, begin: number): number {
+    const { levels } = this;
+    let { state, depth } = this;
+    let at = begin;
+    scan: for (; at < bytes.length; at++) {
+      const byte = bytes[at] ?? 0;
+      if (byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09) continue;
+      const isObject = levels[depth] === 1;
+      if (byte === (isObject ? CLOSE_OBJECT : CLOSE_LIST)) {
+        if (state !== State.AfterValue && state !== State.KeyOrEnd && state !== State.ItemOrEnd) throw unexpected();
+        state = State.AfterValue;
+        depth -= 1;
+        if (depth > 1) continue;
+        at += 1;
+        break;
+      }
+      switch (state) {
+        case State.AfterValue:
+          if (byte !== COMMA) throw unexpected();
+          state = isObject ? State.Key : State.Value;
+          break;
+        case State.Colon:
+          if (byte !== COLON) throw unexpected();
+          state = State.Value;
+          break;
+        case State.KeyOrEnd:
+        case State.Key:
+          if (byte !== QUOTE) throw unexpected();
+          this.isKey = true;
+          state = State.Text;
+          at += 1;
+          break scan;
+        default:
+          if (byte === QUOTE) {
+            this.isKey = false;
+            state = State.Text;
+            at += 1;
+            break scan;
+          }
+          if (byte !== OPEN_OBJECT && byte !== OPEN_LIST) break scan;
+          if (depth === MAX_JSON_DEPTH) throw tooDeep();
+          depth += 1;
+          levels[depth] = byte === OPEN_OBJECT ? 1 : 0;
+          state = byte === OPEN_OBJECT ? State.KeyOrEnd : State.ItemOrEnd;
+      }
+    }
+    this.state = state;
+    this.depth = depth;
+    return at;
+  }
+
+  /** @returns how many bytes it took; 0 for a literal that may not be whole. */
+  private beginValue(bytes: Buffer, at: number, byte: number): number {
+    const isTopMember = this.depth === 1 && this.levels[1] === 1;
+    if (this.depth === 0) this.isObject = byte === OPEN_OBJECT;
+    if (byte === CLOSE_LIST && this.state === State.ItemOrEnd) {
+      this.close();
+      return 1;
+    }
+    if (byte === QUOTE) {
+      if (isTopMember && this.name !== undefined) this.beginCapture(Capture.Text);
+      else if (this.list && this.depth === 2) this.beginCapture(Capture.Item);
+      this.isKey = false;
+      this.state = State.Text;
+      return 1;
+    }
+    const literal = byte < 0x60 || byte > 0x74 ? undefined : LITERALS[byte];
+    if (literal && at + literal.length > bytes.length) {
+      // Nothing but what may still become the literal waits for more.
+      if (bytes.compare(literal, 0, bytes.length - at, at) !== 0) throw unexpected();
+      return 0;
+    }
+    if (isTopMember && this.name !== undefined) {
+      this.members.set(this.name, byte === 0x6e ? null : OTHER_VALUE);
+    } else if (this.depth === 2) {
+      // A list of wanted texts that holds something else.
+      this.list = undefined;
+    }
+    if (literal) {
+      if (bytes.compare(literal, 0, literal.length, at, at + literal.length) !== 0) throw unexpected();
+      this.state = State.AfterValue;
+      return literal.length;
+    }
+    if (byte === OPEN_OBJECT) this.open(true);
+    else if (byte === OPEN_LIST) {
+      if (isTopMember && this.name !== undefined) this.list = new Set();
+      this.open(false);
+    } else if (byte === MINUS) this.state = State.Minus;
+    else if (byte === ZERO) this.state = State.Zero;
+    else if (isDigit(byte)) this.state = State.Integer;
+    else throw unexpected();
+    return 1;
+  }
+
+  private open(isObject: boolean): void {
+    if (this.depth === MAX_JSON_DEPTH) throw tooDeep();
+    this.depth += 1;
+    this.levels[this.depth] = isObject ? 1 : 0;
+    this.state = isObject ? State.KeyOrEnd : State.ItemOrEnd;
+  }
+
+  private close(): void {
+    if (this.depth === 2 && this.name !== undefined && this.list) {
+      this.members.set(this.name, [...this.list]);
+      this.list = undefined;
+    }
+    this.depth -= 1;
+    this.state = State.AfterValue;
+  }
+
+  /** Behind a value. */
+  private endValue(byte: number): void {
+    if (this.depth === 0) throw unexpected();
+    const isObject = this.levels[this.depth] === 1;
+    if (byte === COMMA) this.state = isObject ? State.Key : State.Value;
+    else if (byte === (isObject ? CLOSE_OBJECT : CLOSE_LIST)) this.close();
+    else throw unexpected();
+  }
+
+  private beginKey(): void {
+    if (this.depth === 1) this.beginCapture(Capture.Name);
+    this.isKey = true;
+    this.state = State.Text;
+  }
+
+  private beginCapture(what: Capture): void {
+    this.capture = what;
+    this.captured = '';
+  }
+
+  /** @returns where it stopped: behind the text (the state is another then), at the end, or before an unfinished escape. */
+  private readText(bytes: Buffer, begin: number): number {
+    const { length } = bytes;
+    let hasEscapes = false;
+    let at = begin;
+    for (; at < length; at++) {
+      const byte = bytes[at] ?? 0;
+      if (byte === QUOTE) {
+        this.take(bytes, begin, at, hasEscapes);
+        this.endText();
+        return at + 1;
+      }
+      if (byte < 0x20) throw unexpected();
+      if (byte !== BACKSLASH) continue;
+      hasEscapes = true;
+      const end = endOfEscape(bytes, at);
+      if (end < 0) break;
+      at = end - 1;
+    }
+    this.take(bytes, begin, at, hasEscapes);
+    return at;
+  }
+
+  private take(bytes: Buffer, begin: number, end: number, hasEscapes: boolean): void {
+    if (this.capture === Capture.Nothing || begin === end) return;
+    const text = bytes.toString('utf8', begin, end);
+    this.captured += hasEscapes ? (JSON.parse(`"${text}"`) as string) : text;
+    // Longer than any name that is wanted.
+    if (this.capture === Capture.Name && this.captured.length > this.maxNameLength) this.beginName(undefined);
+  }
+
+  private endText(): void {
+    const { capture, captured } = this;
+    if (capture === Capture.Name) this.beginName(this.wanted.has(captured) ? captured : undefined);
+    else if (capture === Capture.Text && this.name !== undefined) this.members.set(this.name, captured);
+    else if (capture === Capture.Item && this.list && this.list.add(captured).size > MAX_ITEMS) this.list = undefined;
+    this.beginCapture(Capture.Nothing);
+    this.state = this.isKey ? State.Colon : State.AfterValue;
+  }
+
+  private beginName(name: string | undefined): void {
+    this.beginCapture(Capture.Nothing);
+    this.name = name;
+    if (name === undefined) this.hasOtherMembers = true;
+  }
+
+  /** @returns where it stopped: behind the number (the state is another then), or at the end. */
+  private readNumber(bytes: Buffer, begin: number): number {
+    let { state } = this;
+    let at = begin;
+    for (; at < bytes.length; at++) {
+      const next = nextInNumber(state, bytes[at] ?? 0);
+      if (next === undefined) {
+        this.state = State.AfterValue;
+        return at;
+      }
+      state = next;
+    }
+    this.state = state;
+    return at;
+  }
+}
+
+const unexpected = (): SyntaxError => new SyntaxError('The text is no JSON.');
+const tooDeep = (): SyntaxError => new SyntaxError(`The text is deeper than ${MAX_JSON_DEPTH} levels.`);
+
+/** Behind the escape that begins at a backslash; -1 when it isn't whole. */
+function endOfEscape(bytes: Buffer, at: number): number {
+  if (at + 1 >= bytes.length) return -1;
+  const byte = bytes[at + 1] ?? 0;
+  if (byte !== LETTER_U) {
+    if (!ESCAPES.has(byte)) throw unexpected();
+    return at + 2;
+  }
+  for (let digit = at + 2; digit < at + 6; digit++) {
+    if (digit >= bytes.length) return -1;
+    if (!isHex(bytes[digit] ?? 0)) throw unexpected();
+  }
+  return at + 6;
+}
+
+/** The state behind one more byte of a number; undefined when the number ends before it. */
+function nextInNumber(state: State, byte: number): State | undefined {
+  const digit = isDigit(byte);
+  switch (state) {
+    case State.Minus:
+      if (!digit) throw unexpected();
+      return byte === ZERO ? State.Zero : State.Integer;
+    case State.Integer:
+      if (digit) return State.Integer;
+      break;
+    case State.Point:
+    case State.Fraction:
+      if (digit) return State.Fraction;
+      if (state === State.Point) throw unexpected();
+      break;
+    case State.Exponent:
+      if (byte === MINUS || byte === PLUS) return State.ExponentSign;
+      if (!digit) throw unexpected();
+      return State.ExponentDigits;
+    case State.ExponentSign:
+    case State.ExponentDigits:
+      if (digit) return State.ExponentDigits;
+      if (state === State.ExponentSign) throw unexpected();
+      return undefined;
+    default:
+      break;
+  }
+  if (byte === POINT && state !== State.Fraction) return State.Point;
+  return byte === 0x65 || byte === 0x45 ? State.Exponent : undefined;
+}

@@ -1,0 +1,38 @@
+/** How long one job may keep the event loop before others get their turn, in milliseconds. */
+const TURN_MS = 5;
+
+const waiting: (() => void)[] = [];
+let isScheduled = false;
+
+function schedule(): void {
+  if (isScheduled || waiting.length === 0) return;
+  isScheduled = true;
+  setImmediate(() => {
+    isScheduled = false;
+    waiting.shift()?.();
+    schedule();
+  });
+}
+
+/**
+ * Work that takes long on the CPU, cut into turns of about 5 ms. All such work of the process waits in one queue, and
+ * each iteration of the event loop grants one turn, so that the loop stays free however many jobs there are.
+ *
+ * A job asks `isOver` before each step (1 ms at most), and awaits `next` when it is.
+ */
+export class Turns {
+  private end = -Infinity;
+
+  get isOver(): boolean {
+    return performance.now() >= this.end;
+  }
+
+  /** Resolves when the next turn of this job begins. */
+  async next(): Promise<void> {
+    await new Promise<void>((resolve) => {
+      waiting.push(resolve);
+      schedule();
+    });
+    this.end = performance.now() + TURN_MS;
+  }
+}

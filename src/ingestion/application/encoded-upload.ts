@@ -1,0 +1,84 @@
+import { createHash } from 'node:crypto';
+import { JsonReader } from '../../common/json-reader.js';
+import { forEachPiece, isLongText } from '../../common/long-text.js';
+import { Turns } from '../../common/turns.js';
+import { requestIdentity } from '../domain/idempotency.js';
+import { indexLine, parseIndexLine } from '../domain/layout.js';
+import type { Upload } from '../domain/upload.js';
+
+/** What a line says of `additional_data`, without the text: inside of a text each quote has a backslash before it. */
+const EMPTY_TEXT = '"additional_data":""';
+const TEXT_BEGIN = '"additional_data":"';
+const TEXT_END = '","received_at":"';
+/** The most bytes of JSON that a UTF-16 unit becomes: `\u0000`. */
+const MOST_BYTES_PER_UNIT = 6;
+const LONG_LINE_BYTES = 64 * 1024;
+const STEP_BYTES = 16 * 1024;
+
+/** A control character, which no other text of an upload may hold. */
+const PLACEHOLDER = '\u0000';
+
+const hasLongText = ({ additionalData }: Upload): boolean => additionalData !== null && isLongText(additionalData);
+
+/** `text` as JSON, without its quotes. */
+const escaped = (text: string): string => JSON.stringify(text).slice(1, -1);
+
+/** The bytes of an upload's index line, with its newline. The same as `indexLine`, in turns where `additional_data` is long. */
+export function encodeIndexLine(upload: Upload): Buffer | Promise<Buffer> {
+  return hasLongText(upload) ? encodeLongLine(upload) : Buffer.from(`${indexLine(upload)}\n`);
+}
+
+async function encodeLongLine(upload: Upload): Promise<Buffer> {
+  const text = upload.additionalData ?? '';
+  const line = `${indexLine({ ...upload, additionalData: '' })}\n`;
+  const textAt = line.indexOf(EMPTY_TEXT) + TEXT_BEGIN.length;
+  // What isn't written to takes no memory.
+  const bytes = Buffer.allocUnsafeSlow(Buffer.byteLength(line) + text.length * MOST_BYTES_PER_UNIT);
+  let length = bytes.write(line.slice(0, textAt));
+  await forEachPiece(text, (piece) => {
+    length += bytes.write(escaped(piece), length);
+  });
+  length += bytes.write(line.slice(textAt), length);
+  return bytes.subarray(0, length);
+}
+
+/** The upload that the bytes of an index line tell of, in turns where they are many; undefined for what is no line of ours. */
+export async function decodeIndexLine(line: Buffer): Promise<Upload | undefined> {
+  const textAt = line.length > LONG_LINE_BYTES ? line.indexOf(TEXT_BEGIN) + TEXT_BEGIN.length : -1;
+  const textEnd = line.lastIndexOf(TEXT_END);
+  if (textAt < TEXT_BEGIN.length || textEnd < textAt) return parseIndexLine(line.toString());
+  const upload = parseIndexLine(`${line.toString('utf8', 0, textAt)}${line.toString('utf8', textEnd)}`);
+  const additionalData = await textOf(line);
+  return upload && typeof additionalData === 'string' ? { ...upload, additionalData } : undefined;
+}
+
+async function textOf(line: Buffer): Promise<unknown> {
+  const reader = new JsonReader(new Set(['additional_data']));
+  const turns = new Turns();
+  try {
+    for (let at = 0; at < line.length; at += STEP_BYTES) {
+      if (turns.isOver) await turns.next();
+      reader.add(line.subarray(at, at + STEP_BYTES));
+    }
+    reader.end();
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined;
+    throw error;
+  }
+  return reader.members.get('additional_data');
+}
+
+/** The sha-256 (base64url) of an upload's `requestIdentity`, in turns where `additional_data` is long. */
+export function requestDigest(upload: Upload): string | Promise<string> {
+  return hasLongText(upload) ? longRequestDigest(upload) : createHash('sha256').update(requestIdentity(upload)).digest('base64url');
+}
+
+async function longRequestDigest(upload: Upload): Promise<string> {
+  const [before = '', after = ''] = requestIdentity({ ...upload, additionalData: PLACEHOLDER }).split(JSON.stringify(PLACEHOLDER));
+  const hash = createHash('sha256').update(`${before}"`);
+  await forEachPiece(upload.additionalData ?? '', (piece) => {
+    hash.update(escaped(piece));
+  });
+  return hash.update(`"${after}`).digest('base64url');
+}
+

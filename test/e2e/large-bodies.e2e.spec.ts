@@ -1,0 +1,212 @@
+import { createHash } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
+import { form, FORM_TYPE } from '../support/form.js';
+import { type RunningService, startService } from '../support/service.js';
+
+const UPLOAD = '/ingestHistoricalLoadData/upload_historical?customer_id=acme&filename=load.JSON&manufacturer=m';
+const MAX_JSON = 10_485_760;
+const CODINGS = [['gzip', gzipSync], ['deflate', deflateSync], ['br', brotliCompressSync]] as const;
+
+let service: RunningService;
+beforeAll(async () => {
+  service = await startService();
+});
+afterAll(() => service.close());
+afterEach(() => {
+  vi.restoreAllMocks();
+});
+
+const post = (body: Buffer | string, headers: Record<string, string> = {}, path = UPLOAD): Promise<Response> =>
+  fetch(service.url + path, { method: 'POST', body: new Uint8Array(Buffer.from(body)), headers: { 'Content-Type': 'application/json', ...headers } });
+const line = async (answer: Response): Promise<Record<string, unknown>> => {
+  expect({ status: answer.status, body: await answer.json() }).toMatchObject({ status: 200 });
+  return (await service.lines()).find(({ upload_id }) => upload_id === answer.headers.get('x-upload-id')) ?? {};
+};
+const keptFile = async (answer: Response): Promise<Buffer> => readFile(join(service.dataDirectory, String((await line(answer)).content_path)));
+const refused = async (answer: Response, status = 400, error = 'Invalid request body.'): Promise<void> => {
+  expect({ status: answer.status, body: await answer.json() }).toEqual({ status, body: { error } });
+};
+const sha256 = (bytes: Buffer | string, encoding: 'hex' | 'base64' = 'base64'): string => createHash('sha256').update(bytes).digest(encoding);
+const digest = (bytes: Buffer | string): string => `sha-256=:${sha256(bytes)}:`;
+/** About as long as it may be. */
+const filled = (begin: string, text: string, end: string, length = MAX_JSON): string =>
+  begin + text.repeat(Math.floor((length - Buffer.byteLength(begin + end)) / Buffer.byteLength(text))) + end;
+
+describe.each([
+  ['small', ''],
+  ['large', 'z'.repeat(40_000)],
+])('a JSON object with other members, %s', (_size, padding) => {
+  it.each([
+    ['behind additional_data', `{"additional_data":"a","readings":[1.0,{"ä":"😀"}],"padding":"${padding}"}`, 'a'],
+    ['before additional_data', `\ufeff{ "readings" : [1.0], "padding":"${padding}" , "additional_data" : "a\\u0000" }\n`, 'a\u0000'],
+    ['without additional_data', `{"readings":[],"padding":"${padding}"}`, null],
+    ['beside null', `{"additional_data":null,"readings":[],"padding":"${padding}"}`, null],
+    ['of a prototype', `{"__proto__":{"additional_data":"y"},"padding":"${padding}"}`, null],
+    ['without names', `{"":1,"padding":"${padding}"}`, null],
+  ])('is kept as the file as it was received, %s', async (_name, body, additionalData) => {
+    const answer = await post(body, { 'Content-Type': 'Application/JSON; charset=utf-8', 'X-Upload-Digest': digest(body), 'Content-Digest': digest(body) });
+    expect(answer.headers.get('x-upload-digest')).toBe(digest(body));
+    const kept = await line(answer);
+    expect(kept).toMatchObject({
+      additional_data: additionalData,
+      content_type: 'Application/JSON; charset=utf-8',
+      content_size: Buffer.byteLength(body),
+      content_sha256: sha256(body, 'hex'),
+    });
+    expect(kept.content_path).toMatch(/\.json$/);
+    expect((await readFile(join(service.dataDirectory, String(kept.content_path)))).toString()).toBe(body);
+  });
+
+  it.each(CODINGS)('is kept decoded, with digests of either: %s', async (coding, encode) => {
+    const body = `{"readings":[1,2],"padding":"${padding}"}`;
+    const coded = encode(Buffer.from(body));
+    const headers = { 'Content-Encoding': coding, 'X-Upload-Digest': digest(body), 'Content-Digest': digest(coded), 'Repr-Digest': digest(coded) };
+    expect((await keptFile(await post(coded, headers))).toString()).toBe(body);
+    await refused(await post(coded, { ...headers, 'X-Upload-Digest': digest(coded) }), 400, 'Digest mismatch.');
+    await refused(await post(coded, { ...headers, 'Content-Digest': digest(body) }), 400, 'Digest mismatch.');
+  });
+
+  it.each([
+    ['a member file', `{"additional_data":"a","file":{},"padding":"${padding}"}`],
+    ['a member file behind others', `{"x":1,"padding":"${padding}","file":null}`],
+    ['an escaped member file', `{"padding":"${padding}","\\u0066ile":"x"}`],
+    ['a defect at its end', `{"x":1,"padding":"${padding}"`],
+    ['something behind it', `{"x":1,"padding":"${padding}"}{}`],
+    ['additional_data of another type behind the rest', `{"x":1,"padding":"${padding}","additional_data":1}`],
+    ['a lone surrogate', `{"x":1,"padding":"${padding}","additional_data":"\\ud800"}`],
+  ])('is refused for %s, and nothing is kept', async (_name, body) => {
+    const [files, lines] = [await service.files('files'), await service.lines()];
+    await refused(await post(body));
+    expect(await service.files('files')).toEqual(files);
+    expect(await service.lines()).toHaveLength(lines.length);
+    expect(await service.files('staging')).toEqual([]);
+  });
+
+  it('is another request under a key when its bytes are others', async () => {
+    const headers = { 'Idempotency-Key': `file-${padding.length}` };
+    const body = `{"additional_data":"a","x":1,"padding":"${padding}"}`;
+    const first = await post(body, headers);
+    const again = await post(body, headers);
+    expect(again.headers.get('idempotent-replayed')).toBe('true');
+    expect(again.headers.get('x-upload-id')).toBe(first.headers.get('x-upload-id'));
+    expect(again.headers.get('x-upload-digest')).toBe(digest(body));
+    await refused(await post(body.replace('"x":1', '"x":2'), headers), 422, 'Idempotency key reused.');
+    await refused(await post('{"additional_data":"a"}', headers), 422, 'Idempotency key reused.');
+  });
+});
+
+describe('the longest additional_data', () => {
+  it.each([
+    ['of ASCII', 'x', 'x'],
+    ['of escapes', '\\u0001', '\u0001'],
+    ['of emoji', '😀', '😀'],
+    ['of pairs of escapes', '\\ud83d\\ude00', '😀'],
+  ])('is kept under its key, %s', async (name, source, text) => {
+    const body = filled('{"additional_data":"', source, '"}', 3_000_000);
+    const data = (await line(await post(body, { 'Idempotency-Key': name.replaceAll(' ', '-') }))).additional_data as string;
+    expect(data.length).toBe(((body.length - '{"additional_data":""}'.length) / source.length) * text.length);
+    expect(data.replaceAll(text, '')).toBe('');
+    const again = await post(body, { 'Idempotency-Key': name.replaceAll(' ', '-') });
+    expect(again.headers.get('idempotent-replayed')).toBe('true');
+    await refused(await post(`${body.slice(0, -2)}!"}`, { 'Idempotency-Key': name.replaceAll(' ', '-') }), 422, 'Idempotency key reused.');
+  });
+
+  it('is kept from a form', async () => {
+    const text = '\u0001ä😀'.repeat(100_000);
+    const body = form({ name: 'additional_data', value: text }, { name: 'file', value: 'a', filename: 'a.csv' });
+    expect((await line(await post(body, { 'Content-Type': FORM_TYPE }))).additional_data).toBe(text);
+  });
+
+  it('is refused from a form when it is no UTF-8', async () => {
+    const value = Buffer.concat([Buffer.alloc(100_000, 'x'), Buffer.from([0xc3])]);
+    await refused(await post(form({ name: 'additional_data', value }, { name: 'file', value: 'a' }), { 'Content-Type': FORM_TYPE }));
+  });
+});
+
+describe('the event loop', () => {
+  const hostile: [string, string, number][] = [
+    ['a list of many objects', filled('{"x":[{}', ',{}', ']}'), 200],
+    ['many members', filled('{"x":0', ',"a":0', '}'), 200],
+    ['a long additional_data', filled('{"additional_data":"', '\\u0001', '"}'), 200],
+    ['a defect at the end', filled('{"x":[{}', ',{}', ''), 400],
+  ];
+  it.each(hostile)('is never kept by a whole body: %s', async (_name, body, status) => {
+    const longest = { parse: 0, stringify: 0 };
+    const { parse, stringify } = JSON;
+    vi.spyOn(JSON, 'parse').mockImplementation((text: string, ...rest: []) => {
+      longest.parse = Math.max(longest.parse, text.length);
+      return parse(text, ...rest) as unknown;
+    });
+    vi.spyOn(JSON, 'stringify').mockImplementation((value: unknown, ...rest: []) => {
+      const text = stringify(value, ...rest);
+      longest.stringify = Math.max(longest.stringify, text.length);
+      return text;
+    });
+    const answer = await post(gzipSync(body), { 'Content-Encoding': 'gzip', 'Idempotency-Key': createHash('sha256').update(body).digest('hex') });
+    expect(answer.status).toBe(status);
+    await answer.arrayBuffer();
+    expect(Math.max(longest.parse, longest.stringify)).toBeLessThan(200_000);
+  });
+
+  it('serves /health/live while sixty of them wait', async () => {
+    const body = gzipSync(filled('{"x":[{}', ',{}', ''));
+    const answered: string[] = [];
+    const bodies = Array.from({ length: 60 }, async () => {
+      await refused(await post(body, { 'Content-Encoding': 'gzip' }));
+      answered.push('body');
+    });
+    for (let live = 0; live < 3; live++) {
+      expect((await fetch(`${service.url}/health/live`)).status).toBe(200);
+      answered.push('live');
+    }
+    expect(answered.filter((what) => what === 'body').length).toBeLessThan(60);
+    await Promise.all(bodies);
+  }, 120_000);
+});
+
+describe('what stands behind a coded body', () => {
+  const small = '{"additional_data":"x"}';
+  it.each(CODINGS.flatMap(([coding, encode]) => [small, filled('{"x":[0', ',0', ']}', 100_000)].flatMap((body) => [1, 100, 20_000, 70_000].map((length) => [coding, body.length, length, encode, body] as const))))(
+    'is refused: %s of %i bytes with %i more',
+    async (coding, _length, length, encode, body) => {
+      for (const more of [Buffer.alloc(length), Buffer.alloc(length, 'x')]) {
+        await refused(await post(Buffer.concat([encode(Buffer.from(body)), more]), { 'Content-Encoding': coding }));
+      }
+    },
+  );
+
+  it('may be another member of gzip (RFC 1952, 2.2)', async () => {
+    const body = Buffer.concat([gzipSync('{"additional_data":'), gzipSync('"x"}')]);
+    expect((await line(await post(body, { 'Content-Encoding': 'gzip' }))).additional_data).toBe('x');
+  });
+});
+
+describe('bodies of roles and users', () => {
+  const path = '/idpManagementBackend/create-role';
+  const tooLong = JSON.stringify({ role_name: 'r', permissions: ['a:b'], padding: 'x'.repeat(1_048_576) });
+  it.each([
+    ['by its declared length', tooLong, {}],
+    ['once it is decoded', gzipSync(tooLong), { 'Content-Encoding': 'gzip' }],
+  ])('are 1 MiB at most, %s', async (_name, body, headers) => {
+    const authorization = `Bearer ${await service.adminToken()}`;
+    await refused(await post(body, { ...headers, Authorization: authorization }, path), 413, 'Payload too large.');
+  });
+
+  it('may have many other members and repeated permissions', async () => {
+    const authorization = `Bearer ${await service.adminToken()}`;
+    const padding = Object.fromEntries(Array.from({ length: 30_000 }, (_, key) => [String(key), key]));
+    const body = JSON.stringify({ role_name: 'large', ...padding, permissions: Array.from({ length: 20_000 }, () => 'a:b') });
+    expect((await post(body, { Authorization: authorization }, path)).status).toBe(201);
+    await refused(await post(body.replace('"a:b"', '1'), { Authorization: authorization }, path), 400, 'Invalid role_name or permissions.');
+  });
+});
+
+it('refuses a form of over a thousand parts', async () => {
+  const parts = (count: number) => Array.from({ length: count }, () => ({ name: 'x', value: '' }));
+  const file = { name: 'file', value: 'a' };
+  await refused(await post(form(...parts(1_000), file), { 'Content-Type': FORM_TYPE }));
+  await line(await post(form(...parts(999), file), { 'Content-Type': FORM_TYPE }));
+});
