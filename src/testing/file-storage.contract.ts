@@ -297,6 +297,21 @@ export function fileStorageContract(name: string, setUp: () => Promise<FileStora
         expect(await again('new')).toMatchObject({ replayed: true });
       });
 
+      it.each([
+        ['before the day of its beginning', -20],
+        ['on the day after', 20],
+        ['three days later', 72],
+      ])('keeps it when the upload is complete %s, by the clock', async (_, hours) => {
+        await subject.storage.store(anUploadDraft().with({ idempotencyKey: 'earlier' }).build());
+        const receivedAt = new Date(Date.now() + hours * 3_600_000);
+        const first = await subject.storage.store(anUploadDraft().with({ ...KEYED, receivedAt }).build());
+        const again = () => anUploadDraft().with(KEYED).build();
+        expect(await subject.storage.store(again())).toEqual({ ...first, replayed: true });
+        const storage = await subject.reopen();
+        expect(await storage.store(again())).toEqual({ ...first, replayed: true });
+        expect(await subject.lines()).toHaveLength(2);
+      });
+
       it('stores one of fifty at once, and answers all who come later', async () => {
         const drafts = Array.from({ length: 50 }, () => anUploadDraft().with(KEYED).file('the', 'file').build());
         const outcomes = await Promise.allSettled(drafts.map((draft) => subject.storage.store(draft)));

@@ -57,7 +57,7 @@ export class ForgetfulDisk extends Disk {
   }
 
   override lock(): Promise<DataDirectoryLock> {
-    return Promise.resolve({ release: () => undefined });
+    return Promise.resolve({ isHeld: () => true, release: () => undefined });
   }
 
   override create(path: string): Promise<DiskFile> {
@@ -103,6 +103,10 @@ export class ForgetfulDisk extends Disk {
     });
   }
 
+  override removeTree(path: string): Promise<void> {
+    return this.remove(path);
+  }
+
   override makeDirectory(path: string): Promise<void> {
     return this.change(`mkdir ${path}`, () => {
       this.add(path, new DirectoryNode());
@@ -127,11 +131,36 @@ export class ForgetfulDisk extends Disk {
     });
   }
 
+  override deviceOf(): bigint {
+    return 1n;
+  }
+
+  override assertDirectory(path: string): Promise<void> {
+    return this.look(() => {
+      this.directory(path);
+    });
+  }
+
+  override isBelow(): Promise<boolean> {
+    return Promise.resolve(true);
+  }
+
+  override assertWritable(directory: string): Promise<void> {
+    return this.assertDirectory(directory);
+  }
+
   override readLink(path: string): Promise<string> {
     return this.look(() => {
       const node = this.find(path);
       if (!(node instanceof LinkNode)) throw failed('EINVAL', `readlink ${path}`);
       return node.target;
+    });
+  }
+
+  override plainFileSize(path: string): Promise<number | undefined> {
+    return this.look(() => {
+      const node = this.lookUp(path);
+      return node instanceof FileNode ? node.bytes.length : undefined;
     });
   }
 

@@ -1,5 +1,6 @@
 import type { DataDirectoryLock } from '../data-directory/data-directory-lock.js';
 import { Disk, type DiskFile, NodeDisk } from '../ingestion/adapters/out/local-disk/disk.js';
+import type { SelfCheckingDatabase } from '../ingestion/adapters/out/local-disk/self-checking-database.js';
 
 /** The methods of `Disk`, and those of its files as `file.<method>`. */
 export type DiskOperation = Exclude<keyof Disk, number | symbol> | `file.${Exclude<keyof DiskFile, number | symbol>}`;
@@ -59,7 +60,7 @@ export class GatedDisk extends Disk {
         lock.release();
       };
       this.held.add(release);
-      return { release };
+      return { isHeld: () => lock.isHeld(), release };
     });
   }
 
@@ -87,6 +88,10 @@ export class GatedDisk extends Disk {
     return this.pass('remove', path, () => this.disk.remove(path));
   }
 
+  override removeTree(path: string): Promise<void> {
+    return this.pass('removeTree', path, () => this.disk.removeTree(path));
+  }
+
   override makeDirectory(path: string): Promise<void> {
     return this.pass('makeDirectory', path, () => this.disk.makeDirectory(path));
   }
@@ -105,6 +110,34 @@ export class GatedDisk extends Disk {
 
   override readLink(path: string): Promise<string> {
     return this.pass('readLink', path, () => this.disk.readLink(path));
+  }
+
+  override deviceOf(path: string): bigint | undefined {
+    return this.disk.deviceOf(path);
+  }
+
+  override assertDirectory(path: string): Promise<void> {
+    return this.disk.assertDirectory(path);
+  }
+
+  override isBelow(directory: string, ancestor: string): Promise<boolean> {
+    return this.disk.isBelow(directory, ancestor);
+  }
+
+  override assertWritable(directory: string): Promise<void> {
+    return this.pass('assertWritable', directory, () => this.disk.assertWritable(directory));
+  }
+
+  override plainFileSize(path: string): Promise<number | undefined> {
+    return this.pass('plainFileSize', path, () => this.disk.plainFileSize(path));
+  }
+
+  override openDatabase(path: string): SelfCheckingDatabase {
+    const database = this.disk.openDatabase(path);
+    this.held.add(() => {
+      database.close();
+    });
+    return database;
   }
 
   private gateNext(name: DiskOperation, before: () => Promise<void>): void {

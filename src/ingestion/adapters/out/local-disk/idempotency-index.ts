@@ -1,18 +1,28 @@
 import { createHash } from 'node:crypto';
-import { join } from 'node:path';
-import Database from 'libsql';
+import { basename, join } from 'node:path';
+import { setImmediate as turnOfOthers } from 'node:timers/promises';
 import type { UploadReceipt } from '../../../application/ports/file-storage.port.js';
-import { utcDate } from '../../../domain/layout.js';
+import type { StorageLogger } from '../../../application/storage-logger.js';
 import { IDEMPOTENCY_PERIOD_MS, isKeptUnderKey } from '../../../domain/idempotency.js';
-import { hasCode } from './disk-error.js';
+import { utcDate } from '../../../domain/layout.js';
+import { UPLOAD_KINDS } from '../../../domain/upload.js';
+import { hasCode, unlessAbsent } from './disk-error.js';
 import type { Disk } from './disk.js';
 import type { DurableDirectories } from './durable-directories.js';
+import { readLines } from './index-lines.js';
+import { DamagedDatabaseError, type SelfCheckingDatabase } from './self-checking-database.js';
 
-const SCHEMA = `
-  CREATE TABLE IF NOT EXISTS uploads (
-    scope TEXT PRIMARY KEY, request TEXT NOT NULL, received_at INTEGER NOT NULL,
-    upload_id TEXT NOT NULL, size INTEGER, sha256 TEXT
-  ) STRICT, WITHOUT ROWID`;
+/** Rows of one transaction; they take some milliseconds. */
+const ROWS_AT_ONCE = 100;
+/** The longest that other work waits while segments are read, beside one transaction. */
+const LONGEST_TURN_MS = 10;
+const PROGRESS_EVERY_MS = 2_000;
+/** How long a day's database stays after its last key has expired, so that a clock that jumps costs no rebuild. */
+const DAYS_KEPT = 7;
+/** Damaged databases of one day that are kept for inspection. */
+const MOST_SET_ASIDE = 5;
+const DAY_MS = 24 * 60 * 60 * 1000;
+const MIB = 1024 * 1024;
 
 /** An upload that is kept under a scope. */
 export interface KeyedUpload extends Omit<UploadReceipt, 'replayed'> {
@@ -22,16 +32,8 @@ export interface KeyedUpload extends Omit<UploadReceipt, 'replayed'> {
   readonly receivedAt: Date;
 }
 
-/** What is compared and looked up, and no more: the texts may be long. */
+/** What is compared, and no more: the texts may be long. */
 export const digestOf = (text: string): string => createHash('sha256').update(text).digest('base64url');
-
-interface Row {
-  readonly request: string;
-  readonly received_at: number;
-  readonly upload_id: string;
-  readonly size: number | null;
-  readonly sha256: string | null;
-}
 
 /** What the index knows of an upload, as far as a repeated request needs it. */
 export interface IndexedUpload {
@@ -40,112 +42,422 @@ export interface IndexedUpload {
   readonly request: string;
 }
 
+/** A segment whose lines don't change any more. */
+export interface ClosedSegment {
+  /** Relative to the root. */
+  readonly path: string;
+  /** Bytes. */
+  readonly length: number;
+}
+
+export interface IdempotencyIndexOptions {
+  readonly disk: Disk;
+  readonly directories: DurableDirectories;
+  readonly logger: StorageLogger;
+  /** The store's root directory; absolute. */
+  readonly root: string;
+  /** The upload of an index line; undefined for a line without a key, or that isn't ours. */
+  readonly parse: (line: Buffer) => KeyedUpload | undefined;
+  /** Durable bytes of a segment that this process writes to; undefined for other segments. */
+  readonly durableLength: (segment: string) => number | undefined;
+}
+
+interface Row {
+  readonly request: string;
+  /** Milliseconds since 1970. */
+  readonly receivedAt: number;
+  readonly uploadId: string;
+  readonly size: number | null;
+  readonly sha256: string | null;
+}
+
+interface DayEntry {
+  /** `YYYY-MM-DD`. */
+  readonly day: string;
+  readonly name: string;
+  /** Of an upload, or the length of a segment. */
+  readonly value: Row | number;
+}
+
+interface SegmentToRead extends ClosedSegment {
+  readonly day: string;
+  /** Whether this process still writes to it. */
+  readonly isOpen: boolean;
+}
+
 /**
- * Finds an upload by its scope: a database for each day, all of whose rows stand in index lines too. It can be lost,
- * and costs memory for none of them; a day that is over goes with its file.
+ * Finds an upload by its scope: a database in `idempotency/` for each UTC day, derived from the day's index lines. Each
+ * database also lists the segments whose keys it has, with their lengths. The keys of all other segments are read before
+ * the first look-up, and again after damage. So a database may be lost at any time, and may be of any age.
+ *
+ * A damaged database is renamed, reported once, and rebuilt.
  */
 export class IdempotencyIndex {
-  private readonly days = new Map<string, Database.Database>();
-  private opening: Promise<void> | undefined;
+  private readonly days = new Map<string, SelfCheckingDatabase>();
+  private readonly damaged = new Map<string, DamagedDatabaseError>();
+  /** Days whose database was absent when it was opened. */
+  private readonly absent = new Set<string>();
+  /** Days whose database was set aside. */
+  private readonly rebuilt = new Set<string>();
+  /** All keys in lines of this UTC day and later ones are here, but for those that are about to be added. */
+  private completeFrom: string | undefined;
+  private completing: Promise<void> | undefined;
+  private turn: Promise<unknown> = Promise.resolve();
+  private setAsides = 0;
 
-  constructor(
-    private readonly disk: Disk,
-    private readonly directories: DurableDirectories,
-    /** Absolute. */
-    private readonly directory: string,
-  ) {}
+  constructor(private readonly options: IdempotencyIndexOptions) {}
 
-  /** Whether any upload was made under a key that may still be known. */
-  async isEmpty(): Promise<boolean> {
-    const names = await this.disk.readDirectory(this.directory).catch((error: unknown) => {
-      if (hasCode(error, 'ENOENT')) return [];
-      throw error;
-    });
-    return !names.some((name) => this.keptDays().includes(dayOf(name)));
+  /** Undefined when `find` knows all uploads of the last 24 hours; otherwise to be awaited, and then asked again. */
+  ready(): Promise<void> | undefined {
+    const from = firstKeptDay();
+    if (this.completeFrom === from) return undefined;
+    this.completing ??= this.inTurn(() => this.complete(from)).finally(() => (this.completing = undefined));
+    return this.completing;
   }
 
-  /** Resolves when the databases stand in which `add` keeps uploads from now on. Before an upload's line is written. */
-  async open(): Promise<void> {
-    if (this.keptDays().every((day) => this.days.has(day))) return;
-    this.opening ??= this.openDays().finally(() => (this.opening = undefined));
-    await this.opening;
-  }
-
-  /** The upload that is kept under a scope now. */
+  /**
+   * The upload that is kept under a scope now; the first one, should there be two.
+   *
+   * @throws DamagedDatabaseError; then the index is no longer `ready`.
+   */
   find(scope: string): IndexedUpload | undefined {
-    const key = digestOf(scope);
-    for (const day of this.keptDays()) {
-      const row = this.days.get(day)?.prepare('SELECT * FROM uploads WHERE scope = ?').get(key) as Row | undefined;
-      if (row && isKeptUnderKey(new Date(row.received_at))) return { receipt: receiptOf(row), request: row.request };
+    for (const day of [...this.days.keys()].sort()) {
+      const row = this.read(day, uploadName(scope)) as Row | undefined;
+      if (row && isKeptUnderKey(new Date(row.receivedAt))) return { receipt: receiptOf(row), request: row.request };
     }
     return undefined;
   }
 
-  /** Keeps uploads, of which some may be in it. What is over is passed over. */
-  add(uploads: readonly KeyedUpload[]): void {
-    for (const [day, database] of this.days) {
-      const ofDay = uploads.filter(({ receivedAt }) => utcDate(receivedAt) === day);
-      if (ofDay.length === 0) continue;
-      const insert = database.prepare('INSERT OR REPLACE INTO uploads VALUES (?, ?, ?, ?, ?, ?)');
-      database.transaction(() => {
-        for (const { scope, request, receivedAt, uploadId, content } of ofDay) {
-          insert.run(digestOf(scope), request, receivedAt.getTime(), uploadId, content?.size ?? null, content?.sha256 ?? null);
-        }
-      })();
-    }
+  /** Adds uploads and segments; some may be known already. A segment's uploads must be known, or be added with it. */
+  add(uploads: readonly KeyedUpload[], segments: readonly ClosedSegment[]): Promise<void> {
+    return this.inTurn(async () => {
+      const entries = [...uploads.map((upload) => uploadEntry(utcDate(upload.receivedAt), upload)), ...segments.map(segmentEntry)];
+      for (const day of new Set(entries.map((entry) => entry.day))) {
+        await this.put(day, entries.filter((entry) => entry.day === day));
+      }
+    });
   }
 
-  /** Makes durable what was added. */
-  sync(): void {
-    for (const database of this.days.values()) database.pragma('wal_checkpoint(TRUNCATE)');
+  /** Resolves when what was being added is there. */
+  close(): Promise<void> {
+    return this.inTurn(() => {
+      this.completeFrom = undefined;
+      for (const database of this.days.values()) database.close();
+      this.days.clear();
+      return Promise.resolve();
+    });
   }
 
-  close(): void {
-    for (const database of this.days.values()) database.close();
-    this.days.clear();
+  private get directory(): string {
+    return join(this.options.root, 'idempotency');
   }
 
-  /** The newest first. */
-  private keptDays(): string[] {
-    const now = Date.now();
-    return [utcDate(new Date(now)), utcDate(new Date(now - IDEMPOTENCY_PERIOD_MS))];
+  private inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.turn.then(work);
+    this.turn = done.catch(() => undefined);
+    return done;
   }
 
-  private async openDays(): Promise<void> {
-    await this.directories.ensure(this.directory);
-    for (const day of this.keptDays()) await this.openDay(day);
-    await this.removeOver();
+  private isComplete(day: string): boolean {
+    return this.completeFrom !== undefined && day >= this.completeFrom;
   }
 
-  private async removeOver(): Promise<void> {
-    for (const [day, database] of this.days) {
-      if (this.keptDays().includes(day)) continue;
-      this.days.delete(day);
-      database.close();
-    }
-    for (const name of await this.disk.readDirectory(this.directory)) {
-      if (!this.keptDays().includes(dayOf(name))) await this.disk.remove(join(this.directory, name));
-    }
-  }
-
-  private async openDay(day: string): Promise<void> {
-    if (this.days.has(day)) return;
-    const database = new Database(join(this.directory, `${day}.db`));
+  private read(day: string, name: string): unknown {
     try {
-      // A commit that a power cut takes back comes back from the lines: a segment's marker stays until `sync`.
-      database.exec(`PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; ${SCHEMA}`);
-      await this.disk.syncDirectory(this.directory);
+      return this.days.get(day)?.get(name);
     } catch (error) {
-      database.close();
+      this.completeFrom = undefined;
+      if (error instanceof DamagedDatabaseError) this.damaged.set(day, error);
       throw error;
     }
+  }
+
+  private async complete(from: string): Promise<void> {
+    for (const [day, error] of this.damaged) await this.setAside(day, error);
+    if (this.completeFrom === undefined || from < this.completeFrom) await this.addMissingSegments(from);
+    this.completeFrom = from;
+    await this.removeExpired(from).catch((error: unknown) => {
+      this.options.logger.warn(`Removing expired databases from ${this.directory} failed; it is tried again tomorrow.`, error);
+    });
+  }
+
+  /** Adds the keys of all segments that the databases don't list. A database that is set aside meanwhile starts it again. */
+  private async addMissingSegments(from: string): Promise<void> {
+    this.absent.clear();
+    for (let setAsides = -1; setAsides !== this.setAsides; ) {
+      ({ setAsides } = this);
+      const missing: SegmentToRead[] = [];
+      for (const segment of await this.segmentsFrom(from)) {
+        const known = await this.onDay(segment.day, (database) => database.get(segmentName(segment.path)));
+        if (segment.isOpen || known !== segment.length) missing.push(segment);
+      }
+      await this.addSegments(missing);
+    }
+  }
+
+  private async addSegments(segments: readonly SegmentToRead[]): Promise<void> {
+    const progress = new ReadingProgress(this.options.logger, segments);
+    const keys = new Map<string, number>();
+    for (const segment of segments) {
+      const added = await this.addSegment(segment, progress);
+      if (!segment.isOpen) keys.set(segment.day, (keys.get(segment.day) ?? 0) + added);
+    }
+    progress.end();
+    for (const [day, count] of keys) {
+      if (!this.absent.delete(day) || count === 0) continue;
+      this.options.logger.warn(`${this.pathOf(day)} was missing. It was rebuilt from the lines of its day: ${count} keys.`);
+    }
+  }
+
+  /** Resolves to the number of its keys. */
+  private async addSegment(segment: SegmentToRead, progress: ReadingProgress): Promise<number> {
+    const { disk, root, parse } = this.options;
+    const { day, path, length, isOpen } = segment;
+    const { setAsides } = this;
+    // Removed since it was listed.
+    const file = await unlessAbsent(disk.open(join(root, path)));
+    if (!file) return 0;
+    try {
+      let count = 0;
+      let rows: DayEntry[] = [];
+      let turnBegan = performance.now();
+      for await (const line of readLines(file, 0, length)) {
+        progress.add(line.length + 1);
+        const upload = parse(line);
+        if (upload) rows.push(uploadEntry(day, upload));
+        if (rows.length < ROWS_AT_ONCE && performance.now() - turnBegan < LONGEST_TURN_MS) continue;
+        await this.put(day, rows);
+        count += rows.length;
+        rows = [];
+        await turnOfOthers();
+        turnBegan = performance.now();
+      }
+      await this.put(day, rows);
+      await this.onDay(day, (database) => {
+        // A new database lacks the keys that were added before.
+        if (!isOpen && setAsides === this.setAsides) put(database, [segmentEntry(segment)]);
+      });
+      return count + rows.length;
+    } finally {
+      await file.close();
+    }
+  }
+
+  /** The segments of a day and all later ones, in this order. What isn't a plain file is none. */
+  private async segmentsFrom(from: string): Promise<SegmentToRead[]> {
+    const { disk, root, durableLength } = this.options;
+    const segments: SegmentToRead[] = [];
+    for (const kind of UPLOAD_KINDS) {
+      for (const directory of await this.namesIn(`uploads/kind=${kind}`)) {
+        const day = /^date=(\d{4}-\d\d-\d\d)$/.exec(directory)?.[1];
+        if (day === undefined || day < from) continue;
+        for (const name of await this.namesIn(`uploads/kind=${kind}/${directory}`)) {
+          const path = `uploads/kind=${kind}/${directory}/${name}`;
+          if (!/^[^.].*\.ndjson$/s.test(name)) continue;
+          const open = durableLength(path);
+          const length = open ?? (await disk.plainFileSize(join(root, path)));
+          if (length === undefined) this.options.logger.warn(`${path} is no plain file; it is passed over.`);
+          else segments.push({ day, path, length, isOpen: open !== undefined });
+        }
+      }
+    }
+    return segments.sort((one, other) => (one.day < other.day ? -1 : Number(one.day > other.day)));
+  }
+
+  private async namesIn(path: string): Promise<string[]> {
+    return (await unlessAbsent(this.options.disk.readDirectory(join(this.options.root, path)))) ?? [];
+  }
+
+  private pathOf(day: string): string {
+    return join(this.directory, `${day}.db`);
+  }
+
+  private async put(day: string, entries: readonly DayEntry[]): Promise<void> {
+    for (let at = 0; at < entries.length; at += ROWS_AT_ONCE) {
+      if (at > 0) await turnOfOthers();
+      await this.onDay(day, (database) => {
+        // A database that isn't complete would claim keys that it lacks.
+        const isComplete = this.isComplete(day);
+        put(database, entries.slice(at, at + ROWS_AT_ONCE).filter(({ value }) => isComplete || typeof value !== 'number'));
+      });
+    }
+  }
+
+  /** Works on the database of a day, and again on a new one where it is damaged. */
+  private async onDay<T>(day: string, work: (database: SelfCheckingDatabase) => T): Promise<T> {
+    const database = await this.open(day);
+    try {
+      return work(database);
+    } catch (error) {
+      if (!(error instanceof DamagedDatabaseError)) throw error;
+      await this.setAside(day, error);
+      return work(await this.open(day));
+    }
+  }
+
+  private async open(day: string): Promise<SelfCheckingDatabase> {
+    const known = this.days.get(day);
+    if (known) return known;
+    const { disk } = this.options;
+    const path = this.pathOf(day);
+    const isThere = (await this.makeDirectory()).includes(basename(path));
+    if (!isThere && !this.rebuilt.has(day)) this.absent.add(day);
+    let database: SelfCheckingDatabase;
+    try {
+      database = disk.openDatabase(path);
+    } catch (error) {
+      if (!(error instanceof DamagedDatabaseError)) throw error;
+      await this.assertNotOverloaded(path);
+      await this.setAside(day, error);
+      database = disk.openDatabase(path);
+    }
     this.days.set(day, database);
+    return database;
+  }
+
+  /** SQLite doesn't tell a lack of file descriptors from a file that can't be opened. */
+  private async assertNotOverloaded(path: string): Promise<void> {
+    const { disk } = this.options;
+    if ((await disk.plainFileSize(path)) === undefined) return;
+    try {
+      await (await disk.open(path)).close();
+    } catch (error) {
+      if (hasCode(error, 'EMFILE', 'ENFILE', 'ENOMEM')) throw error;
+    }
+  }
+
+  private async setAside(day: string, reason: DamagedDatabaseError): Promise<void> {
+    this.setAsides += 1;
+    this.completeFrom = undefined;
+    this.damaged.delete(day);
+    this.rebuilt.add(day);
+    this.days.get(day)?.close();
+    this.days.delete(day);
+    const name = `${day}.db`;
+    const names = await this.makeDirectory();
+    const aside = freeName(name, names);
+    try {
+      // A log that stayed would be applied to the new database.
+      for (const suffix of ['', '-wal', '-shm']) {
+        if (names.includes(name + suffix)) await unlessAbsent(this.moveAside(name + suffix, aside && aside + suffix));
+      }
+    } catch (error) {
+      if (!hasCode(error, 'EACCES', 'EPERM')) throw error;
+      await this.setDirectoryAside(error);
+    }
+    const fate = aside === undefined ? 'removed, as there are damaged ones already' : `renamed to ${aside}`;
+    this.options.logger.warn(`${reason.message}. It was ${fate}; its keys are read again from the lines of ${day}.`);
+  }
+
+  private moveAside(name: string, aside: string | undefined): Promise<void> {
+    const { disk } = this.options;
+    const path = join(this.directory, name);
+    return aside === undefined ? disk.remove(path) : disk.rename(path, join(this.directory, aside));
+  }
+
+  /** The names in the directory, which is made first where it is missing, or something else is in its place. */
+  private async makeDirectory(): Promise<string[]> {
+    const { disk, directories } = this.options;
+    const list = () => directories.within(this.directory, () => disk.readDirectory(this.directory));
+    try {
+      return await list();
+    } catch (error) {
+      if (!hasCode(error, 'ENOTDIR', 'ENOENT', 'ELOOP', 'EACCES', 'EPERM')) throw error;
+      await this.setDirectoryAside(error);
+      return list();
+    }
+  }
+
+  private async setDirectoryAside(reason: unknown): Promise<void> {
+    const { disk, root, logger } = this.options;
+    const aside = freeName('idempotency', await disk.readDirectory(root));
+    if (aside === undefined) throw reason;
+    await disk.rename(this.directory, join(root, aside));
+    this.setAsides += 1;
+    logger.warn(`${this.directory} can't be used (${(reason as Error).message}). It was renamed to ${aside}, which may be removed.`);
+  }
+
+  private async removeExpired(from: string): Promise<void> {
+    for (const [day, database] of this.days) {
+      if (day >= from) continue;
+      database.close();
+      this.days.delete(day);
+    }
+    const first = utcDate(new Date(Date.parse(from) - DAYS_KEPT * DAY_MS));
+    for (const name of await this.makeDirectory()) {
+      if (/^\d{4}-\d\d-\d\d\.db/.test(name) && name < first) await this.options.disk.remove(join(this.directory, name));
+    }
   }
 }
 
-const dayOf = (name: string): string => name.slice(0, 10);
+/** Logs how far the reading of segments is, from time to time. */
+class ReadingProgress {
+  private readonly began = performance.now();
+  private logged = this.began;
+  private readonly total: number;
+  private done = 0;
 
-const receiptOf = ({ upload_id: uploadId, size, sha256 }: Row): UploadReceipt => ({
+  constructor(
+    private readonly logger: StorageLogger,
+    segments: readonly ClosedSegment[],
+  ) {
+    this.total = segments.reduce((total, { length }) => total + length, 0);
+  }
+
+  add(bytes: number): void {
+    this.done += bytes;
+    const now = performance.now();
+    if (now - this.logged < PROGRESS_EVERY_MS) return;
+    this.logged = now;
+    this.logger.log?.(`Reading idempotency keys from the index lines: ${mib(this.done)} of ${mib(this.total)} MiB.`);
+  }
+
+  end(): void {
+    if (this.logged === this.began) return;
+    const seconds = Math.round((performance.now() - this.began) / 1000);
+    this.logger.log?.(`Reading idempotency keys from the index lines: done, ${mib(this.total)} MiB in ${seconds} s.`);
+  }
+}
+
+const mib = (bytes: number): number => Math.round(bytes / MIB);
+
+/** The first UTC day that may have a line whose key is still kept. */
+const firstKeptDay = (): string => utcDate(new Date(Date.now() - IDEMPOTENCY_PERIOD_MS));
+
+/** Undefined where all are taken. */
+function freeName(name: string, taken: readonly string[]): string | undefined {
+  const names = Array.from({ length: MOST_SET_ASIDE }, (_, index) => `${name}.damaged-${index + 1}`);
+  return names.find((candidate) => !taken.some((other) => other.startsWith(candidate)));
+}
+
+const uploadName = (scope: string): string => `upload\n${scope}`;
+const segmentName = (path: string): string => `segment\n${path}`;
+
+const uploadEntry = (day: string, { scope, request, receivedAt, uploadId, content }: KeyedUpload): DayEntry => ({
+  day,
+  name: uploadName(scope),
+  value: { request, receivedAt: receivedAt.getTime(), uploadId, size: content?.size ?? null, sha256: content?.sha256 ?? null },
+});
+
+const segmentEntry = ({ path, length }: ClosedSegment): DayEntry => ({
+  day: /\/date=([^/]*)\//.exec(path)?.[1] ?? '',
+  name: segmentName(path),
+  value: length,
+});
+
+const put = (database: SelfCheckingDatabase, entries: readonly DayEntry[]): void => {
+  if (entries.length > 0) database.putAll(entries.map(({ name, value }) => [name, value]), replaces);
+};
+
+/** A segment's latest length. Of uploads under one key the first, unless it had expired when the other was complete. */
+function replaces(value: unknown, present: unknown): boolean {
+  if (typeof value === 'number') return value !== present;
+  const { receivedAt } = value as Row;
+  const first = (present as Row).receivedAt;
+  return receivedAt < first || !isKeptUnderKey(new Date(first), receivedAt);
+}
+
+const receiptOf = ({ uploadId, size, sha256 }: Row): UploadReceipt => ({
   uploadId,
   content: size === null || sha256 === null ? null : { size, sha256 },
   replayed: true,

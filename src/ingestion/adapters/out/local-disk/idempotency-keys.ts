@@ -1,32 +1,55 @@
 import { ServiceError } from '../../../../common/service-error.js';
 import { receiptOf, type UploadReceipt } from '../../../application/ports/file-storage.port.js';
 import { storageFailure } from '../../../application/storage-failure.js';
+import type { StorageLogger } from '../../../application/storage-logger.js';
 import { idempotencyScope, isKeptUnderKey, requestIdentity } from '../../../domain/idempotency.js';
 import { parseIndexLine } from '../../../domain/layout.js';
 import type { Upload } from '../../../domain/upload.js';
-import { digestOf, type IdempotencyIndex, type IndexedUpload, type KeyedUpload } from './idempotency-index.js';
-import { readLines } from './index-lines.js';
-import type { StorageLogger } from '../../../application/storage-logger.js';
-import type { DiskFile } from './disk.js';
+import type { Disk } from './disk.js';
+import type { DurableDirectories } from './durable-directories.js';
+import { type ClosedSegment, digestOf, IdempotencyIndex, type IndexedUpload, type KeyedUpload } from './idempotency-index.js';
+import { DamagedDatabaseError } from './self-checking-database.js';
 
 const ADD_AFTER_MS = 50;
 const ADD_AT = 1_000;
 const MOST_WAITING = 10_000;
 const RETRY_AFTER_SECONDS = 1;
+/** The index is read again at most this often for one request. */
+const MOST_ATTEMPTS = 3;
 const KEY_MEMBER = Buffer.from('"idempotency_key":');
+
+/** A segment that this process writes to. */
+interface OpenSegment {
+  /** Relative to the root. */
+  readonly path: string;
+  /** Bytes. */
+  readonly durableLength: number;
+}
 
 /** Lets one upload of each scope through, and answers repeated ones with the first. */
 export class IdempotencyKeys {
-  private readonly running = new Set<string>();
+  private readonly index: IdempotencyIndex;
+  /** Uploads in progress, by their scopes, the earliest first; each with the number of uploads before it. */
+  private readonly running = new Map<string, number>();
+  private begun = 0;
   /** Their lines are durable, and the index doesn't have them yet. */
   private readonly waiting = new Map<string, KeyedUpload>();
+  private readonly openSegments = new Map<string, OpenSegment>();
+  /** Not in the index yet, each with the number of uploads that had begun when it was closed. */
+  private closedSegments: { segment: ClosedSegment; begun: number }[] = [];
   private timer: NodeJS.Timeout | undefined;
-  private isSynced = true;
+  private adding: Promise<void> | undefined;
 
   constructor(
-    private readonly index: IdempotencyIndex,
+    disk: Disk,
+    directories: DurableDirectories,
     private readonly logger: StorageLogger,
-  ) {}
+    /** The store's root directory; absolute. */
+    root: string,
+  ) {
+    const durableLength = (path: string) => this.openSegments.get(path)?.durableLength;
+    this.index = new IdempotencyIndex({ disk, directories, logger, root, parse: parseKeyed, durableLength });
+  }
 
   /**
    * Keeps an upload by `keep`, unless one is kept under its scope: then `read` reads the request to its end.
@@ -34,49 +57,59 @@ export class IdempotencyKeys {
    * @throws ServiceError `request-in-progress`, `idempotency-key-reused`, `storage-failure`; what the two throw.
    */
   async once(scope: string, keep: () => Promise<Upload>, read: () => Promise<Upload>): Promise<UploadReceipt> {
-    await this.index.open().catch(storageFailure('The index of idempotency keys could not be opened.'));
-    if (this.running.has(scope)) {
-      throw new ServiceError('request-in-progress', scope, { retryAfterSeconds: RETRY_AFTER_SECONDS });
-    }
-    const earlier = this.find(scope);
+    const earlier = await this.claim(scope);
     if (earlier) {
       if (digestOf(requestIdentity(await read())) !== earlier.request) throw new ServiceError('idempotency-key-reused');
       return earlier.receipt;
     }
-    if (this.waiting.size >= MOST_WAITING) throw new ServiceError('storage-failure', 'The index of idempotency keys lags behind.');
-    this.running.add(scope);
     try {
       const upload = await keep();
-      this.keepLater(keyed(scope, upload));
+      this.addLater(keyed(scope, upload));
       return receiptOf(upload);
     } finally {
       this.running.delete(scope);
     }
   }
 
-  /** Adds the lines of a segment that a lost process left to the index. */
-  async recover(file: DiskFile): Promise<void> {
-    if (await this.index.isEmpty()) return;
-    await this.index.open();
-    for await (const line of readLines(file, 0)) {
-      const upload = line.includes(KEY_MEMBER) ? parseKeyed(line) : undefined;
-      if (upload) this.waiting.set(upload.scope, upload);
-      if (this.waiting.size >= ADD_AT) this.add();
-    }
-    this.add();
+  /** To be called before a segment gets its first line. */
+  segmentOpened(segment: OpenSegment): void {
+    this.openSegments.set(segment.path, segment);
   }
 
-  /** Makes the index durable as far as lines are. @throws SqliteError */
-  sync(): void {
-    this.add();
-    if (this.isSynced) return;
-    this.index.sync();
-    this.isSynced = true;
+  /** To be called when a segment has its final length. */
+  segmentClosed({ path, durableLength: length }: OpenSegment): void {
+    this.openSegments.delete(path);
+    // Without any upload under a key there may be no index, and shall be none.
+    if (this.begun > 0 && length > 0) this.closedSegments.push({ segment: { path, length }, begun: this.begun });
   }
 
-  close(): void {
+  /** Makes the index ready for the next process, as far as that comes off: the lines have it all. */
+  async close(): Promise<void> {
+    await this.tryAdd();
     clearTimeout(this.timer);
-    this.index.close();
+    await this.index.close();
+  }
+
+  /** The upload that is kept under a scope; undefined when the scope is the caller's now. */
+  private async claim(scope: string): Promise<IndexedUpload | undefined> {
+    for (let attempt = 1; ; attempt++) {
+      for (let ready = this.index.ready(); ready; ready = this.index.ready()) {
+        await ready.catch(storageFailure('The index of idempotency keys could not be opened.'));
+      }
+      if (this.running.has(scope)) {
+        throw new ServiceError('request-in-progress', 'A request with this Idempotency-Key is in progress.', { retryAfterSeconds: RETRY_AFTER_SECONDS });
+      }
+      try {
+        const earlier = this.find(scope);
+        if (!earlier && this.waiting.size >= MOST_WAITING) throw new Error('Too many keys are to be added.');
+        if (!earlier) this.running.set(scope, this.begun++);
+        return earlier;
+      } catch (error) {
+        if (!(error instanceof DamagedDatabaseError) || attempt === MOST_ATTEMPTS) {
+          storageFailure('The index of idempotency keys could not be read.')(error);
+        }
+      }
+    }
   }
 
   private find(scope: string): IndexedUpload | undefined {
@@ -85,35 +118,37 @@ export class IdempotencyKeys {
       const { uploadId, content, request } = waiting;
       return { receipt: { uploadId, content, replayed: true }, request };
     }
-    try {
-      return this.index.find(scope);
-    } catch (error) {
-      return storageFailure('The index of idempotency keys could not be read.')(error);
-    }
+    return this.index.find(scope);
   }
 
-  private keepLater(upload: KeyedUpload): void {
+  private addLater(upload: KeyedUpload): void {
     this.waiting.set(upload.scope, upload);
-    if (this.waiting.size === ADD_AT) this.tryAdd();
-    else this.timer ??= setTimeout(() => { this.tryAdd(); }, ADD_AFTER_MS).unref();
+    if (this.waiting.size >= ADD_AT && !this.adding) void this.tryAdd();
+    else this.timer ??= setTimeout(() => void this.tryAdd(), ADD_AFTER_MS).unref();
   }
 
-  /** What fails stays, for the next time. */
-  private tryAdd(): void {
-    try {
-      this.add();
-    } catch (error) {
-      this.logger.warn('Adding to the index of idempotency keys failed; it is tried again.', error);
-    }
-  }
-
-  private add(): void {
+  /** What could not be added stays for the next time. */
+  private async tryAdd(): Promise<void> {
     clearTimeout(this.timer);
     this.timer = undefined;
-    if (this.waiting.size === 0) return;
-    this.isSynced = false;
-    this.index.add([...this.waiting.values()]);
-    this.waiting.clear();
+    while (this.adding) await this.adding;
+    this.adding = this.add()
+      .catch((error: unknown) => {
+        this.logger.warn('Adding to the index of idempotency keys failed; it is tried again with the next upload.', error);
+      })
+      .finally(() => (this.adding = undefined));
+    await this.adding;
+  }
+
+  private async add(): Promise<void> {
+    const uploads = [...this.waiting.values()];
+    // Those that began before a segment was closed may have a line in it, and not be waiting yet.
+    const [oldest = Infinity] = this.running.values();
+    const segments = this.closedSegments.filter(({ begun }) => begun <= oldest);
+    if (uploads.length === 0 && segments.length === 0) return;
+    await this.index.add(uploads, segments.map(({ segment }) => segment));
+    for (const upload of uploads) if (this.waiting.get(upload.scope) === upload) this.waiting.delete(upload.scope);
+    this.closedSegments = this.closedSegments.filter((closed) => !segments.includes(closed));
   }
 }
 
@@ -126,7 +161,8 @@ const keyed = (scope: string, upload: Upload): KeyedUpload => ({
 
 /** Undefined for what is no line of ours, or has no key. */
 function parseKeyed(line: Buffer): KeyedUpload | undefined {
+  if (!line.includes(KEY_MEMBER)) return undefined;
   const upload = parseIndexLine(line.toString());
   const scope = upload ? idempotencyScope(upload) : null;
-  return upload && scope !== null ? keyed(scope, upload) : undefined;
+  return upload && scope !== null && !Number.isNaN(upload.receivedAt.getTime()) ? keyed(scope, upload) : undefined;
 }

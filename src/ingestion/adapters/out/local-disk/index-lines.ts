@@ -15,12 +15,12 @@ export function uploadIdOf(line: Buffer): string | undefined {
   }
 }
 
-/** The terminated lines from a position on, without their newlines. Holds the longest line, or 1 MiB. */
-export async function* readLines(file: DiskFile, from: number): AsyncGenerator<Buffer> {
+/** The terminated lines between two positions, without their newlines. Holds the longest line, or 1 MiB. */
+export async function* readLines(file: DiskFile, from: number, to = Infinity): AsyncGenerator<Buffer> {
   let rest = Buffer.alloc(0);
   const chunk = Buffer.alloc(CHUNK_BYTES);
   for (let position = from; ; ) {
-    const read = await file.read(chunk, position);
+    const read = await file.read(chunk.subarray(0, Math.min(CHUNK_BYTES, to - position)), position);
     if (read === 0) return;
     position += read;
     rest = Buffer.concat([rest, chunk.subarray(0, read)]);

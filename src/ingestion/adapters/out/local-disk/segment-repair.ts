@@ -5,7 +5,7 @@ import { NEWLINE, uploadIdOf } from './index-lines.js';
 import type { SegmentMarker } from './pending-markers.js';
 import type { StoreDirectory } from './store-directory.js';
 
-/** Cuts what a lost process left torn of a segment, makes the rest durable, and its idempotency keys known. Idempotent. */
+/** Cuts the torn end that a crash left of a segment, and makes the rest durable. Idempotent. */
 export async function repairSegment(store: StoreDirectory, marker: SegmentMarker): Promise<void> {
   const file = await store.disk.openWritable(store.at(marker.segment)).catch((error: unknown) => {
     if (hasCode(error, 'ENOENT')) return undefined;
@@ -14,7 +14,6 @@ export async function repairSegment(store: StoreDirectory, marker: SegmentMarker
   if (!file) return;
   try {
     const length = await cut(file, marker.durable_length);
-    await store.idempotency.recover(file);
     if (length === 0) await store.removeDurably(marker.segment);
   } finally {
     await file.close();

@@ -2,6 +2,7 @@ import { v7 as uuidV7 } from 'uuid';
 import { allDone } from './all-done.js';
 import { FileRemovedError } from './disk-error.js';
 import type { DiskFile } from './disk.js';
+import { closeQuietly } from './staged-file.js';
 import type { StoreDirectory } from './store-directory.js';
 
 /**
@@ -32,12 +33,13 @@ export class Segment {
     return this.state === 'open';
   }
 
-  /** Resolves when the bytes are durable. */
+  /** Resolves when the bytes are durable. @throws StoreAwayError; FileRemovedError; what the file system throws. */
   async append(bytes: Uint8Array): Promise<void> {
     try {
       const file = this.file ?? (await this.create());
       await file.write([bytes], this.length);
       const [, isThere] = await allDone([file.sync(), file.standsAt(this.store.at(this.path))]);
+      this.store.presence.assertHere(this.store.contentParts);
       if (!isThere) throw new FileRemovedError(this.path);
     } catch (error) {
       this.state = 'torn';
@@ -54,11 +56,11 @@ export class Segment {
       await this.file.sync();
     }
     this.state = 'closed';
+    this.store.idempotency.segmentClosed(this);
+    const { file } = this;
+    if (file) await closeQuietly(file);
     await this.store.attempt(`Closing ${this.path}`, async () => {
-      await this.file?.close();
       if (this.length === 0) await this.store.disk.remove(this.store.at(this.path));
-      // The next boot finds by the marker what the index lacks.
-      this.store.idempotency.sync();
       await this.store.markers.remove(this.id);
     });
   }
@@ -88,6 +90,7 @@ export class Segment {
   private async create(): Promise<DiskFile> {
     const { disk, directories, markers } = this.store;
     await markers.add(this.id, { segment: this.path });
+    this.store.idempotency.segmentOpened(this);
     const directory = this.store.at(this.directory);
     this.file = await directories.within(directory, () => disk.create(this.store.at(this.path)));
     await disk.syncDirectory(directory);

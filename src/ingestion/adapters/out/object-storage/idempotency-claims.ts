@@ -119,7 +119,7 @@ export class IdempotencyClaims {
       const taken = await this.bucket.replace(key, bytes, found.version);
       if (taken !== undefined) return taken;
     }
-    throw new ServiceError('request-in-progress', key, { retryAfterSeconds: RETRY_AFTER_SECONDS });
+    throw new ServiceError('request-in-progress', 'A request with this Idempotency-Key is in progress.', { retryAfterSeconds: RETRY_AFTER_SECONDS });
   }
 
   private async stateOf(key: string, found: ReadObject): Promise<'running' | 'free' | 'changed' | Upload> {

@@ -1,0 +1,324 @@
+import { appendFile, cp, mkdir, mkdtemp, readdir, readFile, rename, rm, symlink, truncate, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { DataDirectoryView } from '../../../../testing/data-directory.view.js';
+import { GatedDisk } from '../../../../testing/gated-disk.js';
+import { anUploadDraft, storeUpload } from '../../../../testing/upload-draft.builder.js';
+import type { UploadDraft } from '../../../application/ports/file-storage.port.js';
+import { indexLine } from '../../../domain/layout.js';
+import { LocalDiskFileStorage } from './local-disk.file-storage.adapter.js';
+
+const NOON = Date.parse('2025-06-10T12:00:00Z');
+const HOUR = 3_600_000;
+const DAY = 24 * HOUR;
+const TODAY = '2025-06-10.db';
+
+describe('idempotency keys on the local disk', () => {
+  let base: string;
+  let view: DataDirectoryView;
+  let disk: GatedDisk;
+  let storage: LocalDiskFileStorage;
+  let warnings: string[];
+
+  const open = async (maxSegmentBytes = 1024 * 1024) => {
+    disk = new GatedDisk();
+    const logger = { warn: (message: string) => warnings.push(message) };
+    storage = await LocalDiskFileStorage.open({ directory: view.directory, disk, logger, maxSegmentBytes });
+  };
+  const reopen = async (): Promise<void> => {
+    await storage.close();
+    await open();
+  };
+
+  const draft = (idempotencyKey: string): UploadDraft =>
+    anUploadDraft().with({ idempotencyKey, receivedAt: new Date() }).file(`bytes of ${idempotencyKey}`).build();
+  const store = (key: string) => storage.store(draft(key));
+  const expectKept = async (...keys: string[]): Promise<void> => {
+    for (const key of keys) expect(await store(key)).toMatchObject({ replayed: true });
+  };
+  const databases = async () => (await readdir(view.at('idempotency'))).sort();
+
+  const setClock = (time: number): void => {
+    vi.setSystemTime(time);
+  };
+
+  beforeEach(async () => {
+    vi.useFakeTimers({ toFake: ['Date'], now: NOON });
+    warnings = [];
+    base = await mkdtemp(join(tmpdir(), 'idempotency-keys-'));
+    view = new DataDirectoryView(join(base, 'data'));
+    await open();
+  });
+  afterEach(async () => {
+    await storage.close();
+    await disk.die();
+    vi.useRealTimers();
+    await rm(base, { recursive: true });
+  });
+
+  describe('when the clock passes midnight or jumps during an upload', () => {
+    it.each([
+      ['to the next day', 15 * HOUR],
+      ['three days ahead', 3 * DAY],
+      ['to the day before', -15 * HOUR],
+      ['three days back', -3 * DAY],
+    ])('keeps the key: %s', async (_, jump) => {
+      await store('before');
+      const late = draft('late');
+      const first = await storage.store({
+        ...late,
+        conclude: async (stored) => {
+          setClock(NOON + jump);
+          return { ...(await late.conclude(stored)), receivedAt: new Date() };
+        },
+      });
+      expect(await store('late')).toEqual({ ...first, replayed: true });
+      await reopen();
+      expect(await store('late')).toEqual({ ...first, replayed: true });
+      expect(await view.lines()).toHaveLength(2);
+    });
+
+    it('knows all keys of 24 hours again when it is back', async () => {
+      await store('now');
+      for (const jump of [3 * DAY, 30 * DAY, -3 * DAY, -30 * DAY]) {
+        setClock(NOON + jump);
+        await store(`at ${jump}`);
+        setClock(NOON);
+        await expectKept('now');
+        await reopen();
+        await expectKept('now');
+      }
+    });
+
+    it('keeps the key of a line from the future', async () => {
+      setClock(NOON + 3 * DAY);
+      await store('future');
+      await reopen();
+      setClock(NOON);
+      await expectKept('future');
+    });
+
+    it('frees a key after 24 hours, and finds the second upload from then on', async () => {
+      const first = await store('k');
+      setClock(NOON + DAY - 1);
+      expect(await store('k')).toEqual({ ...first, replayed: true });
+      setClock(NOON + DAY);
+      const second = await store('k');
+      expect(second.replayed).toBe(false);
+      expect(await store('k')).toEqual({ ...second, replayed: true });
+      await reopen();
+      expect(await store('k')).toEqual({ ...second, replayed: true });
+    });
+
+    it('removes databases, damaged ones too, a week after their keys have expired, and nothing else', async () => {
+      await store('old');
+      await reopen();
+      await writeFile(view.at(`idempotency/${TODAY}.damaged-1`), '');
+      await writeFile(view.at('idempotency/notes.txt'), '');
+      setClock(NOON + 10 * DAY);
+      await store('new');
+      await storage.close();
+      expect(await databases()).toEqual(['2025-06-20.db', 'notes.txt']);
+    });
+  });
+
+  describe('damaged at rest', () => {
+    const path = () => view.at(`idempotency/${TODAY}`);
+    const overwrite = (from: number, to: number) => async () => {
+      const bytes = await readFile(path());
+      for (let at = Math.floor(bytes.length * from); at < bytes.length * to; at++) bytes[at] = (at * 7919) % 251;
+      await writeFile(path(), bytes);
+    };
+    const inPlace = (make: () => Promise<unknown>) => async () => {
+      await rm(path());
+      await make();
+    };
+    /** Changes what a record holds so that SQLite finds nothing wrong. */
+    const change = (text: string) => async () => {
+      const bytes = await readFile(path());
+      for (let at = bytes.indexOf(text); at >= 0; at = bytes.indexOf(text, at + 1)) bytes.writeUInt8(bytes.readUInt8(at + text.length - 1) ^ 1, at + text.length - 1);
+      await writeFile(path(), bytes);
+    };
+
+    it.each<[string, () => Promise<unknown>]>([
+      ['random bytes', overwrite(0, 1)],
+      ['random bytes behind the header', overwrite(0.3, 1)],
+      ['truncated', () => truncate(path(), 5_000)],
+      ['not a database', () => writeFile(path(), 'no database at all')],
+      ['a directory', inPlace(() => mkdir(path()))],
+      ['a dangling link', inPlace(() => symlink('/nowhere/at/all', path()))],
+      ['a directory for its log', () => mkdir(`${path()}-wal`)],
+      ['a byte of a value', change('"size":1')],
+    ])('is set aside with one warning and rebuilt: %s', async (_, damage) => {
+      const keys = ['a', 'b', 'c'];
+      for (const key of keys) await store(key);
+      await storage.close();
+      await damage();
+      await open();
+      await expectKept(...keys);
+      expect(warnings).toEqual([expect.stringContaining(path())]);
+      expect(await databases()).toContain(`${TODAY}.damaged-1`);
+      await reopen();
+      await expectKept(...keys);
+      expect(warnings).toHaveLength(1);
+    });
+
+    it.each<[string, () => Promise<unknown>]>([
+      ['an empty file', () => writeFile(path(), '')],
+      ['random bytes in its log', () => writeFile(`${path()}-wal`, Buffer.alloc(20_000, 'log'))],
+      ['random bytes in shared memory', () => writeFile(`${path()}-shm`, Buffer.alloc(32_768, 'shm'))],
+      ['its removal', () => rm(path())],
+      ['the removal of all', () => rm(view.at('idempotency'), { recursive: true })],
+      ['a file in place of all', async () => {
+        await rm(view.at('idempotency'), { recursive: true });
+        await writeFile(view.at('idempotency'), '');
+      }],
+      ['a dangling link in place of all', async () => {
+        await rm(view.at('idempotency'), { recursive: true });
+        await symlink('/nowhere/at/all', view.at('idempotency'));
+      }],
+    ])('loses no key by %s', async (_, damage) => {
+      await store('a');
+      await storage.close();
+      await damage();
+      await open();
+      await expectKept('a');
+      await reopen();
+      await expectKept('a');
+    });
+
+    it('is caught up where it is older than the lines', async () => {
+      await store('a');
+      await storage.close();
+      await cp(view.at('idempotency'), join(base, 'copy'), { recursive: true });
+      await open();
+      await store('b');
+      await storage.close();
+      await rm(view.at('idempotency'), { recursive: true });
+      await rename(join(base, 'copy'), view.at('idempotency'));
+      await open();
+      await expectKept('a', 'b');
+    });
+
+    it('is complete again after a death in the middle of its rebuild', async () => {
+      await storage.close();
+      await open(1);
+      for (const key of ['a', 'b', 'c']) await store(key);
+      await storage.close();
+      await rm(view.at('idempotency'), { recursive: true });
+      await open();
+      let opened = 0;
+      const { gate } = disk;
+      const died = new Promise<void>((resolve) => {
+        disk.gate = (perform, operation, at) => {
+          if (operation !== 'open' || !at.endsWith('.ndjson') || opened++ === 0) return gate(perform, operation, at);
+          resolve();
+          return new Promise(() => undefined);
+        };
+      });
+      void store('d');
+      await died;
+      await disk.die();
+      await open();
+      await expectKept('a', 'b', 'c');
+    });
+
+    it('passes over what is no segment', async () => {
+      await store('a');
+      await storage.close();
+      const day = view.at('uploads/kind=historical/date=2025-06-10');
+      await mkdir(join(day, '_temporary'));
+      await mkdir(join(day, 'directory.ndjson'));
+      await symlink('/nowhere/at/all', join(day, 'link.ndjson'));
+      await writeFile(join(day, 'part-0.parquet'), '');
+      await writeFile(join(day, 'foreign.ndjson'), '{"idempotency_key":1}\nnull\n{"idempotency_key":\n');
+      await writeFile(view.at('uploads/kind=historical/date=2025-06-09'), '');
+      await rm(view.at('idempotency'), { recursive: true });
+      await open();
+      await expectKept('a');
+      expect(await store('b')).toMatchObject({ replayed: false });
+    });
+
+    it('takes only whole lines of a torn segment', async () => {
+      const kept = await storeUpload(storage, draft('whole'));
+      await disk.die();
+      const [segment = ''] = await view.files('uploads');
+      await appendFile(view.at(segment), indexLine({ ...kept, idempotencyKey: 'torn' }).slice(0, -5));
+      await open();
+      await expectKept('whole');
+      expect(await store('torn')).toMatchObject({ replayed: false });
+    });
+  });
+
+  describe('damaged while it is running', () => {
+    it('rebuilds it, and keeps what is stored meanwhile', async () => {
+      for (let index = 0; index < 300; index++) await store(`early ${index}`);
+      await storage.close();
+      await open();
+      await expectKept('early 0');
+      const path = view.at(`idempotency/${TODAY}`);
+      const { length } = await readFile(path);
+      await writeFile(path, Buffer.alloc(length, 'x'));
+      const late = Array.from({ length: 20 }, (_, index) => `late ${index}`);
+      const outcomes = await Promise.all([...late.map(store), ...Array.from({ length: 300 }, (_, index) => store(`early ${index}`))]);
+      expect(outcomes.map(({ replayed }) => replayed)).toEqual([...late.map(() => false), ...Array<boolean>(300).fill(true)]);
+      await reopen();
+      await expectKept(...late, 'early 299');
+      expect(await view.lines()).toHaveLength(320);
+    });
+
+    it('goes on without the directory, and knows all keys after a restart', async () => {
+      await store('a');
+      await storage.close();
+      await open();
+      await expectKept('a');
+      await rm(view.at('idempotency'), { recursive: true });
+      await expectKept('a');
+      await store('b');
+      setClock(NOON + 15 * HOUR);
+      await store('c');
+      await reopen();
+      await expectKept('a', 'b', 'c');
+    });
+
+    it('lets uploads without a key pass during a rebuild', async () => {
+      await store('a');
+      await storage.close();
+      await rm(view.at('idempotency'), { recursive: true });
+      await open();
+      const held = disk.holdNext('plainFileSize');
+      const waiting = store('a');
+      await held.reached;
+      await storeUpload(storage, anUploadDraft().file('without a key').build());
+      held.release();
+      expect(await waiting).toMatchObject({ replayed: true });
+    });
+
+    it('takes no key of a line that was taken back', async () => {
+      await store('a');
+      const failing = draft('failed');
+      disk.failNext('file.sync');
+      await expect(storage.store(failing)).rejects.toMatchObject({ kind: 'storage-failure' });
+      await rm(view.at('idempotency'), { recursive: true });
+      await reopen();
+      expect(await store('failed')).toMatchObject({ replayed: false });
+    });
+  });
+
+  it('costs a boot nothing', async () => {
+    await store('a');
+    await storage.close();
+    await writeFile(view.at(`idempotency/${TODAY}`), 'damaged');
+    const touched: string[] = [];
+    const recording = new GatedDisk();
+    recording.gate = (perform, operation, path) => {
+      if (path.startsWith(view.at('idempotency'))) touched.push(operation);
+      return perform();
+    };
+    disk = recording;
+    storage = await LocalDiskFileStorage.open({ directory: view.directory, disk, logger: { warn: (message) => warnings.push(message) } });
+    expect(touched).toEqual([]);
+    expect(warnings).toEqual([]);
+  });
+});
