@@ -405,6 +405,21 @@ export function bucketContract(name: string, setUp: () => Promise<BucketContract
       });
     });
 
+    describe('checkRights', () => {
+      it('resolves where all is allowed, and leaves nothing', async () => {
+        await bucket.create('x', Buffer.from('bytes'));
+        await bucket.checkRights('health-rights');
+        await bucket.checkRights('health-rights');
+        expect(await keysUnder('')).toEqual(['x']);
+        await expectBytes('x', Buffer.from('bytes'));
+      });
+    });
+
+    it("knows that this machine's clock and the store's are one", async () => {
+      await bucket.create(KEY, Buffer.from('bytes'));
+      expect(bucket.clockOffsetMs).toBe(0);
+    });
+
     it.each([
       'uploads/kind=historical/date=2025-03-30/0195e5a0-0000-7000-8000-000000000000.ndjson',
       'files/kind=nowcast/customer_id=Z%C3%BCrich%20%26%20Co/date=2025-03-30/0195e5a0.csv',

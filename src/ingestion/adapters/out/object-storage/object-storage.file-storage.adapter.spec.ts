@@ -233,8 +233,10 @@ describe('a store that does later what it gave no answer to', () => {
     ['a claim', 'create', 'idempotency/'],
   ];
 
-  describe.each(UPLOADS)('and an upload with %s', (_, isKeyed, builder) => {
-    it.each(LATE)('leaves nothing of it when %s comes in late', async (__, operation, prefix) => {
+  describe.each(UPLOADS)('and an upload with %s', (name, isKeyed, builder) => {
+    const hasFile = !name.startsWith('no file');
+    const concerned = LATE.filter(([, , prefix]) => (isKeyed || prefix !== 'idempotency/') && (hasFile || !['files/', 'staging/'].includes(prefix)));
+    it.each(concerned)('leaves nothing of it when %s comes in late', async (__, operation, prefix) => {
       const bucket = new InMemoryBucket();
       const mine = bucket.another();
       const late = bucket.another();
@@ -247,24 +249,21 @@ describe('a store that does later what it gave no answer to', () => {
       const storage = open(mine);
       const outcome = await storage.store(builder().build()).catch((error: unknown) => error);
       await storage.close();
-      if (asked.length === 0) return;
+      expect(asked).toHaveLength(1);
       expect(outcome).toMatchObject({ kind: 'storage-failure' });
 
       for (const { key, bytes } of asked) await late.create(key, bytes);
-      for (const process of [later(bucket), muchLater(bucket), muchLater(muchLater(bucket))]) {
-        process.aheadMs += asked.length * 60_000;
-        await new Sweeper(process, logger).sweep();
-      }
       const last = bucket.another();
-      last.aheadMs = 60 * 60_000;
-      await new Sweeper(last, logger).sweep();
+      for (const minutes of [2, 20, 60]) {
+        last.aheadMs = minutes * 60_000;
+        await new Sweeper(last, logger).sweep();
+      }
       const view = new BucketView(last);
       await expectWhole(view, 0);
       expect(await view.keys('staging/')).toEqual([]);
       const repeated = await open(last).store(builder().build());
       expect(repeated.replayed).toBe(false);
       await expectWhole(view, 1);
-      expect(isKeyed).toBeTypeOf('boolean');
     });
   });
 });

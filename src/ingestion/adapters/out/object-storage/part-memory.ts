@@ -4,7 +4,7 @@ import { ServiceError } from '../../../../common/service-error.js';
 
 const MIB = 1024 * 1024;
 /** Memory for the parts of all uploads of a bucket, in bytes; one part where that is longer. */
-const BUDGET_BYTES = 128 * MIB;
+const BUDGET_BYTES = 96 * MIB;
 /** How often memory is looked after, while any is in use or kept, in milliseconds. */
 const LOOK_EVERY_MS = 250;
 /** How long memory that nobody uses is kept, in milliseconds. */

@@ -53,6 +53,30 @@ describe('S3Bucket', () => {
     await expect(bucket.remove(['a', 'b'])).rejects.toThrow('AccessDenied');
   });
 
+  it.each<[string, number]>([
+    ['a file', 5],
+    ['a file in parts', 6 * MIB],
+  ])("takes the first upload of a process whose clock is off, and tells the store's time (%s)", async (_, size) => {
+    const now = Date.now() + 20 * 60_000;
+    const refused: string[] = [];
+    await open((request, response) => {
+      const signedAt = String(request.headers['x-amz-date']).replace(/(....)(..)(..)T(..)(..)(..)Z/, '$1-$2-$3T$4:$5:$6Z');
+      const isSkewed = Math.abs(Date.parse(signedAt) - now) > 15 * 60_000;
+      if (isSkewed) refused.push(request.method ?? '');
+      request.resume().once('end', () => {
+        response.writeHead(isSkewed ? 403 : 200, { date: new Date(now).toUTCString(), etag: '"1"' });
+        if (isSkewed) response.end('<Error><Code>RequestTimeTooSkewed</Code><Message>No.</Message></Error>');
+        else if (/[?&]uploads/.test(request.url ?? '')) response.end('<InitiateMultipartUploadResult><UploadId>1</UploadId></InitiateMultipartUploadResult>');
+        else response.end(request.method === 'POST' ? '<CompleteMultipartUploadResult><ETag>"1"</ETag></CompleteMultipartUploadResult>' : '');
+      });
+    });
+    await bucket.upload('a', one(Buffer.alloc(size)));
+    expect(refused).toHaveLength(1);
+    expect(Math.round(bucket.clockOffsetMs / 60_000)).toBe(20);
+    await bucket.upload('b', one(Buffer.alloc(size)));
+    expect(refused).toHaveLength(1);
+  });
+
   it.each<[string, () => Promise<unknown>]>([
     ['read', () => bucket.read('a')],
     ['open', () => bucket.open('a')],
