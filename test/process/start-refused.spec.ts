@@ -15,7 +15,7 @@ describe('a start that cannot be', () => {
   beforeAll(async () => {
     workspace = await Workspace.create();
     service = await workspace.start();
-  });
+  }, 60_000);
   afterAll(() => workspace.dispose());
 
   /** Exit status 1, nothing but these lines on standard error, and no ready line. */

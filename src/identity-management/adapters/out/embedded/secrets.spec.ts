@@ -118,7 +118,7 @@ describe('the signing keys', () => {
       () => undefined,
       (error: unknown) => error as Error,
     );
-    expect(failure?.message).toBe(`${file('signing-keys.json')} must be a JSON array of private RSA keys (JWK) of 2048 bits or more.`);
+    expect(failure?.message).toBe(`${file('signing-keys.json')} must be a JSON array of private RSA keys (JWK) of 2048 bits or more. Put the keys back, or remove the file to get a new one.`);
     expect(failure?.cause).toBeUndefined();
     expect(readFileSync(file('signing-keys.json'), 'utf8')).toBe(text);
   });

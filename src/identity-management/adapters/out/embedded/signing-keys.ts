@@ -31,7 +31,7 @@ export async function loadSigningKeys(dataDirectory: string): Promise<SigningKey
     return [first, ...others];
   } catch {
     // What a parser says about the text might show the key.
-    const message = `${path} must be a JSON array of private RSA keys (JWK) of ${LEAST_MODULUS_BITS} bits or more.`;
+    const message = `${path} must be a JSON array of private RSA keys (JWK) of ${LEAST_MODULUS_BITS} bits or more. Put the keys back, or remove the file to get a new one.`;
     throw new DataDirectoryError(message);
   }
 }
