@@ -1,9 +1,10 @@
 import { type DynamicModule, Module } from '@nestjs/common';
-import { APP_GUARD } from '@nestjs/core';
+import { APP_GUARD, Reflector } from '@nestjs/core';
 import { TerminusModule } from '@nestjs/terminus';
 import { ThrottlerModule } from '@nestjs/throttler';
-import type { Environment } from './environment.js';
+import { baseUrl, type Environment } from './environment.js';
 import { fileStorageFor } from './file-storage.factory.js';
+import { OriginGuard } from './http/origin.guard.js';
 import { RateLimitGuard, rateLimit } from './http/rate-limit.js';
 import { IdentityManagementModule } from './identity-management/identity-management.module.js';
 import { identityProviderFor } from './identity-provider.factory.js';
@@ -44,7 +45,17 @@ export class AppModule {
       providers: [
         Readiness,
         RequestMetrics,
+        // Guards run in this order.
         ...(rateLimitPerMinute > 0 ? [{ provide: APP_GUARD, useClass: RateLimitGuard }] : []),
+        {
+          provide: APP_GUARD,
+          inject: [Reflector],
+          useFactory: (reflector: Reflector) =>
+            new OriginGuard(reflector, {
+              corsOrigins: environment.corsOrigins,
+              baseUrl: (port = environment.port) => baseUrl(environment, port),
+            }),
+        },
       ],
     };
   }

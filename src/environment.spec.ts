@@ -63,8 +63,8 @@ const VARIABLES: Readonly<Record<string, Variable>> = {
   EMBEDDED_ADMIN_SECRET: {
     read: ({ embeddedAdminSecret }) => embeddedAdminSecret,
     unset: undefined,
-    good: [['s3cr3t!:%', 's3cr3t!:%']],
-    wrong: ['top secret', 'pässword'],
+    good: [['s3cr3t!:%s3cr3t!', 's3cr3t!:%s3cr3t!'], ['~'.repeat(500), '~'.repeat(500)]],
+    wrong: ['a', 'fifteen-letters', 'a secret of words', 'pässwort-pässwort'],
   },
   INGESTION_AUTH: {
     read: ({ ingestionAuthorization }) => ingestionAuthorization,
@@ -190,6 +190,9 @@ describe('parseEnvironment', () => {
   it.each<[string, Record<string, string>, object]>([
     ['s3 with its bucket alone', S3, S3_STORAGE],
     ['S3_PREFIX', { ...S3, S3_PREFIX: 'a/b=c' }, { ...S3_STORAGE, prefix: 'a/b=c/' }],
+    ...['.a', '..a', 'a.', 'a..', '...', 'a/.b', 'a../b'].map((prefix): [string, Record<string, string>, object] => [
+      `S3_PREFIX ${prefix}`, { ...S3, S3_PREFIX: prefix }, { ...S3_STORAGE, prefix: `${prefix}/` },
+    ]),
     ['S3_PREFIX with a slash at its end', { ...S3, S3_PREFIX: 'a/' }, { ...S3_STORAGE, prefix: 'a/' }],
     ['S3_REGION', { ...S3, S3_REGION: 'eu-central-1' }, { ...S3_STORAGE, region: 'eu-central-1' }],
     ['S3_ENDPOINT', { ...S3, S3_ENDPOINT: 'http://127.0.0.1:7070' }, { ...S3_STORAGE, endpoint: 'http://127.0.0.1:7070' }],
@@ -209,6 +212,11 @@ describe('parseEnvironment', () => {
   it.each<[string, Record<string, string>, object]>([
     ['keycloak', KEYCLOAK, KEYCLOAK_PROVIDER],
     ['KEYCLOAK_URL with a slash at its end', { ...KEYCLOAK, KEYCLOAK_URL: 'https://id.example/auth/' }, KEYCLOAK_PROVIDER],
+    ...['Lastgänge Nord', '.hidden', "a'b%~|", '😀'].map((realm): [string, Record<string, string>, object] => [
+      `the realm ${realm}`,
+      { ...KEYCLOAK, KEYCLOAK_REALM: realm },
+      { ...KEYCLOAK_PROVIDER, realm },
+    ]),
     ['KEYCLOAK_INVITATION_MAIL', { ...KEYCLOAK, KEYCLOAK_INVITATION_MAIL: 'true' }, { ...KEYCLOAK_PROVIDER, invitationMail: true }],
     ['auth0', AUTH0, AUTH0_PROVIDER],
     ['AUTH0_CONNECTION', { ...AUTH0, AUTH0_CONNECTION: 'people' }, { ...AUTH0_PROVIDER, connection: 'people' }],
@@ -224,6 +232,9 @@ describe('parseEnvironment', () => {
     ['S3_PREFIX', { ...S3, S3_PREFIX: '/a' }],
     ['S3_PREFIX', { ...S3, S3_PREFIX: 'a//b' }],
     ['S3_PREFIX', { ...S3, S3_PREFIX: 'a b' }],
+    ...['.', '..', './', 'a/.', 'a/..', './a', '../a', 'a/../b', 'a/./b', ' ', ' a', 'a ', 'a\tb', 'a\u0000', '/', 'a//', 'a\\b', 'ä', '%2E', '?a', '#'].map(
+      (prefix): [string, Record<string, string>] => ['S3_PREFIX', { ...S3, S3_PREFIX: prefix }],
+    ),
     ['S3_REGION', { ...S3, S3_REGION: 'eu central' }],
     ['S3_ENDPOINT', { ...S3, S3_ENDPOINT: '127.0.0.1:7070' }],
     ['S3_FORCE_PATH_STYLE', { ...S3, S3_FORCE_PATH_STYLE: 'yes' }],
@@ -246,7 +257,7 @@ describe('parseEnvironment', () => {
       (domain): [string, Record<string, string>] => ['AUTH0_DOMAIN', { ...AUTH0, AUTH0_DOMAIN: domain }],
     ),
     ['AUTH0_DOMAIN', { ...AUTH0, AUTH0_DOMAIN: 'http://127.0.0.1:8080', NODE_ENV: 'production' }],
-    ...['.', '..', 'a/b', 'a b'].map((realm): [string, Record<string, string>] => ['KEYCLOAK_REALM', { ...KEYCLOAK, KEYCLOAK_REALM: realm }]),
+    ...['.', '..', 'a/b', 'a\\b', 'a?b', 'a#b', 'a;b', 'a\tb', '\ud800'].map((realm): [string, Record<string, string>] => ['KEYCLOAK_REALM', { ...KEYCLOAK, KEYCLOAK_REALM: realm }]),
     ['KEYCLOAK_INVITATION_MAIL', { ...KEYCLOAK, KEYCLOAK_INVITATION_MAIL: 'yes' }],
     ['AUTH0_INVITATION_MAIL', { ...AUTH0, AUTH0_INVITATION_MAIL: 'yes' }],
   ])('refuses a wrong %s of the adapter that is chosen, beside the others', (name, variables) => {
@@ -329,7 +340,7 @@ describe('loadEnvironment', () => {
 
   it('refuses what is wrong in .env, naming the variable', () => {
     writeFileSync('.env', 'EMBEDDED_ADMIN_SECRET="top secret"\n');
-    expect(problemsOf(loadEnvironment)).toEqual(['EMBEDDED_ADMIN_SECRET: must be visible ASCII characters']);
+    expect(problemsOf(loadEnvironment)).toEqual(['EMBEDDED_ADMIN_SECRET: must be at least 16 visible ASCII characters']);
   });
 
   it('says that .env cannot be read', () => {

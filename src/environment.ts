@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { parseEnv } from 'node:util';
 import { z } from 'zod';
+import { ADMIN_SECRET } from './identity-management/adapters/out/embedded/admin-secret.js';
 
 /** What the environment variables say, checked. README's table tells what each means. */
 export interface Environment {
@@ -123,7 +124,7 @@ const S3_VARIABLES = z
   .object({
     ...TIMEOUT,
     S3_BUCKET: required,
-    S3_PREFIX: text(/^(?!\/)(?!.*\/\/)[A-Za-z0-9._=/-]+$/, 'must be letters, digits and . _ = - with single slashes between').optional(),
+    S3_PREFIX: text(/^(?!\/)(?!.*\/\/)(?!(?:.*\/)?\.{1,2}(?:\/|$))[A-Za-z0-9._=/-]+$/, 'must be letters, digits and . _ = - with single slashes between, and no part of it . or ..').optional(),
     S3_REGION: text(/^[A-Za-z0-9-]+$/, 'must be the name of a region').optional(),
     S3_ENDPOINT: httpUrl.optional(),
     S3_FORCE_PATH_STYLE: oneOf('true', 'false').default('false'),
@@ -166,7 +167,11 @@ const withoutSlash = (url: string): string => url.replace(/\/+$/, '');
 
 const KEYCLOAK_REALM = {
   KEYCLOAK_URL: required.pipe(httpUrl).transform(withoutSlash),
-  KEYCLOAK_REALM: required.regex(/^(?!\.)[A-Za-z0-9._~-]+$/, 'must be letters, digits and . _ ~ - and not begin with "."'),
+  // Those names that Keycloak makes realms of, but for the two that mean something else in a path.
+  KEYCLOAK_REALM: required.regex(
+    /^(?!\.{1,2}$)[^\p{Cc}\p{Cs}\\:/?#[\]@!$&()*+,;=]+$/u,
+    'must be the name of a realm: not "." or "..", and without \\ : / ? # [ ] @ ! $ & ( ) * + , ; = and control characters',
+  ),
 };
 
 const KEYCLOAK_VARIABLES = z
@@ -241,7 +246,7 @@ const VARIABLES = z.object({
   IDENTITY_PROVIDER: oneOf('embedded', 'keycloak', 'auth0').default('embedded'),
   OIDC_ISSUER: httpUrl.optional(),
   OIDC_AUDIENCE: z.string().default('load-data-api'),
-  EMBEDDED_ADMIN_SECRET: z.string().regex(/^[\x21-\x7e]+$/, 'must be visible ASCII characters').optional(),
+  EMBEDDED_ADMIN_SECRET: z.string().regex(ADMIN_SECRET, 'must be at least 16 visible ASCII characters').optional(),
   INGESTION_AUTH: oneOf('open', 'required').default('open'),
   MAX_UPLOAD_BYTES: whole(5_368_709_120, 1, Number.MAX_SAFE_INTEGER),
   MAX_JSON_BYTES: whole(10_485_760, 1, 268_435_456),

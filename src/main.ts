@@ -6,6 +6,7 @@ import { NestFactory } from '@nestjs/core';
 import type { NestExpressApplication } from '@nestjs/platform-express';
 import { AppModule } from './app.module.js';
 import { setUpApp } from './app.setup.js';
+import { DataDirectoryError } from './data-directory/data-directory-error.js';
 import { DataDirectoryInUseError } from './data-directory/data-directory-lock.js';
 import { baseUrl, type Environment, EnvironmentError, loadEnvironment } from './environment.js';
 import { HttpAdapter } from './http/http.adapter.js';
@@ -37,10 +38,31 @@ async function boot(environment: Environment): Promise<void> {
 /** What is wrong with how the service was started is one line each; anything else is a defect, with its stack. */
 function explain(error: unknown): string {
   if (error instanceof EnvironmentError) return error.problems.join('\n');
+  if (error instanceof DataDirectoryError) return `DATA_DIR: ${error.message.replaceAll(/\s+/g, ' ')}`;
   if (error instanceof DataDirectoryInUseError || !(error instanceof Error)) return String(error).replace(/^\w+: /, '');
   if (!('code' in error)) return error.stack ?? error.message;
   const variable = 'syscall' in error && error.syscall === 'listen' ? 'HOST, PORT' : 'DATA_DIR';
-  return `${variable}: ${error.message.replaceAll(/\s+/g, ' ')}`;
+  return `${variable}: ${error.message.replaceAll(/\s+/g, ' ')}${adviceFor(String(error.code))}`;
+}
+
+function adviceFor(code: string): string {
+  switch (code) {
+    case 'EACCES':
+    case 'EPERM':
+      return ': let the user that runs the service read and write there, or set DATA_DIR to another directory';
+    case 'EROFS':
+      return ': mount it for writing, or set DATA_DIR to a directory that can be written';
+    case 'ENOSPC':
+    case 'EDQUOT':
+      return ': free some space there';
+    case 'ENOENT':
+    case 'ENOTDIR':
+    case 'ELOOP':
+    case 'ENAMETOOLONG':
+      return ': set DATA_DIR to a directory that can be made';
+    default:
+      return '';
+  }
 }
 
 exitOnSignal();

@@ -21,7 +21,7 @@ function oauth2({ description, tokenUrl, login }: AuthorizationServer) {
 
 /** OpenAPI 3 from the code, with those answers left out that this configuration never gives. */
 export function createOpenApiDocument(app: INestApplication, environment: Environment, server: AuthorizationServer): OpenAPIObject {
-  const { identityProvider, rateLimitPerMinute, ingestionAuthorization } = environment;
+  const { identityProvider, rateLimitPerMinute, ingestionAuthorization, corsOrigins } = environment;
   const config = new DocumentBuilder()
     .setTitle('Load-data service')
     .setDescription('Historical and nowcast load data comes in here; the people behind it get their roles here.')
@@ -36,7 +36,7 @@ export function createOpenApiDocument(app: INestApplication, environment: Enviro
     for (const operation of Object.values(operations as Operations)) {
       if (rateLimitPerMinute === 0) delete operation.responses['429'];
       if (path.startsWith('/ingest') && ingestionAuthorization === 'open') {
-        delete operation.responses['403'];
+        if (corsOrigins.includes('*')) delete operation.responses['403'];
         delete operation.responses['503'];
         delete operation.security;
       }

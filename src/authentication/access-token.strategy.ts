@@ -1,11 +1,11 @@
 import type { IncomingMessage } from 'node:http';
-import { decodeProtectedHeader } from 'jose';
+import { decodeJwt, decodeProtectedHeader } from 'jose';
 import { Strategy, type VerifiedCallback } from 'passport-jwt';
 import type { AuthenticationOptions } from './authentication.options.js';
 import { bearerToken } from './bearer-token.js';
 import { toAccessToken } from './claims.js';
 import type { KeySet } from './key-set.js';
-import { checkClaims, checkHeader, type Claims } from './token-rules.js';
+import { checkClaims, checkHeader, checkUnverified, type Claims } from './token-rules.js';
 import { ALGORITHMS } from './verification-key.js';
 
 /** passport-jwt for access tokens of one issuer. Its user is an `AccessToken`; its info on failure an `Error`. */
@@ -15,20 +15,30 @@ export class AccessTokenStrategy extends Strategy {
     if (!(tolerance >= 0 && tolerance <= 10)) throw new RangeError('The clock tolerance is 0 to 10 seconds.');
     // Apart, because the types call deprecated what is the one way to name a tolerance.
     const verification = { jsonWebTokenOptions: { clockTolerance: tolerance } };
+    const issuerNow = (): string => (typeof issuer === 'string' ? issuer : issuer());
+    const findKey = async (token: string) => {
+      const header = decodeProtectedHeader(token);
+      const kid = checkHeader({ ...header });
+      // For a token that can't be right whatever its key, nobody waits for the issuer.
+      if (!keys.has(kid)) checkUnverified(decodeJwt(token), { issuer: issuerNow(), audience, toleranceSeconds: tolerance });
+      const { key, algorithm } = await keys.find(kid);
+      if (header.alg !== algorithm) throw new Error("The algorithm is not the key's.");
+      return key;
+    };
     super(
       {
         ...verification,
         jwtFromRequest: bearerToken,
         secretOrKeyProvider: (_request: IncomingMessage, token: string, done) => {
           // jsonwebtoken takes a KeyObject, unlike these types; what it throws must end here, too.
-          findKey(keys, token).then((key) => { done(null, key as unknown as Buffer); }).catch(done);
+          findKey(token).then((key) => { done(null, key as unknown as Buffer); }).catch(done);
         },
         algorithms: [...ALGORITHMS],
         audience: [audience], // An empty text would be no check at all; in an array it is one.
       },
       (claims: Claims, done: VerifiedCallback) => {
         try {
-          checkClaims(claims, typeof issuer === 'string' ? issuer : issuer(), tolerance);
+          checkClaims(claims, issuerNow(), tolerance);
         } catch (error) {
           done(null, false, error);
           return;
@@ -37,11 +47,4 @@ export class AccessTokenStrategy extends Strategy {
       },
     );
   }
-}
-
-async function findKey(keys: KeySet, token: string) {
-  const header = decodeProtectedHeader(token);
-  const { key, algorithm } = await keys.find(checkHeader({ ...header }));
-  if (header.alg !== algorithm) throw new Error("The algorithm is not the key's.");
-  return key;
 }

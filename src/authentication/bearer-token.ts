@@ -1,16 +1,20 @@
 import type { IncomingMessage } from 'node:http';
 
 const MAX_LENGTH = 16_384;
-/** RFC 9110, section 11.4: a scheme in any letter case, blanks, one token68. */
-const BEARER = /^bearer[ \t]+([A-Za-z0-9._~+/-]+=*)$/i;
+/** RFC 9110, section 11.4: a scheme in any letter case, blanks, one token. */
+const BEARER = /^bearer[ \t]+(\S+)$/i;
+/** Canonical base64url (RFC 4648, sections 3.5 and 5): no padding, and the unused bits of the last character are zero. */
+const BASE64URL = '(?:[\\w-]{4})*(?:[\\w-][AQgw]|[\\w-]{2}[AEIMQUYcgkosw048])?';
+/** RFC 7515, section 7.1. */
+const COMPACT_JWS = new RegExp(`^${BASE64URL}\\.${BASE64URL}\\.${BASE64URL}$`);
 
 /**
- * The bearer token of a request (RFC 6750, section 2.1), at most 16,384 characters long; null when there is none, or the
- * header stands there twice, which Node would hide in `headers`.
+ * The bearer token of a request (RFC 6750, section 2.1): a signed JWT of at most 16,384 characters, in the one canonical
+ * spelling. Null for anything else, and when the header is repeated, which Node would hide in `headers`.
  */
 export function bearerToken({ rawHeaders }: IncomingMessage): string | null {
   const isOurs = (_: string, index: number) => index % 2 === 1 && rawHeaders[index - 1]?.toLowerCase() === 'authorization';
   const values = rawHeaders.filter(isOurs);
   const token = values.length === 1 ? BEARER.exec(values[0] ?? '')?.[1] : undefined;
-  return token !== undefined && token.length <= MAX_LENGTH ? token : null;
+  return token !== undefined && token.length <= MAX_LENGTH && COMPACT_JWS.test(token) ? token : null;
 }

@@ -50,46 +50,65 @@ describe('a key set that can be had', () => {
     expect(issuer.fetches).toBe(2);
   });
 
-  it('shows a new key to the first who asks for it after the cool-down', async () => {
-    const keys = keySet();
+  it('shows a new key to those who ask for it within the cool-down: they wait for its end, and share the fetch', async () => {
+    const keys = keySet({ cooldownMs: 300 });
     await keys.find('first');
     issuer.keys = [jwkOf(second, { kid: 'second' })];
-    later(4 * SECOND);
-    await expect(keys.find('second')).rejects.toMatchObject(unauthorized);
-    expect(issuer.fetches).toBe(1);
-    later(SECOND);
-    await expect(keys.find('second')).resolves.toBeDefined();
+    expect(await many(100, () => keys.find('second'))).toEqual(new Set(['found']));
     await expect(keys.find('first')).rejects.toMatchObject(unauthorized);
-    expect(issuer.fetches).toBe(2);
+    expect(issuer.fetches).toBeLessThanOrEqual(3);
   });
 
-  it('is not fetched for junk within the cool-down, and once for 200 after it', async () => {
+  it('shows a new key to those who ask for it beside junk', async () => {
+    const keys = keySet({ cooldownMs: 300 });
+    await keys.find('first');
+    await expect(keys.find('junk')).rejects.toMatchObject(unauthorized);
+    issuer.keys = [jwkOf(second, { kid: 'second' })];
+    const junk = many(200, (index) => keys.find(`junk ${index}`));
+    expect(await many(100, () => keys.find('second'))).toEqual(new Set(['found']));
+    expect(await junk).toEqual(new Set(['unauthorized']));
+    expect(issuer.fetches).toBe(3);
+  });
+
+  it('is fetched once more for any number of unknown kids at once, and not again for one that it did not have', async () => {
     const keys = keySet({ cooldownMs: 20 * SECOND });
     await keys.find('first');
-    expect(await many(200, (index) => keys.find(`junk ${index}`))).toEqual(new Set(['unauthorized']));
-    later(19 * SECOND);
-    expect(await many(200, (index) => keys.find(`junk ${index}`))).toEqual(new Set(['unauthorized']));
-    expect(issuer.fetches).toBe(1);
-    later(SECOND);
+    later(20 * SECOND);
     expect(await many(200, (index) => keys.find(`junk ${index}`))).toEqual(new Set(['unauthorized']));
     expect(issuer.fetches).toBe(2);
-    for (let index = 0; index < 50; index++) await expect(keys.find(`more junk ${index}`)).rejects.toMatchObject(unauthorized);
+    for (let index = 0; index < 200; index++) await expect(keys.find(`junk ${index}`)).rejects.toMatchObject(unauthorized);
+    expect(issuer.fetches).toBe(2);
+    later(20 * SECOND);
+    await expect(keys.find('junk 0')).rejects.toMatchObject(unauthorized);
+    expect(issuer.fetches).toBe(3);
+  });
+
+  it('keeps 1,000 waiting for the next fetch at most: the others may ask again', async () => {
+    const keys = keySet({ cooldownMs: 300 });
+    await keys.find('first');
+    const ends = await Promise.allSettled(Array.from({ length: 1_200 }, (_, index) => keys.find(`junk ${index}`)));
+    const kinds = ends.map((end) => (end.status === 'rejected' ? (end.reason as { kind: string; retryAfterSeconds?: number }) : undefined));
+    expect(kinds.filter((error) => error?.kind === 'unauthorized')).toHaveLength(1_000);
+    expect(kinds.filter((error) => error?.kind === 'provider-unavailable' && error.retryAfterSeconds === 1)).toHaveLength(200);
+    await expect(keys.find('first')).resolves.toBeDefined();
     expect(issuer.fetches).toBe(2);
   });
 
-  it('may come from a function, on the same terms', async () => {
+  it('may come from a function, which is asked for each unknown kid', async () => {
     const load = vi.fn(() => Promise.resolve({ keys: [jwkOf(first, { kid: 'first' })] }));
-    const keys = new KeySet({ load }, { cooldownMs: 5 * SECOND });
+    const keys = new KeySet({ load });
     expect(await many(50, () => keys.find('first'))).toEqual(new Set(['found']));
-    await expect(keys.find('junk')).rejects.toMatchObject(unauthorized);
     expect(load).toHaveBeenCalledOnce();
+    await expect(keys.find('junk')).rejects.toMatchObject(unauthorized);
+    load.mockResolvedValue({ keys: [jwkOf(second, { kid: 'second' })] });
+    await expect(keys.find('second')).resolves.toBeDefined();
+    expect(load).toHaveBeenCalledTimes(3);
 
     later(10 * MINUTE);
     const cause = new Error('disk');
     load.mockImplementation(() => { throw cause; });
     await expect(keys.find('junk')).rejects.toMatchObject({ ...unavailable, cause });
-    await expect(keys.find('first')).resolves.toBeDefined();
-    expect(load).toHaveBeenCalledTimes(2);
+    await expect(keys.find('second')).resolves.toBeDefined();
   });
 });
 
@@ -112,7 +131,7 @@ describe("a key set that can't be had", () => {
     await expect(keySet({ timeoutMs: 100 }).find('first')).rejects.toMatchObject({
       ...unavailable,
       cause: expect.any(Error) as Error,
-      retryAfterSeconds: 5,
+      retryAfterSeconds: 2,
     });
     expect(issuer.fetches).toBe(1);
   });
@@ -139,13 +158,13 @@ describe("a key set that can't be had", () => {
     expect(issuer.fetches).toBe(1);
 
     issuer.answer = undefined;
-    later(2 * SECOND);
-    await expect(keys.find('first')).rejects.toMatchObject({ retryAfterSeconds: 3 });
+    later(SECOND);
+    await expect(keys.find('first')).rejects.toMatchObject({ retryAfterSeconds: 1 });
     expect(issuer.fetches).toBe(1);
-    later(3 * SECOND);
+    later(SECOND);
     await expect(keys.find('first')).resolves.toBeDefined();
-    await expect(keys.find('junk')).rejects.toMatchObject(unauthorized);
     expect(issuer.fetches).toBe(2);
+    await expect(keys.find('junk')).rejects.toMatchObject(unauthorized);
   });
 
   it('is found again when its server listens again', async () => {

@@ -8,7 +8,10 @@ import { verificationKeys, type VerificationKey } from './verification-key.js';
 export interface KeySetTimes {
   /** How long a fetched set counts as current; 10 minutes unless told. */
   readonly maxAgeMs?: number;
-  /** After a fetch: how long an unknown `kid` leads to no other, and after a failed one nothing does; 5 seconds unless told. */
+  /**
+   * The least time between two fetches for an unknown `kid`, and after a failed fetch before any other. Default: 2 seconds;
+   * 0 where the keys come from this process.
+   */
   readonly cooldownMs?: number;
   /** How long known keys stay in use while no fetch works, counted from the last that did; 1 hour unless told. */
   readonly maxStaleMs?: number;
@@ -17,8 +20,13 @@ export interface KeySetTimes {
 }
 
 const MOMENT_MS = 500;
+/** How many may wait for the next fetch. */
+const MAX_WAITING = 1_000;
 
-/** An issuer's keys by `kid`. However many ask for unknown ones, there is one fetch at a time and few in all. */
+/**
+ * An issuer's keys by `kid`. An unknown `kid` is looked for in a set that was fetched after it was asked for: the issuer may
+ * have changed its keys since the last fetch. All who ask within the cool-down share the one fetch at its end.
+ */
 export class KeySet {
   readonly #remote: RemoteJWKSet;
   readonly #maxAgeMs: number;
@@ -28,10 +36,16 @@ export class KeySet {
   #loadedAt = -Infinity;
   #failure: { readonly at: number; readonly cause: unknown } | undefined;
   #pending: Promise<void> | undefined;
+  #endOfCooldown: Promise<void> | undefined;
+  #waiting = 0;
+  /** Unknown `kid`s that the next fetch is to bring. */
+  #sought = new Set<string>();
+  /** Those that the last fetch didn't bring. */
+  #absent: ReadonlySet<string> = new Set();
 
   constructor(source: KeySetSource, times: KeySetTimes = {}) {
     this.#maxAgeMs = times.maxAgeMs ?? 600_000;
-    this.#cooldownMs = times.cooldownMs ?? 5_000;
+    this.#cooldownMs = times.cooldownMs ?? ('load' in source ? 0 : 2_000);
     this.#maxStaleMs = times.maxStaleMs ?? 3_600_000;
     this.#remote = createRemoteJWKSet(urlOf(source), {
       [customFetch]: fetchFrom(source),
@@ -39,20 +53,54 @@ export class KeySet {
     });
   }
 
+  /** Whether the key is known, so that `find` fetches nothing or waits a moment at most. */
+  has(kid: string): boolean {
+    return this.#keys.has(kid);
+  }
+
   /**
-   * @throws ServiceError `unauthorized` when the issuer has no such key; `provider-unavailable` when that can't be
-   * told, because its key set can't be had.
+   * Waits for the end of the cool-down and a fetch, at most, where the key is unknown.
+   *
+   * @throws ServiceError `unauthorized` when the issuer has no such key; `provider-unavailable` when nobody can tell, because
+   * its key set can't be fetched or 1,000 calls already wait for the next fetch.
    */
   async find(kid: string): Promise<VerificationKey> {
-    const enough = this.#keys.has(kid) ? this.#maxAgeMs : this.#cooldownMs;
-    if (Date.now() >= this.#loadedAt + enough) await this.#refreshed(kid);
+    if (!this.#keys.has(kid)) await this.#seek(kid);
+    else if (Date.now() >= this.#loadedAt + this.#maxAgeMs) await this.#refreshed(kid);
     const key = this.#keys.get(kid);
     if (!this.#failure) {
       if (key) return key;
       throw new ServiceError('unauthorized', 'The issuer has no such key.');
     }
     if (key && Date.now() < this.#loadedAt + this.#maxStaleMs) return key;
-    throw this.#unavailable(this.#failure);
+    throw this.#unavailable(this.#failure.at, this.#failure.cause);
+  }
+
+  async #seek(kid: string): Promise<void> {
+    await this.#pending;
+    const isSettled = this.#keys.has(kid) || this.#absent.has(kid) || this.#failure !== undefined;
+    if (isSettled && this.#cooldownLeft() > 0) return;
+    if (this.#waiting >= MAX_WAITING) throw this.#unavailable(this.#loadedAt, undefined);
+    this.#waiting += 1;
+    this.#sought.add(kid);
+    try {
+      await this.#cooldown();
+      await this.#refresh();
+    } finally {
+      this.#waiting -= 1;
+    }
+  }
+
+  #cooldownLeft(): number {
+    // A clock that was set back must keep nobody waiting.
+    return Math.min(this.#cooldownMs, this.#loadedAt + this.#cooldownMs - Date.now());
+  }
+
+  async #cooldown(): Promise<void> {
+    const left = this.#cooldownLeft();
+    if (left <= 0) return;
+    this.#endOfCooldown ??= delay(left, undefined, { ref: false }).finally(() => (this.#endOfCooldown = undefined));
+    await this.#endOfCooldown;
   }
 
   /** Waits for a fetch, but for a key that is known and good enough only a moment: its tokens need not wait for a silent issuer. */
@@ -70,8 +118,12 @@ export class KeySet {
   }
 
   async #reload(): Promise<void> {
+    const sought = this.#sought;
+    this.#sought = new Set();
+    this.#absent = new Set();
     try {
       await this.#remote.reload();
+      this.#absent = sought;
       this.#keys = verificationKeys(this.#remote.jwks() ?? { keys: [] });
       this.#loadedAt = Date.now();
       this.#failure = undefined;
@@ -80,7 +132,7 @@ export class KeySet {
     }
   }
 
-  #unavailable({ at, cause }: { readonly at: number; readonly cause: unknown }): ServiceError {
+  #unavailable(at: number, cause: unknown): ServiceError {
     const retryAfterSeconds = Math.max(1, Math.ceil((at + this.#cooldownMs - Date.now()) / 1000));
     return new ServiceError('provider-unavailable', "The issuer's keys can't be had.", { cause, retryAfterSeconds });
   }

@@ -253,12 +253,27 @@ describe('a verifier', () => {
     expect(await Promise.all(ends)).toEqual(subjects);
   });
 
+  it.each<[string, Members, boolean]>([
+    ['nothing else is wrong', {}, true],
+    ['the issuer is another', { iss: 'https://elsewhere.example' }, false],
+    ['the audience is another', { aud: ['account'] }, false],
+    ['it has no audience', { aud: undefined }, false],
+    ['it is expired', { exp: now() - 60 }, false],
+    ['it never expires', { exp: undefined }, false],
+  ])('looks for the key of a token whose kid it does not know where %s: %j', async (_, claims, isFetched) => {
+    const verifier = verifierFor({ cooldownMs: 0 });
+    await verifier.verify(bearer(token()));
+    const before = issuer.fetches;
+    await expect(verifier.verify(bearer(token(claims, { kid: 'retired' })))).rejects.toMatchObject({ kind: 'unauthorized' });
+    expect(issuer.fetches - before).toBe(isFetched ? 1 : 0);
+  });
+
   it('says that the provider is unavailable when there are no keys, and when to come again', async () => {
     const dead = await new TestIssuer().start();
     await dead.stop();
     await expect(verifierFor({ keySet: { url: dead.keySetUrl } }).verify(bearer(token()))).rejects.toMatchObject({
       kind: 'provider-unavailable',
-      retryAfterSeconds: 5,
+      retryAfterSeconds: 2,
       cause: expect.any(Error) as Error,
     });
   });

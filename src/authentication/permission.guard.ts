@@ -13,6 +13,17 @@ const tokens = new WeakMap<IncomingMessage, AccessToken>();
 /** The token that `PermissionGuard` let the request in with; undefined where it didn't stand in front. */
 export const accessTokenOf = (request: IncomingMessage): AccessToken | undefined => tokens.get(request);
 
+/**
+ * For an operation that needs a further permission for some requests, once `PermissionGuard` has let the request in.
+ *
+ * @throws ServiceError `unauthorized` when the token lacks it.
+ */
+export function assertPermission(request: IncomingMessage, permission: Permission): void {
+  if (accessTokenOf(request)?.permissions.has(permission) !== true) throw lacks(permission);
+}
+
+const lacks = (permission: Permission): ServiceError => new ServiceError('unauthorized', `The token lacks ${permission}.`);
+
 /** Lets in who holds the permission of `@RequirePermission`; an operation without one is closed to all. */
 @Injectable()
 export class PermissionGuard implements CanActivate {
@@ -29,7 +40,7 @@ export class PermissionGuard implements CanActivate {
     const request = context.switchToHttp().getRequest<IncomingMessage>();
     const token = await this.verifier.verify(request);
     if (permission === undefined) throw new ServiceError('unauthorized', 'The operation names no permission.');
-    if (!token.permissions.has(permission)) throw new ServiceError('unauthorized', `The token lacks ${permission}.`);
+    if (!token.permissions.has(permission)) throw lacks(permission);
     tokens.set(request, token);
     return true;
   }

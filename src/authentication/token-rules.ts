@@ -35,3 +35,18 @@ export function checkClaims(claims: Claims, issuer: string, toleranceSeconds: nu
   if (typ !== undefined && typ !== 'Bearer') throw new Error("The typ claim is not an access token's.");
   if ((use !== undefined && use !== 'access') || FOREIGN_CLAIMS.some((name) => claims[name] !== undefined)) throw new Error('Not an access token.');
 }
+
+/**
+ * Whether a token whose signature isn't verified yet may be right: its issuer, its audience and its time.
+ *
+ * @throws Error that says which rule is broken.
+ */
+export function checkUnverified(
+  claims: Claims,
+  { issuer, audience, toleranceSeconds }: { readonly issuer: string; readonly audience: string; readonly toleranceSeconds: number },
+): void {
+  checkClaims(claims, issuer, toleranceSeconds);
+  const { aud, exp } = claims;
+  if (!(Array.isArray(aud) ? aud : [aud]).includes(audience)) throw new Error('Another audience.');
+  if (Number(exp) + toleranceSeconds < Date.now() / 1000) throw new Error('Expired.');
+}

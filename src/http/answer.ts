@@ -27,8 +27,8 @@ export function answerError(request: IncomingMessage, response: ServerResponse, 
   }
   for (const name of ['Content-Encoding', 'Content-Disposition', 'Cache-Control']) response.removeHeader(name);
   if (error.retryAfterSeconds !== undefined) response.setHeader('Retry-After', String(error.retryAfterSeconds));
-  // Whether a body follows that wasn't asked for, or came too slowly, nobody knows: the connection can't go on.
-  if (exchange?.awaitsContinue || error.kind === 'request-timeout') response.setHeader('Connection', 'close');
+  // The rest of the request may never come, so the connection can't go on. Node does the same for `Expect: 100-continue`.
+  if (error.kind === 'request-timeout') response.setHeader('Connection', 'close');
   sendEarly(request, response, status, errorBody(error.kind));
 }
 
@@ -44,6 +44,8 @@ export function sendEarly(request: IncomingMessage, response: ServerResponse, st
   }
   // The answer goes out whole at once; its end waits, because Node may close the connection with it.
   response.write(body);
+  const exchange = exchangeOf(request);
+  if (exchange) exchange.isAnsweredEarly = true;
   void drain(request).then((complete) => {
     response.end(() => {
       if (!complete) request.socket.destroySoon();

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import { targetPath } from './request-head.js';
 
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/;
 
@@ -14,6 +15,8 @@ export interface Exchange {
   readonly response: ServerResponse;
   /** The client waits for `100 Continue` before it sends its body (RFC 9110, 10.1.1). */
   awaitsContinue: boolean;
+  /** The whole answer has been written, while the client may still be sending its request. */
+  isAnsweredEarly?: boolean;
   /** Why it was refused, for the log. */
   refusal?: { readonly kind: string; readonly reason: string };
 }
@@ -28,7 +31,7 @@ export function requestIdOf({ headers }: Pick<IncomingMessage, 'headers'>): stri
 }
 
 export function beginExchange(request: IncomingMessage, response: ServerResponse, awaitsContinue: boolean): Exchange {
-  const path = (request.url ?? '').split('?', 1)[0]?.slice(0, 256) ?? '';
+  const path = targetPath(request.url ?? '').slice(0, 256);
   const exchange: Exchange = { requestId: requestIdOf(request), startedAt: performance.now(), request, path, response, awaitsContinue };
   exchanges.set(request, exchange);
   latest.set(request.socket, exchange);

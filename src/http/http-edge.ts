@@ -6,6 +6,7 @@ import { answerError, errorBody } from './answer.js';
 import { drain } from './drain.js';
 import { ERROR_TABLE } from './error-table.js';
 import { beginExchange, type Exchange, hasBody, latestExchange, requestIdOf } from './exchange.js';
+import { requestHeadDefect } from './request-head.js';
 
 const logger = new Logger('Http');
 /** With what came in last, as far as Node still has it. */
@@ -16,7 +17,7 @@ const LINGER_MS = 5_000;
 
 /**
  * Takes over what Node's HTTP server would answer by itself, so that every answer has the interface's form and an id:
- * refusals of the parser, requests without Host, CONNECT, and `Expect`. Logs a line for each request.
+ * refusals of the parser, heads that only the parser takes for valid, CONNECT, and `Expect`. Logs a line for each request.
  */
 export function guardHttpEdge(server: Server): void {
   const handlers = server.listeners('request') as ((request: IncomingMessage, response: ServerResponse) => void)[];
@@ -30,9 +31,11 @@ export function guardHttpEdge(server: Server): void {
     response.once('finish', () => {
       releaseRequest(request);
     });
-    const hosts = countHosts(request);
-    if (hosts > 1 || (hosts === 0 && request.httpVersion === '1.1')) {
-      answerError(request, response, new ServiceError('bad-request', 'There must be one Host.'));
+    const defect = requestHeadDefect(request);
+    if (defect !== undefined) {
+      // Where this request ends may be read in another way by a proxy in front.
+      response.setHeader('Connection', 'close');
+      answerError(request, response, new ServiceError('bad-request', defect));
       return;
     }
     for (const handle of handlers) handle.call(server, request, response);
@@ -48,7 +51,7 @@ export function guardHttpEdge(server: Server): void {
   // An expectation that we don't know may be passed over (RFC 9110, 10.1.1).
   server.on('checkExpectation', receive);
   server.on('connect', (request: IncomingMessage, socket: Socket) => {
-    answerInTurn(socket, 'not-found', requestIdOf(request));
+    answerInTurn(socket, requestHeadDefect(request) === undefined ? 'not-found' : 'bad-request', requestIdOf(request));
   });
   server.on('clientError', (error: ParserError, socket: Socket) => {
     if (!socket.writable || error.code === 'ECONNRESET') socket.destroy();
@@ -62,10 +65,6 @@ function unparsedRequestId({ rawPacket }: ParserError, socket: Socket): string {
   const id = found.length === 1 && found[0]?.[1] !== latestExchange(socket)?.requestId ? found[0]?.[1] : undefined;
   return requestIdOf({ headers: { 'x-request-id': id } });
 }
-
-/** Node shows only the first of several, which would be refused by others (RFC 9112, 3.2). */
-const countHosts = ({ rawHeaders }: IncomingMessage): number =>
-  rawHeaders.filter((name, index) => index % 2 === 0 && name.length === 4 && name.toLowerCase() === 'host').length;
 
 function kindOfParserError({ code }: ParserError): ErrorKind {
   if (code === 'HPE_HEADER_OVERFLOW') return 'header-fields-too-large';
@@ -88,6 +87,10 @@ function answerInTurn(socket: Socket, kind: ErrorKind, requestId: string): void 
   } else if (before.request.complete) {
     before.response.once('finish', () => {
       answerSocket(socket, kind, requestId);
+    });
+  } else if (before.isAnsweredEarly) {
+    before.response.end(() => {
+      socket.destroySoon();
     });
   } else if (before.response.headersSent) {
     socket.destroy();

@@ -27,6 +27,22 @@ describe('the log', () => {
     expect(line).toMatchObject({ err: { type: 'string' } });
   });
 
+  it('names the customer of no path, and quotes no text that is no JSON', () => {
+    const cause = Object.assign(new Error("ENOSPC: no space left on device, open '/data/files/kind=nowcast/customer_id=secret/x'"), { code: 'ENOSPC' });
+    const quoting = new SyntaxError('Unexpected token, "secret"... is not valid JSON', { cause });
+    const lines = logged((logger) => {
+      logger.warn('Moving /data/files/customer_id=secret%2F/date=2026-01-01/x failed', cause, 'Store');
+      logger.error(quoting);
+      logger.error({ msg: 'failed', err: new Error('blob customer_id%3Dsecret', { cause: quoting }) });
+    });
+    expect(JSON.stringify(lines)).not.toContain('secret');
+    expect(lines).toMatchObject([
+      { level: 40, context: 'Store', msg: 'Moving /data/files/customer_id=***/date=2026-01-01/x failed', err: { code: 'ENOSPC' } },
+      { err: { type: 'SyntaxError', cause: { code: 'ENOSPC' } } },
+      { msg: 'failed', err: { cause: { type: 'SyntaxError' } } },
+    ]);
+  });
+
   it.each([
     ['log', 30],
     ['warn', 40],

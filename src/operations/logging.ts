@@ -8,11 +8,19 @@ export function createLogger(level: string): Logger {
   return process.stdout.isTTY ? pino(options, pretty({ sync: true, colorize: true })) : pino(options);
 }
 
+/** Removes the customer from the paths of files, which errors of file systems and stores quote. */
+const withoutCustomers = (text: string): string => text.replace(/customer_id(?:=|%3D)[^/\s'"`]*/gi, 'customer_id=***');
+
+/** The message of an error as far as a log may show it: JSON.parse quotes what it was given. */
+const messageOf = (error: Error): string => (error instanceof SyntaxError ? 'Malformed text.' : withoutCustomers(error.message));
+
 /** What a log may tell of an error: its members may hold what a client or a provider sent. */
 function describeError(error: unknown): unknown {
   if (!(error instanceof Error)) return { type: typeof error };
-  const { name, message, stack, cause } = error;
+  const { name, cause } = error;
   const code = 'code' in error ? error.code : undefined;
+  const message = messageOf(error);
+  const stack = withoutCustomers(error.stack?.replace(error.message, () => message) ?? '');
   return { type: name, message, code, stack, ...(cause === undefined ? {} : { cause: describeError(cause) }) };
 }
 
@@ -57,8 +65,11 @@ export class PinoLoggerService implements LoggerService {
     if (!this.logger.isLevelEnabled(level)) return;
     const texts = rest.filter((part) => typeof part === 'string');
     const [context, stack] = texts.reverse();
-    if (message instanceof Error) this.logger[level]({ context, err: message }, message.message);
-    else if (typeof message === 'object' && message !== null) this.logger[level]({ context, ...message });
-    else this.logger[level]({ context, stack }, String(message));
+    if (typeof message === 'object' && message !== null && !(message instanceof Error)) {
+      this.logger[level]({ context, ...message });
+      return;
+    }
+    const err = [message, ...rest].find((part) => part instanceof Error);
+    this.logger[level]({ context, stack, err }, message instanceof Error ? messageOf(message) : withoutCustomers(String(message)));
   }
 }

@@ -16,6 +16,8 @@ export interface FileStorageContractSubject {
   bytes(path: string): Promise<Buffer | null>;
   /** The content paths of all files that are visible. */
   contentPaths(): Promise<string[]>;
+  /** Stores a draft that was complete so many milliseconds ago, where `receivedAt` alone doesn't decide on that. */
+  storeEarlier?(draft: UploadDraft, ageMs: number): Promise<unknown>;
   /** Gives back what the subject holds. */
   tearDown(): Promise<void>;
 }
@@ -284,9 +286,10 @@ export function fileStorageContract(name: string, setUp: () => Promise<FileStora
 
       it('stores anew after 24 hours, and not before', async () => {
         const now = Date.now();
-        const hours = (count: number) => new Date(now - count * 3_600_000);
-        for (const [idempotencyKey, receivedAt] of [['old', hours(24.01)], ['new', hours(23.9)]] as const) {
-          await subject.storage.store(anUploadDraft().with({ idempotencyKey, receivedAt }).build());
+        for (const [idempotencyKey, hours] of [['old', 24.01], ['new', 23.9]] as const) {
+          const ageMs = hours * 3_600_000;
+          const draft = anUploadDraft().with({ idempotencyKey, receivedAt: new Date(now - ageMs) }).build();
+          await (subject.storeEarlier?.(draft, ageMs) ?? subject.storage.store(draft));
         }
         const again = (idempotencyKey: string) => subject.storage.store(anUploadDraft().with({ idempotencyKey }).build());
         expect(await again('old')).toMatchObject({ replayed: false });

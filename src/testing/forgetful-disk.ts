@@ -57,7 +57,7 @@ export class ForgetfulDisk extends Disk {
   }
 
   override lock(): Promise<DataDirectoryLock> {
-    return Promise.resolve({ release: () => undefined });
+    return Promise.resolve({ isHeld: () => true, release: () => undefined });
   }
 
   override create(path: string): Promise<DiskFile> {
@@ -103,6 +103,10 @@ export class ForgetfulDisk extends Disk {
     });
   }
 
+  override removeTree(path: string): Promise<void> {
+    return this.remove(path);
+  }
+
   override makeDirectory(path: string): Promise<void> {
     return this.change(`mkdir ${path}`, () => {
       this.add(path, new DirectoryNode());
@@ -125,6 +129,24 @@ export class ForgetfulDisk extends Disk {
     return this.change(`symlink ${path}`, () => {
       this.add(path, new LinkNode(target));
     });
+  }
+
+  override deviceOf(): bigint {
+    return 1n;
+  }
+
+  override assertDirectory(path: string): Promise<void> {
+    return this.look(() => {
+      this.directory(path);
+    });
+  }
+
+  override isBelow(): Promise<boolean> {
+    return Promise.resolve(true);
+  }
+
+  override assertWritable(directory: string): Promise<void> {
+    return this.assertDirectory(directory);
   }
 
   override readLink(path: string): Promise<string> {

@@ -60,7 +60,7 @@ export class GatedDisk extends Disk {
         lock.release();
       };
       this.held.add(release);
-      return { release };
+      return { isHeld: () => lock.isHeld(), release };
     });
   }
 
@@ -88,6 +88,10 @@ export class GatedDisk extends Disk {
     return this.pass('remove', path, () => this.disk.remove(path));
   }
 
+  override removeTree(path: string): Promise<void> {
+    return this.pass('removeTree', path, () => this.disk.removeTree(path));
+  }
+
   override makeDirectory(path: string): Promise<void> {
     return this.pass('makeDirectory', path, () => this.disk.makeDirectory(path));
   }
@@ -106,6 +110,22 @@ export class GatedDisk extends Disk {
 
   override readLink(path: string): Promise<string> {
     return this.pass('readLink', path, () => this.disk.readLink(path));
+  }
+
+  override deviceOf(path: string): bigint | undefined {
+    return this.disk.deviceOf(path);
+  }
+
+  override assertDirectory(path: string): Promise<void> {
+    return this.disk.assertDirectory(path);
+  }
+
+  override isBelow(directory: string, ancestor: string): Promise<boolean> {
+    return this.disk.isBelow(directory, ancestor);
+  }
+
+  override assertWritable(directory: string): Promise<void> {
+    return this.pass('assertWritable', directory, () => this.disk.assertWritable(directory));
   }
 
   override plainFileSize(path: string): Promise<number | undefined> {

@@ -1,5 +1,8 @@
 import { createHash } from 'node:crypto';
-import { Bucket, type ListedObject, ObjectExistsError, type ReadObject } from '../ingestion/adapters/out/object-storage/bucket.js';
+import { Bucket, type ListedObject, missingRight, ObjectExistsError, type ReadObject } from '../ingestion/adapters/out/object-storage/bucket.js';
+
+/** As with real stores, whose times are of whole seconds and on their way. */
+const LEAST_OFFSET_MS = 4 * 60_000;
 
 interface Kept {
   readonly bytes: Buffer;
@@ -9,12 +12,17 @@ interface Kept {
 
 /** A `Bucket` in memory, whose clock a test sets, and which fails and hangs when it is told to. */
 export class InMemoryBucket extends Bucket {
-  /** What is added to the time, in milliseconds. */
+  /** What is added to the store's time, in milliseconds. */
   aheadMs = 0;
-  /** Called before each operation; what it throws, the operation rejects with, and nothing is done. */
-  before: (operation: keyof Bucket, key: string) => Promise<void> | void = () => undefined;
+  /** The store's time, in milliseconds since 1970. */
+  time: () => number = () => Date.now();
+  /** Called before each operation, with the bytes that it is to make an object of; what it throws, the operation rejects with, and nothing is done. */
+  before: (operation: keyof Bucket, key: string, bytes?: Uint8Array) => Promise<void> | void = () => undefined;
   /** Called after each operation that was done; what it throws, the operation rejects with: its answer was lost. */
   after: (operation: keyof Bucket, key: string) => Promise<void> | void = () => undefined;
+
+  /** What a listing shows, of what it should show. */
+  listed: (objects: ListedObject[]) => ListedObject[] = (objects) => objects;
 
   constructor(
     private readonly objects = new Map<string, Kept>(),
@@ -27,8 +35,13 @@ export class InMemoryBucket extends Bucket {
     return [...this.objects.keys()].sort();
   }
 
+  override get clockOffsetMs(): number {
+    const offsetMs = this.now() - Date.now();
+    return Math.abs(offsetMs) < LEAST_OFFSET_MS ? 0 : offsetMs;
+  }
+
   override create(key: string, bytes: Uint8Array): Promise<string | undefined> {
-    return this.run('create', key, () => (this.objects.has(key) ? undefined : this.write(key, bytes)));
+    return this.run('create', key, () => (this.objects.has(key) ? undefined : this.write(key, bytes)), bytes);
   }
 
   override replace(key: string, bytes: Uint8Array, version?: string): Promise<string | undefined> {
@@ -44,10 +57,12 @@ export class InMemoryBucket extends Bucket {
     this.unfinished.add(upload);
     try {
       for await (const chunk of bytes) chunks.push(Buffer.from(chunk));
-      await this.run('upload', key, () => {
+      const whole = Buffer.concat(chunks);
+      const make = () => {
         if (this.objects.has(key)) throw new ObjectExistsError(key);
-        this.write(key, Buffer.concat(chunks));
-      });
+        this.write(key, whole);
+      };
+      await this.run('upload', key, make, whole);
     } finally {
       this.unfinished.delete(upload);
     }
@@ -74,7 +89,7 @@ export class InMemoryBucket extends Bucket {
         .map(([key, { bytes, writtenAt }]) => ({ key, size: bytes.length, ageMs: this.now() - writtenAt }))
         .sort((a, b) => Buffer.compare(Buffer.from(a.key), Buffer.from(b.key))),
     );
-    yield* listed;
+    yield* this.listed(listed);
   }
 
   override async *listDirectories(prefix: string): AsyncGenerator<string> {
@@ -98,13 +113,22 @@ export class InMemoryBucket extends Bucket {
     });
   }
 
+  override async checkRights(key: string): Promise<void> {
+    await this.read(key).catch(missingRight('read', isDenied));
+    await this.run('list', key, () => undefined).catch(missingRight('list', isDenied));
+    await this.remove([key]).catch(missingRight('remove', isDenied));
+    await this.removeParts(key).catch(missingRight('removeParts', isDenied));
+  }
+
   override close(): void {
     // It holds nothing.
   }
 
   /** The same objects as another process sees them, with a clock and faults of its own. */
   another(): InMemoryBucket {
-    return new InMemoryBucket(this.objects, this.unfinished);
+    const another = new InMemoryBucket(this.objects, this.unfinished);
+    another.time = this.time;
+    return another;
   }
 
   /** How many uploads to a key are under way or were left. */
@@ -125,17 +149,20 @@ export class InMemoryBucket extends Bucket {
   }
 
   private now(): number {
-    return Date.now() + this.aheadMs;
+    return this.time() + this.aheadMs;
   }
 
-  private async run<T>(operation: keyof Bucket, key: string, action: () => T): Promise<T> {
-    await this.before(operation, key);
+  private async run<T>(operation: keyof Bucket, key: string, action: () => T, bytes?: Uint8Array): Promise<T> {
+    await this.before(operation, key, bytes);
     await new Promise(setImmediate);
     const result = action();
     await this.after(operation, key);
     return result;
   }
 }
+
+/** A fault that says so stands for a store that refuses. */
+const isDenied = (error: unknown): boolean => error instanceof Error && error.message === 'denied';
 
 async function* piecesOf(bytes: Buffer): AsyncGenerator<Uint8Array> {
   for (let at = 0; at < bytes.length; at += 65_536) {

@@ -39,7 +39,7 @@ export class InMemoryFileStorage extends FileStorage {
     await this.checkHealth();
     const { idempotencyScope: scope } = draft;
     if (scope === null) return receiptOf(this.keep(await read(draft)));
-    if (this.running.has(scope)) throw new ServiceError('request-in-progress', scope, { retryAfterSeconds: 1 });
+    if (this.running.has(scope)) throw new ServiceError('request-in-progress', 'A request with this Idempotency-Key is in progress.', { retryAfterSeconds: 1 });
     const earlier = this.uploads.find((upload) => idempotencyScope(upload) === scope && isKeptUnderKey(upload.receivedAt));
     if (earlier) {
       const repeated = await read(draft);

@@ -33,16 +33,20 @@ export class Ledger {
   #lastAlive = Infinity;
   #mayRefuse;
   #refusedMayRemain;
+  #mayRepeat;
 
   /**
    * @param {object} options
    * @param {boolean} [options.mayRefuse] whether an answer 500 is right
    * @param {boolean} [options.refusedMayRemain] whether an upload that was answered with 500 may be there: on a disk
    *   that refuses everything nobody can take it back
+   * @param {(filename: string) => boolean | undefined} [mayRepeat] whether several uploads may have a filename, as its
+   *   key was over
    */
-  constructor({ mayRefuse = false, refusedMayRemain = false } = {}) {
+  constructor({ mayRefuse = false, refusedMayRemain = false, mayRepeat = () => false } = {}) {
     this.#mayRefuse = mayRefuse;
     this.#refusedMayRemain = refusedMayRemain;
+    this.#mayRepeat = mayRepeat;
   }
 
   get acknowledged() {
@@ -102,14 +106,14 @@ export class Ledger {
     this.#killed.add(service);
   }
 
-  /** Compares with what a data directory shows after a boot. */
+  /** Compares with what a data directory shows after a boot. @returns {Promise<Map<string, object>>} its lines by upload id */
   async compare(data) {
     const { lines, doubled, halves } = await inspect(data);
     for (const finding of doubled) this.doubled.add(finding);
     for (const finding of halves) this.halfShown.add(finding);
     const names = new Set();
     for (const { upload_id: id, filename } of lines.values()) {
-      if (names.has(filename)) this.doubled.add(`${id} is another upload of ${filename}`);
+      if (names.has(filename) && !this.#mayRepeat(filename)) this.doubled.add(`${id} is another upload of ${filename}`);
       names.add(filename);
     }
     for (const [id, sent] of this.#acknowledged) {
@@ -120,6 +124,7 @@ export class Ledger {
     for (const { upload_id: id, filename } of this.#refusedMayRemain ? [] : lines.values()) {
       if (this.#refused.has(filename) && !this.#killed.has(this.#refused.get(filename))) this.halfShown.add(`${id} was refused and is shown`);
     }
+    return lines;
   }
 }
 

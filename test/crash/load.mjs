@@ -114,7 +114,7 @@ export class Load {
  *
  * @returns {{ path: string, headers: Record<string, string | number>, body: Buffer, sent: import('./ledger.mjs').Sent }}
  */
-function someUpload(random, filename, sizes) {
+export function someUpload(random, filename, sizes) {
   const kind = random.pick(['historical', 'nowcast']);
   const { type, body, additionalData, bytes } = random.pick([json, raw, form])(random, sizes);
   const path = `${OPERATIONS[kind]}?customer_id=c${random.below(8)}&filename=${filename}&manufacturer=m`;

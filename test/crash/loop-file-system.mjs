@@ -60,10 +60,34 @@ export class LoopFileSystem {
     this.#isMounted = true;
   }
 
-  /** With it goes all of it that was in memory only. */
-  unmount() {
-    run('umount', this.path);
+  /**
+   * With it goes all of it that was in memory only.
+   *
+   * @param {{ lazily?: boolean }} [options] lazily: only its name goes, while something uses it; mounted again, it is the same
+   */
+  unmount({ lazily = false } = {}) {
+    run('umount', ...(lazily ? ['--lazy'] : []), this.path);
     this.#isMounted = false;
+  }
+
+  /** Makes it read-only as ext4 does itself when it finds an error; it stays so until it is unmounted and repaired. */
+  abort() {
+    run('mount', '-o', 'remount,abort,errors=remount-ro', this.path);
+  }
+
+  /** Repairs it while it is not mounted. */
+  repair() {
+    try {
+      run('e2fsck', '-p', '-f', this.#device);
+    } catch (error) {
+      // 1 and 2 say that it had something to repair.
+      if (error.status > 2) throw error;
+    }
+  }
+
+  /** Whether something can be written to it, while nothing has a file open for writing. @param {boolean} is */
+  makeWritable(is) {
+    run('mount', '-o', is ? 'remount,rw' : 'remount,ro', this.path);
   }
 
   /** Gives what cuts the power, at once when it is called: the file system fails from then on, until it is mounted anew. */

@@ -79,7 +79,7 @@ class Replica {
 }
 
 /** Until no marker is left of an upload under way; or until none could be left, when those that are will be found. */
-async function untilSwept(directory, progress) {
+export async function untilSwept(directory, progress) {
   const began = performance.now();
   for (;;) {
     const markers = await filesIn(directory, 'staging');

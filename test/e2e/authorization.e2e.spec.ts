@@ -14,7 +14,7 @@ const NOT_THERE = `role_${'0'.repeat(32)}`;
 const OPERATIONS = [
   ['POST', `${BASE}/assign-role`, 'assign:roles', { user_id: 'x', role_id: NOT_THERE }, 400],
   ['POST', `${BASE}/create-role`, 'create:roles', { role_name: 'taken', permissions: ['a:b'] }, 400],
-  ['POST', `${BASE}/create-user`, 'create:users', { email: 'a@b.example', roles: [NOT_THERE] }, 400],
+  ['POST', `${BASE}/create-user`, 'create:users', { email: 'no e-mail', roles: [] }, 400],
   ['GET', `${BASE}/roles`, 'read:roles', undefined, 200],
   ['POST', `${BASE}/update-user`, 'update:users', { user_id: 'x', new_name: 'y' }, 400],
   ['GET', `${BASE}/users`, 'read:users', undefined, 200],
@@ -111,6 +111,10 @@ describe.each(OPERATIONS)('%s %s', (method, target, permission, fields, status) 
     ['one bit less in the signature', (token) => `Bearer ${flip(token, token.lastIndexOf('.') + 9)}`],
     ['one bit less in the claims', (token) => `Bearer ${flip(token, token.indexOf('.') + 9)}`],
     ['no algorithm', (token) => `Bearer ${Buffer.from('{"alg":"none"}').toString('base64url')}.${token.split('.')[1] ?? ''}.`],
+    ['padding behind the signature', (token) => `Bearer ${token}==`],
+    ['padding behind the claims', (token) => `Bearer ${token.replace(/\.(?=[^.]*$)/, '=.')}`],
+    ['a fourth part', (token) => `Bearer ${token}.AAAA`],
+    ['base64 in place of base64url', (token) => `Bearer ${token.slice(0, -2)}+/`],
     ['one far too long', (token) => `Bearer ${token}${'x'.repeat(8192)}`],
   ])('refuses %s', async (_what, authorization) => {
     await expectRefused(await ask(authorization(await service.adminToken())));
@@ -118,6 +122,24 @@ describe.each(OPERATIONS)('%s %s', (method, target, permission, fields, status) 
 
   it.each(['Bearer ', 'bearer ', 'BEARER ', 'bEaReR ', 'Bearer    '])('takes "%s" and a token', async (scheme) => {
     expect((await ask(scheme + (await service.adminToken()))).status).toBe(status);
+  });
+
+  it('takes one spelling of a signature, of the sixteen that decode to the same bytes', async () => {
+    const token = await service.adminToken();
+    const bytesOf = (text: string) => Buffer.from(text.slice(text.lastIndexOf('.') + 1), 'base64url');
+    const last = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_';
+    const spellings = Array.from(last, (end) => token.slice(0, -1) + end).filter((text) => bytesOf(text).equals(bytesOf(token)));
+    expect(spellings).toHaveLength(16);
+    const statuses = await Promise.all(spellings.map(async (spelling) => (await ask(`Bearer ${spelling}`)).status));
+    expect(statuses.map((each, index) => [spellings[index] === token, each])).toEqual(spellings.map((spelling) => [spelling === token, spelling === token ? status : 403]));
+  });
+
+  it.each(['authorization', 'AUTHORIZATION', 'aUTHORIZATION'])('knows the header by the name %s', async (name) => {
+    const json = body ?? '';
+    const answer = await exchange(service.port, head(`${name}: Bearer ${await service.adminToken()}`, `Content-Length: ${json.length}`) + json);
+    expect(answer.status).toBe(status);
+    const twice = head(`${name}: Bearer ${await service.adminToken()}`, `Authorization: Bearer ${await service.adminToken()}`, 'Content-Length: 0');
+    expect((await exchange(service.port, twice)).status).toBe(403);
   });
 
   const head = (...headers: string[]): string => [`${method} ${target} HTTP/1.1`, 'Host: x', 'Content-Type: application/json', ...headers, '', ''].join('\r\n');
@@ -145,6 +167,59 @@ describe.each(OPERATIONS)('%s %s', (method, target, permission, fields, status) 
 function flip(text: string, index: number): string {
   return `${text.slice(0, index)}${text[index] === 'A' ? 'B' : 'A'}${text.slice(index + 1)}`;
 }
+
+describe('create-user with roles', () => {
+  const PATH = `${BASE}/create-user`;
+  const both = ['create:users', 'assign:roles'];
+  let roleId: string;
+  beforeAll(async () => {
+    roleId = await provider.createRole({ name: 'to be given', permissions: ['a:b'] }, options);
+  });
+  const create = async (permissions: readonly string[], fields: object): Promise<Response> =>
+    send('POST', PATH, `Bearer ${await tokenWith(permissions)}`, JSON.stringify(fields));
+  const newEmail = (): string => `new${++count}@grid.example`;
+  const emails = async (): Promise<string[]> => {
+    const found: string[] = [];
+    for await (const page of provider.listUsers(options)) found.push(...page.map(({ email }) => email));
+    return found;
+  };
+
+  it('takes assign:roles beside create:users, and does nothing without', async () => {
+    const email = newEmail();
+    await expectRefused(await create(['create:users'], { email, roles: [roleId] }));
+    await expectRefused(await create(PERMISSIONS.filter((permission) => permission !== 'assign:roles'), { email, roles: [roleId] }));
+    expect(await emails()).not.toContain(email);
+    expect((await create(both, { email, roles: [roleId] })).status).toBe(201);
+  });
+
+  it('without any takes create:users alone', async () => {
+    expect((await create(['create:users'], { email: newEmail(), roles: [] })).status).toBe(201);
+  });
+
+  it.each<[string, object]>([
+    ['an e-mail that is none', { email: 'x', roles: [NOT_THERE] }],
+    ['no e-mail', { roles: [NOT_THERE] }],
+    ['a role that is not there', { email: 'a@b.example', roles: [NOT_THERE] }],
+    ['a role of another type', { email: 'a@b.example', roles: [1] }],
+    ['a name of another type', { email: 'a@b.example', name: 1, roles: [NOT_THERE] }],
+  ])('is refused as such before what else is wrong is looked at: %s', async (_, fields) => {
+    await expectRefused(await create(['create:users'], fields));
+    expect((await create(both, fields)).status).toBe(400);
+  });
+
+  it.each<[string, unknown]>([['no list', 'x'], ['null', null], ['an object', { 0: 'x' }], ['absent', undefined]])(
+    'is a malformed request where roles is %s',
+    async (_, roles) => {
+      expect((await create(['create:users'], { email: newEmail(), roles })).status).toBe(400);
+    },
+  );
+
+  it('is a malformed request where the body is no JSON, and none at all without create:users', async () => {
+    const ask = async (permission: string) => send('POST', PATH, `Bearer ${await tokenWith([permission])}`, '{"roles":["x"]');
+    expect((await ask('create:users')).status).toBe(400);
+    await expectRefused(await ask('assign:roles'));
+  });
+});
 
 describe("a user's token", () => {
   it('says what the roles gave when it was made', async () => {

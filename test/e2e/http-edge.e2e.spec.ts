@@ -2,6 +2,8 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { ServiceError } from '../../src/common/service-error.js';
+import { answerError } from '../../src/http/answer.js';
 import { guardHttpEdge } from '../../src/http/http-edge.js';
 import { FileStorage } from '../../src/ingestion/application/ports/file-storage.port.js';
 import { InMemoryFileStorage } from '../../src/testing/in-memory.file-storage.js';
@@ -11,6 +13,8 @@ import { type RunningService, startService } from '../support/service.js';
 const UPLOAD = '/ingestHistoricalLoadData/upload_historical?customer_id=a&filename=b.csv&manufacturer=c';
 const HOST = 'Host: x\r\n';
 const head = (line: string, ...headers: string[]): string => [line, 'Host: x', ...headers, '', ''].join('\r\n');
+const LIVE = 'GET /health/live HTTP/1.1';
+const CHUNKED_HEAD = head(`POST ${UPLOAD} HTTP/1.1`, 'Content-Type: text/csv', 'Transfer-Encoding: chunked');
 const OK = '{"status":"success","message":"Data uploaded successfully."}';
 
 let service: RunningService;
@@ -51,6 +55,45 @@ describe('what the HTTP parser refuses', () => {
   });
 
   it.each([
+    ['a bare LF', 'GET /health/live HTTP/1.1\nHost: x\n\n'],
+    ['a bare LF behind a header', 'GET /health/live HTTP/1.1\r\nHost: x\nA: b\r\n\r\n'],
+    ['a bare LF at the end', 'GET /health/live HTTP/1.1\r\nHost: x\r\n\n'],
+    ['a bare CR', head(LIVE, 'A: b\rc')],
+    ['a folded header', head(LIVE, 'A: b\r\n c')],
+    ['a blank before the first header', `${LIVE}\r\n Host: x\r\n\r\n`],
+    ['a blank before the colon', head(LIVE, 'A : b')],
+    ['a blank in a name', head(LIVE, 'A b: c')],
+    ['an empty name', head(LIVE, ': c')],
+    ['a name with a parenthesis', head(LIVE, 'A(b: c')],
+    ['a name that is not ASCII', head(LIVE, 'é: c')],
+    ['a tab in the request line', head('GET\t/health/live HTTP/1.1')],
+    ['a method in lower case', head('get /health/live HTTP/1.1')],
+    ['a length with a sign', head(`POST ${UPLOAD} HTTP/1.1`, 'Content-Length: +3') + 'abc'],
+    ['a list of lengths', head(`POST ${UPLOAD} HTTP/1.1`, 'Content-Length: 3, 3') + 'abc'],
+    ['the same length twice', head(`POST ${UPLOAD} HTTP/1.1`, 'Content-Length: 3', 'Content-Length: 3') + 'abc'],
+    ['a length past all integers', head(`POST ${UPLOAD} HTTP/1.1`, `Content-Length: ${'9'.repeat(25)}`)],
+    ['a length behind the coding', head(`POST ${UPLOAD} HTTP/1.1`, 'Transfer-Encoding: chunked', 'Content-Length: 3')],
+    ['a blank behind a chunk size', CHUNKED_HEAD + '3 \r\nabc\r\n0\r\n\r\n'],
+    ['a chunk size with 0x', CHUNKED_HEAD + '0x3\r\nabc\r\n0\r\n\r\n'],
+    ['a negative chunk size', CHUNKED_HEAD + '-3\r\nabc\r\n0\r\n\r\n'],
+    ['a chunk size past all integers', CHUNKED_HEAD + `${'f'.repeat(18)}\r\nabc`],
+    ['a bare LF in chunks', CHUNKED_HEAD + '3\nabc\n0\n\n'],
+    ['a chunk that is longer than its size', CHUNKED_HEAD + '3\r\nabcd\r\n0\r\n\r\n'],
+    ['a line break in a chunk extension', CHUNKED_HEAD + '3;a="b\r\nc"\r\nabc\r\n0\r\n\r\n'],
+    ['a chunk extension too long', CHUNKED_HEAD + `3;${'y'.repeat(20_000)}\r\nabc\r\n0\r\n\r\n`],
+    ['framing in a trailer', CHUNKED_HEAD + '3\r\nabc\r\n0\r\nContent-Length: 9\r\n\r\n'],
+  ])('%s', async (_name, request) => {
+    expectError(await exchange(service.port, request), 400, 'Bad request.');
+  });
+
+  it.each([
+    ['a chunk extension', '3;a=b\r\nabc\r\n0\r\n\r\n'],
+    ['trailers', '3\r\nabc\r\n0\r\nHost: a b\r\nIdempotency-Key: a b\r\nContent-Digest: x\r\n\r\n'],
+  ])('not %s, which is passed over', async (_name, body) => {
+    expect((await exchange(service.port, CHUNKED_HEAD + body)).body).toBe(OK);
+  });
+
+  it.each([
     ['that it can use', 'X-Request-Id: abc-1', /^abc-1$/],
     ['that it cannot use', 'X-Request-Id: a b', /^[0-9a-f-]{36}$/],
     ['twice', 'X-Request-Id: a\r\nx-request-id: b', /^[0-9a-f-]{36}$/],
@@ -58,6 +101,24 @@ describe('what the HTTP parser refuses', () => {
     const answer = await exchange(service.port, head('GET / HTTP/1.1', header, 'no colon'));
     expectError(answer, 400, 'Bad request.');
     expect(answer.headers['x-request-id']).toMatch(id);
+  });
+
+  it('leaves an answer as it is that came before the body turned out to be malformed', async () => {
+    const request = head(`POST /nothing HTTP/1.1`, 'Transfer-Encoding: chunked') + 'zz\r\n';
+    expectError(await exchange(service.port, request), 404, 'Not found.');
+  });
+
+  it('has none of the headers of the answer that it stands for', async () => {
+    const server = createServer((request, response) => {
+      response.setHeader('Content-Encoding', 'gzip').setHeader('Content-Disposition', 'attachment').setHeader('Cache-Control', 'max-age=60');
+      answerError(request, response, new ServiceError('internal'));
+    });
+    guardHttpEdge(server);
+    await once(server.listen(0, '127.0.0.1'), 'listening');
+    const answer = await exchange((server.address() as AddressInfo).port, head('GET / HTTP/1.1'));
+    expectError(answer, 500, 'Internal server error.');
+    for (const name of ['content-encoding', 'content-disposition', 'cache-control']) expect(answer.headers[name]).toBeUndefined();
+    server.close();
   });
 
   it('breaks off, without a second answer, when one is under way to a request that is not whole', async () => {
@@ -126,6 +187,117 @@ it("logs the path that was asked for, also of a file of Swagger UI's", async () 
   const { headers } = await fetch(`${service.url}/docs/swagger-ui.css?v=1`, { headers: { 'X-Request-Id': 'a-file' } });
   expect(headers.get('content-type')).toContain('text/css');
   await vi.waitFor(() => { expect(service.log.text).toMatch(/"requestId":"a-file","method":"GET","path":"\/docs\/swagger-ui\.css"/); });
+});
+
+describe('heads that the HTTP parser takes and the RFCs refuse', () => {
+  /** One byte a character, as `head` is. */
+  const utf8 = (text: string): string => Buffer.from(text).toString('latin1');
+  const requestTo = (target: string): string => head(`GET ${target} HTTP/1.1`);
+  const withHost = (host: string, version = '1.1'): string => `GET /health/live HTTP/${version}\r\nHost: ${host}\r\n\r\n`;
+  const coded = (...codings: string[]): string => {
+    const lines = codings.map((coding) => `Transfer-Encoding: ${coding}`);
+    return `${head(`POST ${UPLOAD} HTTP/1.1`, 'Content-Type: text/csv', ...lines)}3\r\nabc\r\n0\r\n\r\n`;
+  };
+
+  async function expectRefusal(request: string): Promise<void> {
+    const before = (await service.lines()).length;
+    const answer = await exchange(service.port, Buffer.from(request, 'latin1'));
+    expectError(answer, 400, 'Bad request.');
+    expect(answer.headers.connection).toBe('close');
+    expect(await service.lines()).toHaveLength(before);
+  }
+
+  it.each([
+    '', ' ', ':80', 'a b', 'a\tb', 'a,b', 'a, b', 'u@x', 'u:p@x', 'x/', '/', 'x?a', 'x#a', 'x\\y', 'http://x', 'a"b', 'a<b>', 'a|b', 'a%', 'a%zz',
+    'x:a', 'x:-1', 'x:+1', 'x:1:2', 'x: 1', 'x:65536', 'x:99999999999999999999', '::1', '[::1', '[::1]x', '[::1]:x', '[::1]:65536', '[]', '[x]', '[1]',
+    '[:::]', '[127.0.0.1]', '[fe80::1%25eth0]', utf8('é'), '\xe9', 'a\xa0b',
+  ])('Host: %j', async (host) => {
+    await expectRefusal(withHost(host));
+  });
+
+  it.each(['a b', ''])('Host: %j in HTTP/1.0', async (host) => {
+    await expectRefusal(withHost(host, '1.0'));
+  });
+
+  it.each([
+    'x', 'X.Example', 'x.', 'a_b', 'a-b.c', 'xn--e1afmkfd.example', 'a%41', "!$&'()*+;=", '127.0.0.1', '127.0.0.1:3000', 'x:', 'x:0', 'x:080', 'x:65535',
+    '[::1]', '[::1]:3000', '[2001:DB8::7]', '[::ffff:127.0.0.1]', '[v1.a:b]',
+  ])('not Host: %s', async (host) => {
+    expect((await exchange(service.port, withHost(host))).status).toBe(200);
+  });
+
+  it('not HTTP/1.0 without Host', async () => {
+    expect((await exchange(service.port, 'GET /health/live HTTP/1.0\r\n\r\n')).status).toBe(200);
+  });
+
+  it.each([
+    ['HTTP/0.9', head('GET /health/live HTTP/0.9')],
+    ['HTTP/2.0', head('GET /health/live HTTP/2.0')],
+    ['no version', 'GET /health/live\r\n\r\n'],
+    ['the preface of HTTP/2', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'],
+  ])('%s', async (_name, request) => {
+    await expectRefusal(request);
+  });
+
+  it.each([
+    '/health/live#', '/health/live#a', '/health/live?a#b', '/#/health/live', 'http://x/health/live#a', '*', '**', '*/health/live', 'http:///health/live',
+    'http://u@x/health/live', 'http://u:p@x/health/live', 'http://x:65536/health/live', 'http://a,b/health/live', 'ftp://x/health/live', 'foo://x/health/live',
+    'x:80', 'x', '?a', 'health/live', 'http:/health/live', '\\health/live', '/health/live?a b',
+  ])('the target %s', async (target) => {
+    await expectRefusal(requestTo(target));
+  });
+
+  it.each(['http://y:7/health/live?a', 'HTTP://X/health/live', 'https://[::1]/health/live', '/health/live?', '/health/live?"<>^`{|}\\[]?/:@'])(
+    'not the target %s',
+    async (target) => {
+      expect((await exchange(service.port, requestTo(target))).status).toBe(200);
+    },
+  );
+
+  it.each([
+    ['a name without a port', '/', 'x', 400],
+    ['a bad Host', 'x:1', 'a b', 400],
+    ['a good Host', 'x:1', 'x:1', 404],
+  ])('CONNECT with %s', async (_name, target, host, status) => {
+    const answer = await exchange(service.port, `CONNECT ${target} HTTP/1.1\r\nHost: ${host}\r\n\r\n`);
+    expectError(answer, status, status === 404 ? 'Not found.' : 'Bad request.');
+  });
+
+  it.each([
+    [['gzip, chunked']], [['GZIP,Chunked']], [['gzip', 'chunked']], [['identity, chunked']], [['identity']], [['chunked, chunked']], [['chunked', 'chunked']],
+    [['chunked, gzip']], [['chunked', 'identity']], [['x, chunked']], [[',chunked']], [['chunked,']], [['chunked;a=b']], [['"chunked"']], [['']], [['', 'chunked']],
+  ])('the transfer codings %j', async (codings) => {
+    await expectRefusal(coded(...codings));
+  });
+
+  it.each([
+    ['gzip', 'Content-Length: 3\r\nTransfer-Encoding: gzip, chunked'],
+    ['an empty one', 'Content-Length: 3\r\nTransfer-Encoding:'],
+    ['an empty one first', 'Transfer-Encoding:\r\nContent-Length: 3'],
+  ])('a length and the transfer coding %s', async (_name, headers) => {
+    await expectRefusal(`${head(`POST ${UPLOAD} HTTP/1.1`, 'Content-Type: text/csv', headers)}3\r\nabc\r\n0\r\n\r\n`);
+  });
+
+  it('a transfer coding in HTTP/1.0', async () => {
+    await expectRefusal(coded('chunked').replace('HTTP/1.1', 'HTTP/1.0'));
+  });
+
+  it('a transfer coding of a request for which no body is read', async () => {
+    await expectRefusal(head(LIVE, 'Transfer-Encoding: gzip, chunked') + '0\r\n\r\n');
+  });
+
+  it('not chunked in other letters', async () => {
+    expect((await exchange(service.port, coded('CHUNKED'))).body).toBe(OK);
+  });
+
+  it('logs neither the host, the person nor the fragment of a target', async () => {
+    await exchange(service.port, head('GET ftp://MARK:MARK@MARK/there?MARK HTTP/1.1', 'X-Request-Id: ftp'));
+    await exchange(service.port, head('GET /there#MARK HTTP/1.1', 'X-Request-Id: hash'));
+    for (const id of ['ftp', 'hash']) {
+      await vi.waitFor(() => { expect(service.log.text).toMatch(new RegExp(`"requestId":"${id}","method":"GET","path":"/there"`)); });
+    }
+    expect(service.log.text).not.toContain('MARK');
+  });
 });
 
 describe('unknown paths and methods', () => {
@@ -313,8 +485,10 @@ describe('uploads that break off', () => {
     ['stops sending', begin('Content-Length: 100') + 'abc'],
     ['never begins', begin('Content-Length: 100')],
     ['stops in JSON', begin('Content-Length: 100').replace('text/csv', 'application/json') + '{'],
-  ])('answers a client that %s', async (_name, request) => {
-    expectError(await exchange(service.port, request), 408, 'Request timeout.');
+  ])('answers a client that %s, and ends the connection', async (_name, request) => {
+    const answer = await exchange(service.port, request);
+    expectError(answer, 408, 'Request timeout.');
+    expect(answer.headers.connection).toBe('close');
     await untilStagingIs(0);
   });
 

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { EmbeddedIdentityProvider } from '../../src/identity-management/adapters/out/embedded/embedded.identity-provider.adapter.js';
@@ -247,6 +248,7 @@ describe('refusals in their order', () => {
 
 describe('RATE_LIMIT_PER_MINUTE', () => {
   const LIMIT = 3;
+  let hosts = 0;
   const UPLOAD = '/ingestNowcastLoadData/upload_nowcast?customer_id=a&filename=b&manufacturer=c';
   const statusOf = async (url: string, headers: Record<string, string> = {}, method = 'GET'): Promise<number> => {
     const answer = await fetch(url, { method, headers });
@@ -288,6 +290,26 @@ describe('RATE_LIMIT_PER_MINUTE', () => {
       for (const status of [200, 200, 200, 429, 429]) expect(await ask(bearer)).toBe(status);
       for (const scheme of ['bearer ', 'BEARER ', 'Bearer   ']) expect(await ask(bearer, scheme)).toBe(429);
       expect(await ask(await limited.adminToken())).toBe(200);
+    }));
+
+  it('counts a signature of ECDSA and its twin, which verifies as well, as one token', () =>
+    withLimit('1', async (limited) => {
+      const { r, s, twin } = { r: randomBytes(32), s: randomBytes(32), twin: randomBytes(32) };
+      const ask = async (...signature: Buffer[]): Promise<number> =>
+        statusOf(`${limited.url}${BASE}/roles`, {
+          Authorization: `Bearer e30.e30.${Buffer.concat(signature).toString('base64url')}`,
+          'X-Forwarded-For': nextAddress(),
+        });
+      for (const status of [403, 403, 403, 429]) expect(await ask(r, s)).toBe(status);
+      expect(await ask(r, twin)).toBe(429);
+      expect(await ask(twin, s)).toBe(403);
+    }));
+
+  it('counts the addresses of one network of IPv6 as one', () =>
+    withLimit('1', async ({ url }) => {
+      const from = (address: string) => statusOf(`${url}${BASE}/roles`, { 'X-Forwarded-For': address });
+      for (const status of [403, 403, 403, 429]) expect(await from(`2001:db8::${status}:${++hosts}`)).toBe(status);
+      expect(await from('2001:db8:0:1::1')).toBe(403);
     }));
 
   it("doesn't count /health and /metrics", () =>

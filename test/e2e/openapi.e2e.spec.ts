@@ -221,6 +221,7 @@ function schemaProblems({ $ref, type, items, properties = {}, required = [], enu
 
 describe.each([
   ['by default', {}],
+  ['where pages of all sites may call', { CORS_ORIGINS: '*' }],
   ['with everything switched on', { BASE_PATH: '/api/v1', INGESTION_AUTH: 'required', RATE_LIMIT_PER_MINUTE: '1000' }],
 ])('the document %s', (_which, variables: Record<string, string>) => {
   let service: RunningService;
@@ -261,10 +262,11 @@ describe.each([
   it.each(OPERATIONS)('has the statuses of this configuration: $path', (operation) => {
     const always = isUpload(operation) ? [operation.status, 400, 408, 409, 413, 415, 422, 431, 500] : [operation.status, 400, 403, 408, 431, 500, 502, 503];
     const withBody = operation.method === 'post' && !isUpload(operation) ? [413, 415] : [];
-    const authorized = isUpload(operation) && variables.INGESTION_AUTH ? [403, 503] : [];
+    const authorized = isUpload(operation) && variables.INGESTION_AUTH ? [503] : [];
+    const foreign = isUpload(operation) && (variables.INGESTION_AUTH || variables.CORS_ORIGINS !== '*') ? [403] : [];
     const limited = variables.RATE_LIMIT_PER_MINUTE ? [429] : [];
     const documented = Object.keys(operationOf(document, operation).responses).map(Number);
-    expect(documented.sort()).toEqual([...always, ...withBody, ...authorized, ...limited].sort());
+    expect(documented.sort()).toEqual([...always, ...withBody, ...authorized, ...foreign, ...limited].sort());
   });
 
   it.each(OPERATIONS.filter(isUpload))('has the three parameters, with examples: $path', (operation) => {

@@ -39,12 +39,12 @@ const WRITING = [
 ];
 /** What fails without each action. */
 const NEEDED_FOR: Readonly<Record<string, readonly string[]>> = {
-  's3:GetObject': ['its repeat', 'clearing away what a lost process left', 'compaction', 'verification'],
+  's3:GetObject': ['readiness', 'its repeat', 'clearing away what a lost process left', 'compaction', 'verification'],
   's3:PutObject': WRITING,
-  's3:DeleteObject': ['removing markers', 'clearing away what a lost process left', 'compaction'],
-  's3:AbortMultipartUpload': ['giving back the parts of a file that breaks off', 'clearing away what a lost process left'],
-  's3:ListBucket': ['clearing away what a lost process left', 'compaction', 'verification'],
-  's3:ListBucketMultipartUploads': ['clearing away what a lost process left'],
+  's3:DeleteObject': ['readiness', 'removing markers', 'clearing away what a lost process left', 'compaction'],
+  's3:AbortMultipartUpload': ['readiness', 'giving back the parts of a file that breaks off', 'clearing away what a lost process left'],
+  's3:ListBucket': ['readiness', 'clearing away what a lost process left', 'compaction', 'verification'],
+  's3:ListBucketMultipartUploads': ['readiness', 'clearing away what a lost process left'],
 };
 const logger = { warn: () => undefined };
 
@@ -152,7 +152,7 @@ describe.runIf(isVersitygwAvailable())('with the rights that docs/object-storage
         await new Sweeper(bucket, logger).sweep();
         expect(await parts()).toBe(before - 1);
         expect(await view.keys(path)).toEqual([]);
-        expect(await view.keys(markerKey(uploadId))).toEqual([]);
+        expect(String(await view.bytes(markerKey(uploadId)))).toContain('"cleared":true');
       },
       'compaction': async () => {
         const day = new Date(Date.now() - 3 * 24 * 3_600_000);

@@ -18,7 +18,17 @@ function contractOn(name: string, open: (prefix: string) => Bucket): void {
     const prefix = `${randomUUID()}/`;
     const looking = open(prefix);
     const view = new BucketView(looking);
-    const openStorage = () => new ObjectStorageFileStorage({ bucket: open(prefix), logger: { warn: () => undefined } });
+    /** What is added to the ages of objects, as nobody can write one in the past. */
+    const addedMs = new Map<string, number>();
+    const openStorage = () => {
+      const bucket = open(prefix);
+      const read = bucket.read.bind(bucket);
+      bucket.read = async (key) => {
+        const found = await read(key);
+        return found && { ...found, ageMs: found.ageMs + (addedMs.get(key) ?? 0) };
+      };
+      return new ObjectStorageFileStorage({ bucket, logger: { warn: () => undefined } });
+    };
     let storage = openStorage();
     return Promise.resolve({
       storage,
@@ -29,6 +39,10 @@ function contractOn(name: string, open: (prefix: string) => Bucket): void {
       lines: () => view.lines(),
       bytes: (path) => view.bytes(path),
       contentPaths: () => view.contentPaths(),
+      storeEarlier: async (draft, ageMs) => {
+        await storage.store(draft);
+        for (const key of await view.keys('uploads/')) if (key.includes(draft.uploadId)) addedMs.set(key, ageMs);
+      },
       tearDown: async () => {
         await storage.close();
         looking.close();

@@ -42,8 +42,8 @@ describe('DATA_DIR over restarts', () => {
   });
 
   it('takes the secret that is given in place of the one it made', async () => {
-    const { origin } = await workspace.start({ EMBEDDED_ADMIN_SECRET: 'given' });
-    expect(await statusOf(origin, await adminToken(origin, 'given'))).toBe(200);
+    const { origin } = await workspace.start({ EMBEDDED_ADMIN_SECRET: 'given-by-somebody' });
+    expect(await statusOf(origin, await adminToken(origin, 'given-by-somebody'))).toBe(200);
   });
 
   it('shows what is in identity to its owner alone', async () => {

@@ -4,6 +4,12 @@ export interface ProxiedRequest {
   readonly url: string;
 }
 
+export interface ProxiedAnswer {
+  /** By names in lower case. */
+  readonly headers: Record<string, string | string[] | undefined>;
+  readonly body: Buffer;
+}
+
 export interface AnswerOptions {
   /** Which request it is about; any without. */
   to?: (request: ProxiedRequest) => boolean;
@@ -38,6 +44,10 @@ export interface FaultProxy {
   respond(status: number, body: string, options?: AnswerOptions): void;
   /** Passes on what comes, but for this header (in lower case) of the answers, or of those that it is about. */
   mute(header: string, options?: AnswerOptions): void;
+  /** Passes on what comes, with the answers changed, or those to the requests that it is about. */
+  alter(change: (answer: ProxiedAnswer) => Partial<ProxiedAnswer>, options?: AnswerOptions): void;
+  /** Passes each request on twice, and the second answer back, or those that it is about. */
+  repeat(options?: AnswerOptions): void;
   /**
    * Passes the next request on, and ends its connection when the server has answered: within a mode, and once unless told.
    * Called twice, it cuts two.

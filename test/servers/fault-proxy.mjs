@@ -27,6 +27,8 @@ class FaultProxy {
   #isHeld = () => true;
   #isPostponed = () => false;
   #muted;
+  #altered;
+  #isRepeated = () => false;
   #faults = [];
 
   constructor(target, keepAliveMs) {
@@ -92,6 +94,16 @@ class FaultProxy {
     this.#muted = { header, to };
   }
 
+  alter(change, { to = () => true } = {}) {
+    this.#clear();
+    this.#altered = { change, to };
+  }
+
+  repeat({ to = () => true } = {}) {
+    this.#clear();
+    this.#isRepeated = to;
+  }
+
   cutAnswer({ to = () => true, afterBytes = 0, times = 1 } = {}) {
     return new Promise((resolve) => this.#faults.push({ to, afterBytes, times, resolve }));
   }
@@ -117,6 +129,8 @@ class FaultProxy {
     this.#throttles = false;
     this.#response = undefined;
     this.#muted = undefined;
+    this.#altered = undefined;
+    this.#isRepeated = () => false;
     this.#faults = [];
     this.#release();
     this.#held = Promise.resolve();
@@ -156,10 +170,14 @@ class FaultProxy {
       return;
     }
     const isPostponed = this.#isPostponed({ method, url });
-    const content = isPostponed ? Readable.from(await incoming.toArray()) : incoming;
+    const isRepeated = this.#isRepeated({ method, url });
+    const whole = isPostponed || isRepeated ? Buffer.concat(await incoming.toArray()) : undefined;
+    const content = whole ? Readable.from([whole]) : incoming;
     if (isPostponed) await this.#held;
     const { hostname, port } = this.#target;
-    const forwarded = request({ hostname, port, method, path: url, headers: incoming.rawHeaders, agent: this.#agent });
+    const options = { hostname, port, method, path: url, headers: incoming.rawHeaders, agent: this.#agent };
+    if (isRepeated) await sendOnce(options, whole);
+    const forwarded = request(options);
     const answered = once(forwarded, 'response');
     forwarded.on('error', () => incoming.socket.destroy());
     content.pipe(forwarded);
@@ -169,6 +187,13 @@ class FaultProxy {
 
     if (this.#delay.to({ method, url })) await setTimeout(this.#delay.ms);
     if (this.#isHeld({ method, url })) await this.#held;
+    if (!fault && this.#altered?.to({ method, url })) {
+      const body = Buffer.concat(await answer.toArray());
+      const { headers = answer.headers, body: other = body } = this.#altered.change({ headers: { ...answer.headers }, body });
+      if ('content-length' in headers && other !== body) headers['content-length'] = String(other.length);
+      outgoing.writeHead(answer.statusCode, answer.statusMessage, headers).end(method === 'HEAD' ? undefined : other);
+      return;
+    }
     if (!fault) {
       const headers = { ...answer.headers };
       if (this.#muted?.to({ method, url })) delete headers[this.#muted.header];
@@ -185,6 +210,13 @@ class FaultProxy {
     incoming.socket.destroy();
     fault.resolve();
   }
+}
+
+/** Resolves when it was answered, whatever the answer is. */
+async function sendOnce(options, body) {
+  const first = request(options).end(body);
+  const [answer] = await once(first, 'response');
+  await answer.resume().toArray();
 }
 
 async function refuseWith(status, code, incoming, outgoing) {

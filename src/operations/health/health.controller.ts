@@ -2,12 +2,14 @@ import type { ServerResponse } from 'node:http';
 import { Controller, Get, Res, ServiceUnavailableException } from '@nestjs/common';
 import { ApiExcludeController } from '@nestjs/swagger';
 import { HealthCheckService } from '@nestjs/terminus';
+import { FromAnyOrigin } from '../../http/origin.guard.js';
 import { NotRateLimited } from '../../http/rate-limit.js';
 import { Readiness } from './readiness.js';
 
 /** For orchestrators, with terminus's bodies. */
 @ApiExcludeController()
 @NotRateLimited()
+@FromAnyOrigin()
 @Controller('health')
 export class HealthController {
   constructor(

@@ -1,12 +1,14 @@
 import { Controller, Get, Header } from '@nestjs/common';
 import { ApiExcludeController } from '@nestjs/swagger';
 import { Registry } from 'prom-client';
+import { FromAnyOrigin } from '../../http/origin.guard.js';
 import { NotRateLimited } from '../../http/rate-limit.js';
 import { Metrics } from './metrics.js';
 
 /** Prometheus' text format. */
 @ApiExcludeController()
 @NotRateLimited()
+@FromAnyOrigin()
 @Controller('metrics')
 export class MetricsController {
   constructor(private readonly metrics: Metrics) {}

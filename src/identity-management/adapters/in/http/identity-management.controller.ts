@@ -14,6 +14,7 @@ import { IdentityCommand, IdentityQuery } from './identity-operation.decorator.j
 import { AssignRoleDto, CreateRoleDto, CreateUserDto, UpdateUserDto } from './identity.dto.js';
 import { JsonBody } from './json-body.pipe.js';
 import { mapPages } from './map-pages.js';
+import { NewUserBody } from './new-user-body.pipe.js';
 
 interface Success {
   readonly status: 'success';
@@ -55,12 +56,12 @@ export class IdentityManagementController {
 
   @Post('create-user')
   @HttpCode(201)
-  @IdentityCommand('create:users', 'Create a user', 'invalid-user')
+  @IdentityCommand('create:users', 'Create a user', 'invalid-user', 'A user with `roles` takes `assign:roles`, too.')
   @ApiBody({ type: CreateUserDto })
   @ApiSuccess(201, 'User created successfully.', {
     id: { name: 'user_id', example: 'embedded|0198c5a0-5b1e-7c7e-8d55-0c1f5a3e7a10' },
   })
-  async createUser(@JsonBody() { email, name, roles }: CreateUserDto): Promise<Success & { user_id: string }> {
+  async createUser(@NewUserBody() { email, name, roles }: CreateUserDto): Promise<Success & { user_id: string }> {
     const user_id = await this.createUserUseCase.execute({ email, name, roleIds: roles });
     return { status: 'success', user_id, message: 'User created successfully.' };
   }

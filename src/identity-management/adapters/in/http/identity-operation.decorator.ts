@@ -7,10 +7,10 @@ import { ApiErrors } from '../../../../http/api-errors.decorator.js';
 import { JsonContentGuard } from './json-content.guard.js';
 import { RefusalInterceptor } from './refusal.interceptor.js';
 
-const operation = (permission: Permission, summary: string): MethodDecorator =>
+const operation = (permission: Permission, summary: string, note?: string): MethodDecorator =>
   applyDecorators(
     RequirePermission(permission),
-    ApiOperation({ summary, description: `Needs the permission \`${permission}\`.` }),
+    ApiOperation({ summary, description: [`Needs the permission \`${permission}\`.`, note].filter(Boolean).join(' ') }),
     ApiBearerAuth('token'),
     ApiOAuth2([], 'client'),
   );
@@ -23,10 +23,14 @@ export const IdentityQuery = (permission: Permission, summary: string): MethodDe
     ApiErrors('unauthorized', 'provider-error', 'provider-unavailable'),
   );
 
-/** An operation with a JSON body; whatever is wrong with the request is refused as `refusal`. */
-export const IdentityCommand = (permission: Permission, summary: string, refusal: ErrorKind): MethodDecorator =>
+/**
+ * An operation with a JSON body; whatever is wrong with the request is refused as `refusal`.
+ *
+ * @param note goes into the description.
+ */
+export const IdentityCommand = (permission: Permission, summary: string, refusal: ErrorKind, note?: string): MethodDecorator =>
   applyDecorators(
-    operation(permission, summary),
+    operation(permission, summary, note),
     UseGuards(PermissionGuard, JsonContentGuard),
     UseInterceptors(RefusalInterceptor(refusal)),
     ApiErrors(

@@ -72,7 +72,7 @@ export class CreateUserDto {
   @IsString()
   readonly name?: string;
 
-  @ApiProperty({ type: 'array', items: { type: 'string' }, description: 'Ids of roles; may be empty', example: [] })
+  @ApiProperty({ type: 'array', items: { type: 'string' }, description: 'Ids of roles; may be empty. Any role takes the permission `assign:roles`.', example: [] })
   @IsTextList()
   readonly roles!: string[];
 }

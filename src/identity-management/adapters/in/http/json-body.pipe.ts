@@ -12,19 +12,29 @@ import { JsonLimits } from '../../../identity-management.options.js';
 export class JsonBodyPipe implements PipeTransform<IncomingMessage, Promise<object>> {
   constructor(private readonly limits: JsonLimits) {}
 
-  /** @throws ServiceError `invalid-request-body` when it is no such object; what `readJson` throws. */
+  /** @throws ServiceError `invalid-request-body` when it is no such object; what `readJson` and `assertPermitted` throw. */
   async transform(request: IncomingMessage, { metatype }: ArgumentMetadata): Promise<object> {
     const { maxJsonBytes, idleTimeoutMs } = this.limits;
     const body = await readJson(request, { maxBytes: maxJsonBytes, idleTimeoutMs });
     if (typeof body !== 'object' || body === null || Array.isArray(body)) {
       throw new ServiceError('invalid-request-body', 'not an object');
     }
+    this.assertPermitted(request, body as Record<string, unknown>);
     const dto = plainToInstance(metatype as new () => object, knownMembers(metatype as new () => object, body));
     const defects = validateSync(dto);
     if (defects.length > 0) {
       throw new ServiceError('invalid-request-body', defects.map(({ property }) => property).join(', '));
     }
     return dto;
+  }
+
+  /**
+   * For a permission that depends on the body. Called before the members are checked: 403 comes before 400.
+   *
+   * @throws ServiceError `unauthorized`
+   */
+  protected assertPermitted(_request: IncomingMessage, _members: Readonly<Record<string, unknown>>): void {
+    // The guard has checked the operation's own permission.
   }
 }
 

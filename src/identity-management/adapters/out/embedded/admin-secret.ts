@@ -1,17 +1,23 @@
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
+import { DataDirectoryError } from '../../../../data-directory/data-directory-error.js';
 import { privateDirectory, readOrCreate } from './private-files.js';
+
+/** RFC 6749, 2.3.1 leaves the form of a secret open; a client sends these characters right, and so many can't be guessed. */
+export const ADMIN_SECRET = /^[\x21-\x7e]{16,}$/;
 
 /**
  * The secret of the client `admin`, one line in `DATA_DIR/identity/admin-secret`, made at the first boot of 32 random
  * bytes.
  *
- * @throws Error when the file doesn't hold visible ASCII characters in one line.
+ * @throws DataDirectoryError when the file holds anything else than one line of at least 16 visible ASCII characters.
  */
 export async function loadAdminSecret(dataDirectory: string): Promise<string> {
   const path = join(privateDirectory(dataDirectory), 'admin-secret');
   const text = await readOrCreate(path, () => `${randomBytes(32).toString('base64url')}\n`);
   const secret = text.trimEnd();
-  if (!/^[\x21-\x7e]+$/.test(secret)) throw new Error(`${path} must hold visible ASCII characters in one line.`);
+  if (!ADMIN_SECRET.test(secret)) {
+    throw new DataDirectoryError(`${path} must be one line of at least 16 visible ASCII characters. Put the secret back, or remove the file to get a new one.`);
+  }
   return secret;
 }

@@ -1,10 +1,10 @@
 import { execFile } from 'node:child_process';
-import { chmodSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { chmodSync, cpSync, mkdtempSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { DataDirectoryInUseError, isLocked } from '../../../../data-directory/data-directory-lock.js';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { DataDirectoryInUseError, isLocked, lockDataDirectory } from '../../../../data-directory/data-directory-lock.js';
 import { identityProviderContract } from '../../../../testing/identity-provider.contract.js';
 import { ProviderError, ProviderUnavailable, RoleNotFound, UserNotFound } from '../../../domain/errors.js';
 import type { User } from '../../../domain/user.js';
@@ -48,13 +48,21 @@ describe('EmbeddedIdentityProvider', () => {
   const databasePath = (): string => join(directory.path, 'identity', 'identity.db');
   const beside = (): Promise<IdentityDatabase> => openIdentityDatabase(databasePath());
 
+  /** What a probe gave is good for a second. */
+  const letProbeBeAskedAgain = (): void => {
+    vi.advanceTimersByTime(1_000);
+  };
+
   beforeEach(async () => {
+    vi.useFakeTimers({ toFake: ['performance'] });
     directory = temporaryDirectory();
     provider = await EmbeddedIdentityProvider.open(directory.path);
   });
   afterEach(() => {
+    vi.useRealTimers();
     provider.close();
     directory.remove();
+    rmSync(`${directory.path}-away`, { recursive: true, force: true });
   });
 
   const createUser = (email: string): Promise<string> => provider.createUser({ email, name: 'Ada', roleIds: [] }, options);
@@ -159,6 +167,7 @@ describe('EmbeddedIdentityProvider', () => {
     await expect(provider.checkHealth(options)).rejects.toThrow(ProviderUnavailable);
     other.exec('ROLLBACK');
     other.close();
+    letProbeBeAskedAgain();
     await expect(provider.checkHealth(options)).resolves.toBeUndefined();
     await expect(createUser('ada@example.com')).resolves.toBeTypeOf('string');
   });
@@ -169,18 +178,97 @@ describe('EmbeddedIdentityProvider', () => {
     database.pragma(`max_page_count = ${pages}`);
     const permissions = Array.from({ length: 256 }, (_, index) => `a:${'x'.repeat(240)}${index}`);
     const failed = provider.createRole({ name: 'big', permissions }, options);
-    await expect(failed).rejects.toThrow(ProviderError);
+    await expect(failed).rejects.toThrow(ProviderUnavailable);
     await expect(failed).rejects.toMatchObject({ cause: { code: 'SQLITE_FULL' } });
     database.pragma('max_page_count = 100000');
     await expect(provider.createRole({ name: 'big', permissions }, options)).resolves.toBeTypeOf('string');
   });
 
-  it('is unwell when the database has gone, or is closed', async () => {
-    rmSync(databasePath());
-    await expect(provider.checkHealth(options)).rejects.toThrow(ProviderError);
+  it('is unwell when it is closed', async () => {
     provider.close();
     await expect(provider.checkHealth(options)).rejects.toThrow(ProviderError);
     await expect(allUsers(provider)).rejects.toThrow(ProviderError);
+  });
+
+  const expectUnavailable = async () => {
+    await expect(createUser('new@example.com')).rejects.toThrow(ProviderUnavailable);
+    await expect(provider.createRole({ name: 'new', permissions: ['a:b'] }, options)).rejects.toThrow(ProviderUnavailable);
+    await expect(allUsers(provider)).rejects.toThrow(ProviderUnavailable);
+    await expect(provider.permissionsOf('embedded|4b1b7a2e-6c2f-4d58-9d6a-0a8a3a4f9a10')).rejects.toThrow(ProviderUnavailable);
+    await expect(provider.assertAvailable()).rejects.toThrow(ProviderUnavailable);
+    await expect(provider.checkHealth(options)).rejects.toThrow(ProviderUnavailable);
+  };
+  const identity = (): string => join(directory.path, 'identity');
+
+  it.each<[string, () => void, () => void]>([
+    ['its directory is moved away', () => renameSync(identity(), `${identity()}-away`), () => renameSync(`${identity()}-away`, identity())],
+    ['DATA_DIR is moved away', () => renameSync(directory.path, `${directory.path}-away`), () => renameSync(`${directory.path}-away`, directory.path)],
+    [
+      'its directory is removed, and comes back from a copy',
+      () => {
+        cpSync(identity(), `${identity()}-copy`, { recursive: true });
+        rmSync(identity(), { recursive: true });
+      },
+      () => cpSync(`${identity()}-copy`, identity(), { recursive: true }),
+    ],
+    [
+      'its file alone is removed, and comes back from a copy',
+      () => {
+        cpSync(databasePath(), `${identity()}-copy`);
+        rmSync(databasePath());
+      },
+      () => cpSync(`${identity()}-copy`, databasePath()),
+    ],
+    [
+      'another database is in its place',
+      () => {
+        renameSync(databasePath(), `${identity()}-copy`);
+        writeFileSync(databasePath(), '');
+      },
+      () => renameSync(`${identity()}-copy`, databasePath()),
+    ],
+  ])('is unavailable while %s, and goes on by itself with all that it had', async (_, take, bringBack) => {
+    await createUser('ada@example.com');
+    take();
+    await expectUnavailable();
+    bringBack();
+    letProbeBeAskedAgain();
+    await provider.checkHealth(options);
+    await createUser('bob@example.com');
+    expect((await allUsers(provider)).map(({ email }) => email)).toEqual(['ada@example.com', 'bob@example.com']);
+    const other = await beside();
+    expect(other.prepare('SELECT count(*) AS users FROM users').get()).toMatchObject({ users: 2 });
+    other.close();
+  });
+
+  it('loses nothing when its log is removed', async () => {
+    await createUser('ada@example.com');
+    rmSync(`${databasePath()}-wal`);
+    await createUser('bob@example.com');
+    const other = await beside();
+    expect(other.prepare('SELECT email FROM users').all()).toMatchObject([{ email: 'ada@example.com' }, { email: 'bob@example.com' }]);
+    other.close();
+  });
+
+  it('takes its lock again when the file was removed, and stays away while another process has it', async () => {
+    const lock = join(directory.path, 'identity.lock');
+    rmSync(lock);
+    await createUser('ada@example.com');
+    expect(isLocked(directory.path, 'identity')).toBe(true);
+
+    rmSync(lock);
+    const other = await lockDataDirectory(directory.path, 'identity');
+    letProbeBeAskedAgain();
+    await expectUnavailable();
+    other.release();
+    letProbeBeAskedAgain();
+    await createUser('bob@example.com');
+  });
+
+  it('makes nothing beside a service whose database is gone', async () => {
+    rmSync(identity(), { recursive: true });
+    await expect(EmbeddedIdentityProvider.open(directory.path, { shared: true })).rejects.toThrow(/identity.db is gone while the service runs/);
+    expect(readdirSync(directory.path)).toEqual(['identity.lock']);
   });
 
   it('lets each e-mail and each role name be had once, by whichever process', async () => {

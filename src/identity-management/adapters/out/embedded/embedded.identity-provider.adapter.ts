@@ -1,16 +1,14 @@
 import { randomUUID } from 'node:crypto';
-import { accessSync, constants } from 'node:fs';
-import { join } from 'node:path';
 import type { OnApplicationShutdown } from '@nestjs/common';
-import { type DataDirectoryLock, lockDataDirectory } from '../../../../data-directory/data-directory-lock.js';
+import { SharedProbe } from '../../../../common/shared-probe.js';
 import { assertAwaited } from '../../../application/ports/awaited.js';
 import { IdentityProvider, type ProviderCallOptions } from '../../../application/ports/identity-provider.port.js';
 import { RoleAlreadyExists, RoleNotFound, UserAlreadyExists, UserNotFound } from '../../../domain/errors.js';
 import type { NewRole, Role } from '../../../domain/role.js';
 import type { NewUser, User } from '../../../domain/user.js';
-import { type IdentityDatabase, immediately, openIdentityDatabase } from './identity-database.js';
+import type { IdentityDatabase } from './identity-database.js';
+import { IdentityStore } from './identity-store.js';
 import { keysetPages, PAGE_SIZE } from './keyset-pages.js';
-import { privateDirectory } from './private-files.js';
 import { attempt, toProviderFailure } from './provider-failure.js';
 
 const ROLE_ID = /^role_[0-9a-f]{32}$/;
@@ -23,27 +21,18 @@ type Row<Item> = Item & { readonly seq: number };
  * `DATA_DIR/identity/identity.db`.
  */
 export class EmbeddedIdentityProvider extends IdentityProvider implements OnApplicationShutdown {
-  private constructor(
-    private readonly path: string,
-    private readonly database: IdentityDatabase,
-    private readonly lock: DataDirectoryLock | undefined,
-  ) {
+  private readonly health = new SharedProbe(() => this.probe());
+
+  private constructor(private readonly store: IdentityStore) {
     super();
   }
 
   /**
    * @param shared opens it beside the service that holds the lock of the data directory.
-   * @throws DataDirectoryInUseError when another process holds that lock.
+   * @throws DataDirectoryInUseError when another process holds that lock; DataDirectoryError; what the file system throws.
    */
   static async open(dataDirectory: string, { shared = false } = {}): Promise<EmbeddedIdentityProvider> {
-    const path = join(privateDirectory(dataDirectory), 'identity.db');
-    const lock = shared ? undefined : await lockDataDirectory(dataDirectory, 'identity');
-    try {
-      return new EmbeddedIdentityProvider(path, await openIdentityDatabase(path), lock);
-    } catch (error) {
-      lock?.release();
-      throw error;
-    }
+    return new EmbeddedIdentityProvider(await IdentityStore.open(dataDirectory, shared));
   }
 
   override createRole({ name, permissions }: NewRole, options: ProviderCallOptions): Promise<string> {
@@ -86,6 +75,7 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
 
   override async *listRoles({ signal }: ProviderCallOptions): AsyncGenerator<readonly Role[], void, undefined> {
     const select = `SELECT seq, role_id AS roleId, name FROM roles WHERE seq > ? ORDER BY seq LIMIT ${PAGE_SIZE}`;
+    await this.assertAvailable();
     for await (const rows of keysetPages((after) => this.page<Role>(signal, select, after))) {
       yield rows.map(({ roleId, name }) => ({ roleId, name }));
     }
@@ -93,17 +83,23 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
 
   override async *listUsers({ signal }: ProviderCallOptions): AsyncGenerator<readonly User[], void, undefined> {
     const select = `SELECT seq, user_id AS userId, name, email FROM users WHERE seq > ? ORDER BY seq LIMIT ${PAGE_SIZE}`;
+    await this.assertAvailable();
     for await (const rows of keysetPages((after) => this.page<User>(signal, select, after))) {
       yield rows.map(({ userId, name, email }) => ({ userId, name, email }));
     }
   }
 
-  /** Reads, and takes the write lock; nothing is written. */
-  override checkHealth(options: ProviderCallOptions): Promise<void> {
-    return this.write(options, () => {
-      accessSync(this.path, constants.R_OK | constants.W_OK);
-      this.database.prepare('SELECT seq FROM users LIMIT 1').get();
+  /** Commits a small write; callers share one such attempt, and what it gave for a second. */
+  override checkHealth({ signal }: ProviderCallOptions): Promise<void> {
+    return attempt(() => {
+      assertAwaited(signal);
+      return this.health.check();
     });
+  }
+
+  /** @throws ProviderUnavailable while the database isn't the one at its path, so that nothing it says can be relied on. */
+  assertAvailable(): Promise<void> {
+    return attempt(() => this.store.available());
   }
 
   /**
@@ -112,8 +108,8 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
    * @throws UserNotFound
    */
   permissionsOf(userId: string): Promise<string[]> {
-    return attempt(() => {
-      const rows = this.database
+    return this.store.read((database) => {
+      const rows = database
         .prepare(
           `SELECT DISTINCT permission FROM role_permissions JOIN user_roles USING (role_seq)
            WHERE user_seq = ? ORDER BY permission`,
@@ -125,30 +121,44 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
 
   /** Keeps the issuer that the running service puts into its tokens, for those who issue beside it. */
   recordIssuer(issuer: string): Promise<void> {
-    const record = (): void => {
-      this.database
-        .prepare("INSERT INTO settings VALUES ('issuer', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value")
-        .run(issuer);
-    };
-    return attempt(() => immediately(this.database, record));
+    return this.store.write(() => {
+      this.setting('issuer', issuer);
+    });
   }
 
   /** The issuer recorded last; undefined before the first. */
   recordedIssuer(): Promise<string | undefined> {
-    return attempt(() => {
-      const row = this.database.prepare("SELECT value FROM settings WHERE name = 'issuer'").get();
+    return this.store.read((database) => {
+      const row = database.prepare("SELECT value FROM settings WHERE name = 'issuer'").get();
       return (row as { value: string } | undefined)?.value;
     });
   }
 
   /** Closes the database and gives up the lock; may be called again. */
   close(): void {
-    if (this.database.open) this.database.close();
-    this.lock?.release();
+    this.store.close();
   }
 
   onApplicationShutdown(): void {
     this.close();
+  }
+
+  private get database(): IdentityDatabase {
+    return this.store.database;
+  }
+
+  /** What a full disk or a read-only one refuses. */
+  private probe(): Promise<void> {
+    return this.store.write((database) => {
+      database.prepare('SELECT seq FROM users LIMIT 1').get();
+      this.setting('health', new Date().toISOString());
+    });
+  }
+
+  private setting(name: string, value: string): void {
+    this.database
+      .prepare('INSERT INTO settings VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value')
+      .run(name, value);
   }
 
   private giveRole(userSeq: number, roleId: string): void {
@@ -168,13 +178,14 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
   private write<Result>({ signal }: ProviderCallOptions, work: () => Result): Promise<Result> {
     return attempt(() => {
       assertAwaited(signal);
-      return immediately(this.database, work, signal);
+      return this.store.write(work, signal);
     });
   }
 
   private page<Item>(signal: AbortSignal, select: string, after: number): readonly Row<Item>[] {
     try {
       assertAwaited(signal);
+      this.store.assertHere();
       return this.database.prepare(select).all(after) as Row<Item>[];
     } catch (error) {
       throw toProviderFailure(error);

@@ -1,7 +1,10 @@
-import { chmodSync, closeSync, openSync } from 'node:fs';
+import { randomInt } from 'node:crypto';
+import { chmodSync, closeSync, constants, fstatSync, openSync, readSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import Database from 'libsql';
+import { DataDirectoryError } from '../../../../data-directory/data-directory-error.js';
+import { statUnlessAbsent } from '../../../../data-directory/file-identity.js';
 import { isCode, syncDirectory } from './private-files.js';
 
 export type IdentityDatabase = Database.Database;
@@ -22,39 +25,97 @@ const SCHEMA = `
   PRAGMA user_version = ${SCHEMA_VERSION};
 `;
 
+const MAGIC = 'SQLite format 3\0';
+const HEADER_BYTES = 100;
+const APPLICATION_ID_AT = 68;
+const TABLES = ['roles', 'role_permissions', 'users', 'user_roles', 'settings'];
+
 /** While another process writes we wait, but never inside SQLite, where the whole process would wait. */
 const BUSY_PAUSE_MS = 10;
 const BUSY_ATTEMPTS = 200;
 
 /**
- * Opens the embedded provider's database, and makes it where it is missing. Any number of processes may open it at
- * once. What is committed survives a power cut.
+ * Opens the embedded provider's database, and makes it where it is missing and `create` isn't false. Any number of
+ * processes may open it at once. What is committed survives a power cut.
  *
- * @throws SqliteError; Error when a newer version of the service made the file.
+ * @throws DataDirectoryError when the file is no database of this service, or of another version.
  */
-export async function openIdentityDatabase(path: string): Promise<IdentityDatabase> {
-  createPrivateFile(path);
-  const database = new Database(path);
+export async function openIdentityDatabase(path: string, { create = true } = {}): Promise<IdentityDatabase> {
+  // SQLite would wait for ever at a FIFO.
+  for (const suffix of ['', '-wal', '-shm']) assertRegular(`${path}${suffix}`);
+  if (create) createPrivateFile(path);
+  let database: IdentityDatabase | undefined;
   try {
+    database = new Database(path);
     database.pragma('busy_timeout = 0');
-    await unlessBusy(() => database.pragma('journal_mode = WAL'));
-    database.pragma('synchronous = FULL');
-    database.pragma('foreign_keys = ON');
-    if (schemaVersion(database) === 0) {
-      await immediately(database, () => {
-        if (schemaVersion(database) === 0) database.exec(SCHEMA);
-      });
-      syncDirectory(dirname(path));
-    }
-    if (schemaVersion(database) !== SCHEMA_VERSION) {
-      throw Object.assign(new Error('it was made by another version of the service'), { code: 'ERR_SCHEMA_VERSION' });
-    }
+    await prepare(database, path, create);
     return database;
   } catch (error) {
-    database.close();
-    if (error instanceof Error) error.message = `${path}: ${error.message}`;
-    throw error;
+    database?.close();
+    if (isBusy(error)) throw error;
+    if (error instanceof DataDirectoryError) throw error;
+    throw new DataDirectoryError(`${path}: ${(error as Error).message}: move it away with its -wal, or put the right one back`, { cause: error });
   }
+}
+
+async function prepare(database: IdentityDatabase, path: string, create: boolean): Promise<void> {
+  if (await unlessBusy(() => isForeign(database))) throw new DataDirectoryError(`${path} is no identity database of this service: move it away, or put the right one back`);
+  await unlessBusy(() => database.pragma('journal_mode = WAL'));
+  database.pragma('synchronous = FULL');
+  database.pragma('foreign_keys = ON');
+  if (create && (schemaVersion(database) === 0 || idOf(database) === 0)) {
+    await immediately(database, () => {
+      if (schemaVersion(database) === 0) database.exec(SCHEMA);
+      if (idOf(database) === 0) database.exec(`PRAGMA application_id = ${randomInt(1, 2 ** 31)}`);
+    });
+    // The id is to be read in the file itself.
+    await unlessBusy(() => { checkpoint(database); });
+    syncDirectory(dirname(path));
+  }
+  const version = schemaVersion(database);
+  if (create && version !== SCHEMA_VERSION) {
+    throw new DataDirectoryError(`${path}: it was made by another version of the service: start that one, or move the file away`);
+  }
+}
+
+/** A number that a database is known by, wherever its file is and whoever copied it (SQLite's `application_id`). */
+export function idOf(database: IdentityDatabase): number {
+  const { application_id: id } = database.prepare('PRAGMA application_id').get() as { application_id: number };
+  return id;
+}
+
+/**
+ * The id in a file's header (SQLite's file format, 1.3), without opening it by SQLite: that would write a log that lies
+ * beside it into it. The file must not be open in this process, which would lose its locks on it (POSIX).
+ */
+export function idInFile(path: string): number | undefined {
+  const header = Buffer.alloc(HEADER_BYTES);
+  const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  try {
+    if (!fstatSync(file).isFile() || readSync(file, header) < HEADER_BYTES) return undefined;
+  } finally {
+    closeSync(file);
+  }
+  return header.toString('latin1', 0, MAGIC.length) === MAGIC ? header.readInt32BE(APPLICATION_ID_AT) : undefined;
+}
+
+/** Whether SQLite finds nothing wrong with a database. Reads all of it. */
+export const isIntact = (database: IdentityDatabase): boolean =>
+  (database.pragma('quick_check(1)') as [{ quick_check: string }])[0].quick_check === 'ok';
+
+/** Moves what is in the write-ahead log into the database, as far as no other process keeps it from that. */
+export function checkpoint(database: IdentityDatabase): void {
+  database.pragma('wal_checkpoint(TRUNCATE)');
+}
+
+/** Whether a database has tables, and not ours. */
+function isForeign(database: IdentityDatabase): boolean {
+  const tables = (database.prepare("SELECT name FROM sqlite_master WHERE type = 'table'").all() as { name: string }[]).map(({ name }) => name);
+  return tables.length > 0 && !TABLES.every((name) => tables.includes(name));
+}
+
+function assertRegular(path: string): void {
+  if (statUnlessAbsent(path)?.isFile() === false) throw new DataDirectoryError(`${path} is not a regular file: move it away, or put the right one back`);
 }
 
 /**
@@ -80,6 +141,10 @@ function transaction<Result>(database: IdentityDatabase, work: () => Result): Re
 
 /** Whether another connection holds what we wanted for longer than we wait. */
 export const isBusy = (error: unknown): boolean => error instanceof Database.SqliteError && error.code.startsWith('SQLITE_BUSY');
+
+/** Whether the disk is full, read-only, or fails: a repeat may help. */
+export const isUnwritable = (error: unknown): boolean =>
+  error instanceof Database.SqliteError && /^SQLITE_(FULL|READONLY|IOERR|CANTOPEN)/.test(error.code);
 
 /**
  * SQLite gives its companions (-wal, -shm) the mode of the database, which therefore is set before it opens it.

@@ -1,14 +1,17 @@
 import { randomUUID } from 'node:crypto';
-import { chmodSync, closeSync, fchmodSync, fsyncSync, linkSync, mkdirSync, openSync, readFileSync, unlinkSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { chmodSync, closeSync, fchmodSync, fsyncSync, linkSync, openSync, readFileSync, unlinkSync, writeFileSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
+import { DataDirectoryError } from '../../../../data-directory/data-directory-error.js';
+import { statUnlessAbsent } from '../../../../data-directory/file-identity.js';
+import { makeDirectories } from '../../../../data-directory/make-directories.js';
 
 const OWNER_ONLY = 0o600;
 
 /** The directory `DATA_DIR/identity`; made where it is missing, its owner's alone whatever the umask. */
 export function privateDirectory(dataDirectory: string): string {
   const path = join(dataDirectory, 'identity');
-  mkdirSync(dataDirectory, { recursive: true });
-  mkdirSync(path, { recursive: true, mode: 0o700 });
+  makeDirectories(resolve(dataDirectory));
+  makeDirectories(resolve(path), 0o700);
   chmodSync(path, 0o700);
   syncDirectory(dataDirectory);
   return path;
@@ -24,6 +27,8 @@ export async function readOrCreate(path: string, make: () => string | Promise<st
 
 function readPrivate(path: string): string | undefined {
   try {
+    // Reading a FIFO would wait for ever.
+    if (statUnlessAbsent(path)?.isFile() === false) throw new DataDirectoryError(`${path} is not a regular file: remove it to get a new one, or put the right one back`);
     chmodSync(path, OWNER_ONLY);
     return readFileSync(path, 'utf8');
   } catch (error) {

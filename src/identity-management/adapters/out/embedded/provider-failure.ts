@@ -1,6 +1,6 @@
 import { ServiceError } from '../../../../common/service-error.js';
 import { ProviderError, ProviderUnavailable } from '../../../domain/errors.js';
-import { isBusy } from './identity-database.js';
+import { isBusy, isUnwritable } from './identity-database.js';
 
 /** Work as a promise that rejects with the domain's errors alone. */
 export function attempt<Result>(work: () => Result | Promise<Result>): Promise<Result> {
@@ -14,5 +14,6 @@ export function attempt<Result>(work: () => Result | Promise<Result>): Promise<R
 export function toProviderFailure(error: unknown): ServiceError {
   if (error instanceof ServiceError) return error;
   if (isBusy(error)) return new ProviderUnavailable('The identity database is busy.', { cause: error });
+  if (isUnwritable(error)) return new ProviderUnavailable('The disk of the identity database fails or is full.', { cause: error });
   return new ProviderError('The identity database failed.', { cause: error });
 }

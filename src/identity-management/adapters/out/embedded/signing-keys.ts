@@ -2,6 +2,7 @@ import { createPrivateKey, createPublicKey, generateKeyPair, type KeyObject } fr
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { calculateJwkThumbprint, type JWK } from 'jose';
+import { DataDirectoryError } from '../../../../data-directory/data-directory-error.js';
 import { privateDirectory, readOrCreate } from './private-files.js';
 
 const LEAST_MODULUS_BITS = 2048;
@@ -19,7 +20,7 @@ export type SigningKeys = readonly [SigningKey, ...SigningKey[]];
 /**
  * The keys of `DATA_DIR/identity/signing-keys.json` (an array of private JWKs, RFC 7517), made at the first boot.
  *
- * @throws Error when the file holds anything else than RSA keys of 2048 bits or more.
+ * @throws DataDirectoryError when the file holds anything else than RSA keys of 2048 bits or more.
  */
 export async function loadSigningKeys(dataDirectory: string): Promise<SigningKeys> {
   const path = join(privateDirectory(dataDirectory), 'signing-keys.json');
@@ -31,7 +32,7 @@ export async function loadSigningKeys(dataDirectory: string): Promise<SigningKey
   } catch {
     // What a parser says about the text might show the key.
     const message = `${path} must be a JSON array of private RSA keys (JWK) of ${LEAST_MODULUS_BITS} bits or more.`;
-    throw Object.assign(new Error(message), { code: 'ERR_SIGNING_KEYS' });
+    throw new DataDirectoryError(message);
   }
 }
 

@@ -89,9 +89,12 @@ export class ContentJournals {
     this.retire();
     await Promise.all(this.retiring);
     await Promise.all(this.unsettled.splice(0).map((use) => this.settle(use)));
+    const { presence } = this.site;
     for (const { journal } of this.unsettled) await journal.close().catch(() => undefined);
     for (const journal of this.idle.splice(0)) {
-      await journal.remove().catch((error: unknown) => {
+      // What has its name in a store that is away may be another journal.
+      if (presence.isAway) await journal.close().catch(() => undefined);
+      else await journal.remove().catch((error: unknown) => {
         this.logger.warn(`Removing ${journal.path} failed; the next boot does it.`, error);
       });
     }
@@ -168,6 +171,7 @@ export class ContentJournals {
   private async makeJournal(): Promise<Journal> {
     if (this.unsettled.length >= MOST_JOURNALS) throw new JournalUnavailableError('The files of journals could not be synced.');
     if (this.unavailable && performance.now() - this.unavailable.since < UNAVAILABLE_MS) throw this.unavailable.error;
+    this.site.presence.assertHere();
     const path = join(this.directory, `${uuidV7()}${JOURNAL_EXTENSION}`);
     try {
       return await Journal.make(this.site, path, this.journalBytes);
@@ -203,6 +207,8 @@ export class ContentJournals {
     await journal.released();
     try {
       await this.site.disk.syncFiles(paths);
+      // Otherwise recovery makes sure of them, by the journal's records.
+      this.site.presence.assertHere();
       if (journal.isLeft) {
         await journal.close();
       } else if (journal.isSound) {
@@ -213,7 +219,7 @@ export class ContentJournals {
       }
     } catch (error) {
       this.unsettled.push(use);
-      this.logger.warn(`Settling ${journal.path} failed; the next boot does it, unless it comes off before.`, error);
+      if (!this.site.presence.isAway) this.logger.warn(`Settling ${journal.path} failed; the next boot does it, unless it comes off before.`, error);
     }
   }
 }

@@ -19,3 +19,19 @@ export class FileRemovedError extends Error {
     this.name = new.target.name;
   }
 }
+
+/** The store, or a volume in use by it, is gone, replaced or no longer writable. Nothing may be written until it is opened again. */
+export class StoreAwayError extends Error {
+  constructor(message: string, cause?: unknown) {
+    super(message, cause === undefined ? undefined : { cause });
+    this.name = new.target.name;
+  }
+}
+
+/** What should be a file of the store is a directory, a FIFO, a socket, a device, or a link. */
+export class NotAFileError extends Error {
+  constructor(path: string) {
+    super(`${path} is not a regular file.`);
+    this.name = new.target.name;
+  }
+}

@@ -1,12 +1,14 @@
 import { execFile } from 'node:child_process';
-import { constants, type Stats, statSync } from 'node:fs';
-import { type FileHandle, lstat, mkdir, open, readdir, readlink, rename, rm, symlink, unlink } from 'node:fs/promises';
+import { constants } from 'node:fs';
+import { access, type FileHandle, lstat, mkdir, open, readdir, readlink, realpath, rename, rm, symlink, unlink } from 'node:fs/promises';
 import { release } from 'node:os';
-import { dirname } from 'node:path';
+import { dirname, sep } from 'node:path';
 import { promisify } from 'node:util';
 import { type DataDirectoryLock, lockDataDirectory } from '../../../../data-directory/data-directory-lock.js';
+import { type FileIdentity, fileIdentity, isSameFile } from '../../../../data-directory/file-identity.js';
+import { assertDirectory } from '../../../../data-directory/make-directories.js';
 import { allDone } from './all-done.js';
-import { hasCode, unlessAbsent } from './disk-error.js';
+import { hasCode, NotAFileError, unlessAbsent } from './disk-error.js';
 import { FileMaker } from './file-maker.js';
 import { SelfCheckingDatabase } from './self-checking-database.js';
 
@@ -35,19 +37,21 @@ export interface DiskFile {
  * Names made, renamed or removed are durable once their directory is synced, not before.
  */
 export abstract class Disk {
-  /** Takes the lock of a directory, which ends with the process (see `lockDataDirectory`). */
+  /** Takes the lock of a directory that exists, which ends with the process (see `lockDataDirectory`). */
   abstract lock(directory: string, name: string): Promise<DataDirectoryLock>;
   /** Makes a file; `EEXIST` when the name is taken. */
   abstract create(path: string): Promise<DiskFile>;
   /** Makes a file each write to which is durable when it resolves (O_DSYNC); `EEXIST` when the name is taken. */
   abstract createSynchronized(path: string): Promise<DiskFile>;
-  /** Opens a file that exists, to read or sync it and no more: who may not write to it may do that. */
+  /** Opens a regular file that exists, to read or sync it; needs no right to write. Rejects with `NotAFileError` for anything else. */
   abstract open(path: string): Promise<DiskFile>;
-  /** Opens a file that exists, also to write to it. */
+  /** Opens a regular file that exists, also to write to it. Follows no link. Rejects with `NotAFileError` for anything else. */
   abstract openWritable(path: string): Promise<DiskFile>;
   abstract rename(from: string, to: string): Promise<void>;
-  /** Removes a name, with all that is under it; also resolves when there is none. */
+  /** Removes the name of anything but a directory; also resolves when there is none. */
   abstract remove(path: string): Promise<void>;
+  /** Removes a name, with all that is under it; also resolves when there is none. */
+  abstract removeTree(path: string): Promise<void>;
   /** Makes one directory; `EEXIST` when the name is taken. */
   abstract makeDirectory(path: string): Promise<void>;
   abstract readDirectory(path: string): Promise<string[]>;
@@ -56,6 +60,14 @@ export abstract class Disk {
   /** Makes a symbolic link; `EEXIST` when the name is taken. */
   abstract link(target: string, path: string): Promise<void>;
   abstract readLink(path: string): Promise<string>;
+  /** The number of the device that a path is on, links followed; undefined where there is nothing. Synchronous, as it costs less than a turn. */
+  abstract deviceOf(path: string): bigint | undefined;
+  /** @throws DataDirectoryError for anything but a directory, or a link to one. */
+  abstract assertDirectory(path: string): Promise<void>;
+  /** Whether a directory, links followed, is below another one or is the same; also resolves to true where there is none. */
+  abstract isBelow(directory: string, ancestor: string): Promise<boolean>;
+  /** Rejects (`EROFS`, `EACCES`, ...) when names can't be made in a directory. */
+  abstract assertWritable(directory: string): Promise<void>;
   /** The bytes of a plain file; undefined for anything else: nothing, a directory, a symbolic link, a pipe. */
   abstract plainFileSize(path: string): Promise<number | undefined>;
 
@@ -97,7 +109,7 @@ export class NodeDisk extends Disk {
   private readonly fileMaker = new FileMaker();
 
   override lock(directory: string, name: string): Promise<DataDirectoryLock> {
-    return lockDataDirectory(directory, name);
+    return lockDataDirectory(directory, name, { create: false });
   }
 
   override async create(path: string): Promise<DiskFile> {
@@ -109,11 +121,11 @@ export class NodeDisk extends Disk {
   }
 
   override async open(path: string): Promise<DiskFile> {
-    return new NodeDiskFile(await open(path, constants.O_RDONLY));
+    return openRegular(path, constants.O_RDONLY);
   }
 
   override async openWritable(path: string): Promise<DiskFile> {
-    return new NodeDiskFile(await open(path, constants.O_RDWR));
+    return openRegular(path, constants.O_RDWR | constants.O_NOFOLLOW);
   }
 
   override rename(from: string, to: string): Promise<void> {
@@ -121,11 +133,11 @@ export class NodeDisk extends Disk {
   }
 
   override async remove(path: string): Promise<void> {
-    try {
-      await unlink(path);
-    } catch {
-      await rm(path, { recursive: true, force: true });
-    }
+    await unlessAbsent(unlink(path));
+  }
+
+  override removeTree(path: string): Promise<void> {
+    return rm(path, { recursive: true, force: true });
   }
 
   override makeDirectory(path: string): Promise<void> {
@@ -153,6 +165,25 @@ export class NodeDisk extends Disk {
     return readlink(path);
   }
 
+  override deviceOf(path: string): bigint | undefined {
+    return fileIdentity(path)?.dev;
+  }
+
+  override assertDirectory(path: string): Promise<void> {
+    return new Promise((resolve) => {
+      resolve(assertDirectory(path));
+    });
+  }
+
+  override async isBelow(directory: string, ancestor: string): Promise<boolean> {
+    const [path, above] = await Promise.all([unlessAbsent(realpath(directory)), realpath(ancestor)]);
+    return path === undefined || path === above || path.startsWith(`${above}${sep}`);
+  }
+
+  override assertWritable(directory: string): Promise<void> {
+    return access(directory, constants.W_OK | constants.X_OK);
+  }
+
   override async plainFileSize(path: string): Promise<number | undefined> {
     const stats = await unlessAbsent(lstat(path));
     return stats?.isFile() ? stats.size : undefined;
@@ -168,6 +199,20 @@ export class NodeDisk extends Disk {
     if (first === undefined || (await syncFileSystem(dirname(first)))) return;
     await super.syncFiles(paths);
   }
+}
+
+/** A FIFO doesn't make it wait. */
+async function openRegular(path: string, flags: number): Promise<DiskFile> {
+  let handle: FileHandle;
+  try {
+    handle = await open(path, flags | constants.O_NONBLOCK);
+  } catch (error) {
+    if (hasCode(error, 'EISDIR', 'ENXIO', 'ELOOP', 'ENODEV')) throw new NotAFileError(path);
+    throw error;
+  }
+  if ((await handle.stat()).isFile()) return new NodeDiskFile(handle);
+  await handle.close();
+  throw new NotAFileError(path);
 }
 
 let syncTellsFailures: Promise<boolean> | undefined;
@@ -195,7 +240,7 @@ async function syncFileSystem(directory: string): Promise<boolean> {
 }
 
 class NodeDiskFile implements DiskFile {
-  private own: Stats | undefined;
+  private own: FileIdentity | undefined;
 
   constructor(private readonly handle: FileHandle) {}
 
@@ -231,23 +276,14 @@ class NodeDiskFile implements DiskFile {
   }
 
   async standsAt(path: string): Promise<boolean> {
-    const named = statNamed(path);
-    this.own ??= await this.handle.stat();
-    return named?.ino === this.own.ino && named.dev === this.own.dev;
+    // It waits: another thread's turn beside a running sync would cost far more.
+    const named = fileIdentity(path);
+    this.own ??= await this.handle.stat({ bigint: true });
+    return isSameFile(this.own, named);
   }
 
   close(): Promise<void> {
     return this.handle.close();
-  }
-}
-
-/** Undefined for a path that names nothing. It waits: another thread's turn beside a running sync would cost far more. */
-function statNamed(path: string): Stats | undefined {
-  try {
-    return statSync(path);
-  } catch (error) {
-    if (hasCode(error, 'ENOENT', 'ENOTDIR')) return undefined;
-    throw error;
   }
 }
 
@@ -263,12 +299,14 @@ function behind(chunks: readonly Uint8Array[], count: number): Uint8Array[] {
     .filter(({ length }) => length > 0);
 }
 
-/** The bytes of a small file; undefined where there is none. */
-export async function readWhole(disk: Disk, path: string): Promise<Buffer | undefined> {
+/** The bytes of a small file; undefined where there is none. @throws NotAFileError, also for a file that is longer than `most`. */
+export async function readWhole(disk: Disk, path: string, most = Infinity): Promise<Buffer | undefined> {
   const file = await unlessAbsent(disk.open(path));
   if (!file) return undefined;
   try {
-    const bytes = Buffer.alloc(await file.size());
+    const size = await file.size();
+    if (size > most) throw new NotAFileError(path);
+    const bytes = Buffer.alloc(size);
     return bytes.subarray(0, await file.read(bytes, 0));
   } finally {
     await file.close();

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { GatedDisk } from '../../../../testing/gated-disk.js';
-import { DurableDirectories } from './durable-directories.js';
+import { DurableDirectories, makeRoot } from './durable-directories.js';
 
 describe('DurableDirectories', () => {
   let base: string;
@@ -13,6 +13,8 @@ describe('DurableDirectories', () => {
 
   const at = (path: string) => join(base, path);
   const done = () => operations.splice(0);
+  const isHere = { assertHere: () => undefined };
+  const open = (root: string) => new DurableDirectories(disk, at(root), isHere);
 
   beforeEach(async () => {
     base = await mkdtemp(join(tmpdir(), 'directories-'));
@@ -22,11 +24,12 @@ describe('DurableDirectories', () => {
       operations.push(`${operation} ${relative(base, path)}`);
       return perform();
     };
-    directories = new DurableDirectories(disk, at('root'));
+    directories = open('root');
   });
   afterEach(() => rm(base, { recursive: true }));
 
   it('makes each directory and syncs the one it is in, from the top down, once', async () => {
+    await makeRoot(disk, at('root'));
     await directories.ensure(at('root/a/b'));
     const expected = ['makeDirectory root', 'syncDirectory '];
     expected.push('makeDirectory root/a', 'syncDirectory root', 'makeDirectory root/a/b', 'syncDirectory root/a');
@@ -38,14 +41,16 @@ describe('DurableDirectories', () => {
   });
 
   it('syncs also those that are there already, for who made them may not have', async () => {
+    await makeRoot(disk, at('root'));
     await directories.ensure(at('root/a'));
     done();
-    await new DurableDirectories(disk, at('root')).ensure(at('root/a'));
+    await makeRoot(disk, at('root'));
+    await open('root').ensure(at('root/a'));
     expect(done()).toEqual(['makeDirectory root', 'syncDirectory ', 'makeDirectory root/a', 'syncDirectory root']);
   });
 
   it('makes what is missing above its root', async () => {
-    await new DurableDirectories(disk, at('x/y/root')).ensure(at('x/y/root'));
+    await makeRoot(disk, at('x/y/root'));
     expect(done().filter((operation) => operation.startsWith('sync'))).toEqual([
       'syncDirectory ',
       'syncDirectory x',
@@ -55,24 +60,26 @@ describe('DurableDirectories', () => {
   });
 
   it('needs no right to what is above a root that is there', async () => {
-    await directories.ensure(at('root'));
+    await makeRoot(disk, at('root'));
     const { gate } = disk;
     disk.gate = (perform, operation, path) =>
       operation === 'syncDirectory' && path === base
         ? Promise.reject(Object.assign(new Error('EACCES'), { code: 'EACCES' }))
         : gate(perform, operation, path);
-    await new DurableDirectories(disk, at('root')).ensure(at('root/a'));
+    await makeRoot(disk, at('root'));
     await rm(at('root'), { recursive: true });
-    await expect(new DurableDirectories(disk, at('root')).ensure(at('root'))).rejects.toThrow('EACCES');
+    await expect(makeRoot(disk, at('root'))).rejects.toThrow('EACCES');
   });
 
   it('makes one for all who need it at once', async () => {
+    await makeRoot(disk, at('root'));
+    done();
     await Promise.all([directories.ensure(at('root/a')), directories.ensure(at('root/a'))]);
-    expect(done()).toHaveLength(4);
+    expect(done()).toHaveLength(2);
   });
 
   it('tries again after a failure', async () => {
-    await directories.ensure(at('root'));
+    await makeRoot(disk, at('root'));
     disk.failNext('syncDirectory');
     await expect(directories.ensure(at('root/a'))).rejects.toThrow('EIO');
     done();
@@ -81,12 +88,30 @@ describe('DurableDirectories', () => {
   });
 
   it('makes a directory again for an action that misses it, once', async () => {
+    await makeRoot(disk, at('root'));
     await directories.ensure(at('root/a'));
-    await rm(at('root'), { recursive: true });
+    await rm(at('root/a'), { recursive: true });
     const file = await directories.within(at('root/a'), () => disk.create(at('root/a/file')));
     await file.close();
     expect(await readdir(at('root/a'))).toEqual(['file']);
     await expect(directories.within(at('root/a'), () => disk.open(at('root/a/missing')))).rejects.toThrow('ENOENT');
     await expect(directories.within(at('root/a'), () => disk.create(at('root/a/file')))).rejects.toThrow('EEXIST');
+  });
+
+  it('never makes its root again, nor anything in a root that is another one', async () => {
+    await makeRoot(disk, at('root'));
+    await directories.ensure(at('root/a'));
+    await rm(at('root'), { recursive: true });
+    await expect(directories.within(at('root/a'), () => disk.create(at('root/a/file')))).rejects.toThrow('ENOENT');
+    expect(await readdir(base)).toEqual([]);
+
+    await makeRoot(disk, at('root'));
+    const away = new DurableDirectories(disk, at('root'), {
+      assertHere: () => {
+        throw new Error('away');
+      },
+    });
+    await expect(away.ensure(at('root/a'))).rejects.toThrow('away');
+    expect(await readdir(at('root'))).toEqual([]);
   });
 });

@@ -12,17 +12,19 @@ describe('HealthProbe', () => {
   let disk: GatedDisk;
   let probe: HealthProbe;
   let operations: string[];
+  let isHeld: boolean;
 
   beforeEach(async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
     view = new DataDirectoryView(await mkdtemp(join(tmpdir(), 'health-')));
     operations = [];
+    isHeld = true;
     disk = new GatedDisk();
     disk.gate = (perform, operation) => {
       operations.push(operation);
       return perform();
     };
-    probe = new HealthProbe(new StoreDirectory(disk, view.directory, { warn: () => undefined }, 1));
+    probe = new HealthProbe(new StoreDirectory(disk, view.directory, { warn: () => undefined }, 1, { isHeld: () => isHeld, release: () => undefined }));
   });
   afterEach(async () => {
     vi.useRealTimers();
@@ -32,9 +34,12 @@ describe('HealthProbe', () => {
   const probes = () => operations.filter((operation) => operation === 'create').length;
 
   it('writes, syncs and removes a file, also where a lost process left it', async () => {
-    await writeFile(view.at('.health'), 'left');
     await probe.check();
-    expect(operations).toEqual(['remove', 'create', 'file.write', 'file.write', 'file.sync', 'file.close', 'remove']);
+    await writeFile(view.at('.health'), 'left');
+    operations = [];
+    vi.advanceTimersByTime(1000);
+    await probe.check();
+    expect(operations).toEqual([...Array<string>(4).fill('assertWritable'), 'removeTree', 'create', 'file.write', 'file.write', 'file.sync', 'file.close', 'remove']);
     expect(await view.files('.')).toEqual([]);
   });
 

@@ -97,7 +97,7 @@ export class IdempotencyKeys {
         await ready.catch(storageFailure('The index of idempotency keys could not be opened.'));
       }
       if (this.running.has(scope)) {
-        throw new ServiceError('request-in-progress', scope, { retryAfterSeconds: RETRY_AFTER_SECONDS });
+        throw new ServiceError('request-in-progress', 'A request with this Idempotency-Key is in progress.', { retryAfterSeconds: RETRY_AFTER_SECONDS });
       }
       try {
         const earlier = this.find(scope);

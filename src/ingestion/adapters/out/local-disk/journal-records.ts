@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { crc32 } from 'node:zlib';
-import type { PublicationMarker } from './pending-markers.js';
+import { asMarker, type PublicationMarker } from './pending-markers.js';
 
 /** A small file on its way to its place. */
 export interface JournalRecord {
@@ -39,6 +39,9 @@ export function stampRecord(record: Buffer, epoch: Buffer): void {
   record.writeUInt32BE(crc32(record.subarray(EPOCH_AT)), CHECKSUM_AT);
 }
 
+/** Whether bytes are a journal's: one that has no records begins with a zero. */
+export const isJournal = (bytes: Buffer): boolean => bytes.length < CHECKSUM_AT || bytes[0] === 0 || bytes.readUInt32BE() === MAGIC;
+
 /** The records of a journal, up to the first that isn't whole or is of another epoch than the first. */
 export function* decodeRecords(journal: Buffer): Generator<JournalRecord> {
   const epoch = journal.subarray(EPOCH_AT, EPOCH_AT + EPOCH_BYTES);
@@ -48,8 +51,19 @@ export function* decodeRecords(journal: Buffer): Generator<JournalRecord> {
     const checked = journal.subarray(at + EPOCH_AT, end);
     if (end > journal.length || !checked.subarray(0, EPOCH_BYTES).equals(epoch)) return;
     if (crc32(checked) !== journal.readUInt32BE(at + CHECKSUM_AT)) return;
-    const text = journal.toString('utf8', at + HEAD_BYTES, textEnd);
-    const { upload_id: uploadId, ...marker } = JSON.parse(text) as PublicationMarker & { upload_id: string };
-    yield { uploadId, marker, bytes: journal.subarray(textEnd, end) };
+    const named = parseText(journal.toString('utf8', at + HEAD_BYTES, textEnd));
+    if (!named) return;
+    yield { ...named, bytes: journal.subarray(textEnd, end) };
+  }
+}
+
+/** Undefined for what is no text of ours. */
+function parseText(text: string): Omit<JournalRecord, 'bytes'> | undefined {
+  try {
+    const { upload_id: uploadId, ...data } = JSON.parse(text) as { upload_id: string };
+    const marker = asMarker(uploadId, data);
+    return marker && 'content_path' in marker ? { uploadId, marker } : undefined;
+  } catch {
+    return undefined;
   }
 }

@@ -5,11 +5,13 @@ import type { DurableDirectories } from './durable-directories.js';
 import { newEpoch, stampRecord } from './journal-records.js';
 import type { SharedSyncs } from './shared-syncs.js';
 import { closeQuietly } from './staged-file.js';
+import type { StorePresence } from './store-presence.js';
 
 /** What a journal is made with. */
 export interface JournalSite {
   readonly disk: Disk;
   readonly directories: DurableDirectories;
+  readonly presence: StorePresence;
   readonly syncs: SharedSyncs;
 }
 

@@ -62,7 +62,7 @@ describe('LocalDiskFileStorage', () => {
     await storage.close();
     expect(await view.files('pending')).toEqual([]);
     expect(await view.files('staging')).toEqual([]);
-    expect((await readdir(view.directory)).sort()).toEqual(['files', 'pending', 'staging', 'uploads', 'uploads.lock']);
+    expect((await readdir(view.directory)).sort()).toEqual(['files', 'pending', 'staging', 'store-id', 'uploads', 'uploads.lock']);
     expect(warnings).toEqual([]);
   });
 

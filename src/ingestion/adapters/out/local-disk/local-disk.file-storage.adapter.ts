@@ -1,25 +1,18 @@
 import { resolve } from 'node:path';
 import { Logger, type OnApplicationShutdown } from '@nestjs/common';
 import { ServiceError } from '../../../../common/service-error.js';
-import type { DataDirectoryLock } from '../../../../data-directory/data-directory-lock.js';
-import { readContent } from '../../../application/content-digest.js';
-import { FileStorage, receiptOf, type UploadDraft, type UploadReceipt } from '../../../application/ports/file-storage.port.js';
+import { SharedProbe } from '../../../../common/shared-probe.js';
+import { FileStorage, type UploadDraft, type UploadReceipt } from '../../../application/ports/file-storage.port.js';
 import { storageFailure } from '../../../application/storage-failure.js';
-import { indexLine, segmentDirectory } from '../../../domain/layout.js';
-import type { Upload, UploadKind } from '../../../domain/upload.js';
-import { JournalUnavailableError } from './content-journals.js';
 import type { StorageLogger } from '../../../application/storage-logger.js';
+import { StoreAwayError } from './disk-error.js';
 import { type Disk, NodeDisk } from './disk.js';
-import { HealthProbe } from './health-probe.js';
-import { type Flush, IndexLog, type IndexLogOptions } from './index-log.js';
-import { type Publication, publishSmall, publishStaged, type StagedFile } from './publication.js';
-import { recover } from './recovery.js';
-import { behindHead, closeQuietly, type Head, readHead, writeStagedFile } from './staged-file.js';
-import { StoreDirectory } from './store-directory.js';
+import { makeRoot } from './durable-directories.js';
+import type { Flush } from './index-log.js';
+import { OpenStore, type OpenStoreOptions } from './open-store.js';
+import { ensureStoreId, readStoreId } from './store-id.js';
 
 const MIB = 1024 * 1024;
-/** A file that is no longer needs no staging. */
-const MOST_SMALL_BYTES = 16 * 1024;
 
 export interface LocalDiskOptions {
   /** Everything is kept beneath it. Made where it is missing. */
@@ -35,62 +28,76 @@ export interface LocalDiskOptions {
   readonly logger?: StorageLogger;
 }
 
-/** Keeps uploads in a directory of the local file system, which no other process may use meanwhile. */
+/**
+ * Keeps uploads in a directory of the local file system, which no other process may use meanwhile. When its volume goes
+ * away, is replaced or becomes read-only, uploads and health checks fail until the same store is there again; then it is
+ * opened as at boot.
+ */
 export class LocalDiskFileStorage extends FileStorage implements OnApplicationShutdown {
-  private readonly logs: Record<UploadKind, IndexLog>;
-  private readonly health: HealthProbe;
-  private readonly finishing = new Set<Promise<void>>();
+  /** Undefined while the store is away. */
+  private current: OpenStore | undefined;
+  /** Settles when nothing of the store that went away is in progress any more. */
+  private leaving = Promise.resolve();
+  /** One attempt for all who ask, and at most one a second. */
+  private readonly returning = new SharedProbe(() => this.comeBack());
   private closing: Promise<void> | undefined;
+  private lastWarning = '';
 
   private constructor(
-    private readonly directory: StoreDirectory,
-    private readonly lock: DataDirectoryLock,
-    options: IndexLogOptions,
+    private readonly options: OpenStoreOptions,
+    private readonly storeId: string,
+    store: OpenStore,
   ) {
     super();
-    this.logs = { historical: new IndexLog(directory, options), nowcast: new IndexLog(directory, options) };
-    this.health = new HealthProbe(directory);
+    this.current = store;
   }
 
   /**
-   * Takes the directory and puts in order what a lost process left in it.
+   * Takes the directory and recovers from a crash.
    *
-   * @throws DataDirectoryInUseError; what the file system throws.
+   * @throws DataDirectoryInUseError; DataDirectoryError; what the file system throws.
    */
   static async open(options: LocalDiskOptions): Promise<LocalDiskFileStorage> {
-    const { disk = new NodeDisk(), maxSegmentBytes = 64 * MIB, maxJournalBytes = 8 * MIB, onFlush = () => undefined } = options;
+    const { directory, disk = new NodeDisk(), maxSegmentBytes = 64 * MIB, maxJournalBytes = 8 * MIB, onFlush = () => undefined } = options;
     const logger = options.logger ?? new Logger(LocalDiskFileStorage.name);
-    const directory = new StoreDirectory(disk, resolve(options.directory), logger, maxJournalBytes);
-    await directory.directories.ensure(directory.root);
-    const lock = await disk.lock(options.directory, 'uploads');
+    const root = resolve(directory);
+    await makeRoot(disk, root);
+    await disk.assertDirectory(root);
+    await disk.assertWritable(root);
+    const openOptions = { root, directory, disk, logger, maxSegmentBytes, maxJournalBytes, onFlush };
+    const store = await OpenStore.open(openOptions);
     try {
-      for (const name of ['uploads', 'files', 'staging', 'pending']) {
-        await directory.directories.ensure(directory.at(name));
-      }
-      await recover(directory);
+      return new LocalDiskFileStorage(openOptions, await ensureStoreId(disk, root), store);
     } catch (error) {
-      lock.release();
+      await store.close();
       throw error;
     }
-    return new LocalDiskFileStorage(directory, lock, { maxSegmentBytes, onFlush });
   }
 
   override async store(draft: UploadDraft): Promise<UploadReceipt> {
-    const { idempotencyScope: scope, content } = draft;
-    if (scope === null) return receiptOf(await this.keep(draft));
-    const read = async () => draft.conclude(content && (await readContent(content.bytes)));
-    this.assertNotClosed();
-    return this.directory.idempotency.once(scope, () => this.keep(draft), read);
+    const store = this.current ?? (await this.cameBack());
+    try {
+      return await store.store(draft);
+    } finally {
+      if (store.isAway) this.leave(store);
+    }
   }
 
   override async checkHealth(): Promise<void> {
-    this.assertNotClosed();
-    await this.health.check();
+    const store = this.current ?? (await this.cameBack());
+    try {
+      await store.checkHealth();
+    } catch (error) {
+      if (!store.isAway) throw error;
+      this.leave(store);
+      // What only lost its lock's file, or has another device number by now, is there again at once.
+      await (await this.cameBack()).checkHealth();
+    }
   }
 
   /** Finishes what is past its last byte, refuses what isn't, and gives the directory free. Idempotent. */
   close(): Promise<void> {
-    this.closing ??= this.finishAll();
+    this.closing ??= this.closeAll();
     return this.closing;
   }
 
@@ -98,100 +105,68 @@ export class LocalDiskFileStorage extends FileStorage implements OnApplicationSh
     return this.close();
   }
 
-  private async keep(draft: UploadDraft): Promise<Upload> {
-    const { kind, content } = draft;
-    if (!content) {
-      const upload = await draft.conclude(null);
-      await this.finish(() => this.logs[kind].append(segmentDirectory(kind, upload.receivedAt), indexLine(upload)));
-      return upload;
-    }
-    const head = await readHead(content.bytes, MOST_SMALL_BYTES);
-    return head.rest ? this.keepLarge(draft, content.path, head) : this.keepSmall(draft, content.path, head.chunks);
+  private async closeAll(): Promise<void> {
+    await this.current?.close();
+    await this.leaving;
   }
 
-  private async keepSmall(draft: UploadDraft, contentPath: string, chunks: readonly Uint8Array[]): Promise<Upload> {
-    const log = this.logs[draft.kind];
-    const bytes = Buffer.concat(chunks);
-    const upload = await draft.conclude(await readContent(chunks));
-    const publication = publicationOf(upload, contentPath);
-    await this.finish(async () => {
-      try {
-        await publishSmall(this.directory, log, bytes, publication);
-      } catch (error) {
-        if (!(error instanceof JournalUnavailableError)) throw error;
-        await this.withStaged(upload.uploadId, async (staged) => {
-          await staged.file.write([bytes], 0);
-          await publishStaged(this.directory, log, staged, publication);
-        });
-      }
+  private leave(store: OpenStore): void {
+    if (this.current !== store) return;
+    this.current = undefined;
+    this.warnOfAbsence(store.whyAway);
+    this.leaving = store.close().catch((error: unknown) => {
+      this.options.logger.warn('Closing the store that went away failed.', error);
     });
-    return upload;
   }
 
-  private async keepLarge(draft: UploadDraft, contentPath: string, head: Head): Promise<Upload> {
-    try {
-      return await this.withStaged(draft.uploadId, async (staged) => {
-        const upload = await draft.conclude(await writeStagedFile(staged.file, behindHead(head)));
-        await this.finish(() => publishStaged(this.directory, this.logs[draft.kind], staged, publicationOf(upload, contentPath)));
-        return upload;
-      });
-    } finally {
-      await head.rest?.return?.();
-    }
+  /** @throws ServiceError `storage-failure` while the store is away. */
+  private async cameBack(): Promise<OpenStore> {
+    if (this.closing) throw new ServiceError('storage-failure', 'The storage is closed.');
+    await this.returning.check().catch(storageFailure('The store is away.'));
+    if (!this.current) throw new ServiceError('storage-failure', 'The store is away.');
+    return this.current;
   }
 
-  /** Gives work a file in `staging/`; removes what is left of it when that fails. */
-  private async withStaged<T>(uploadId: string, work: (staged: StagedFile) => Promise<T>): Promise<T> {
-    const staged = await this.stage(uploadId);
+  private async comeBack(): Promise<void> {
+    if (this.current || this.closing) return;
+    await this.leaving;
+    const store = await this.reopen().catch((error: unknown) => {
+      this.warnOfAbsence(error);
+      throw error;
+    });
+    this.warn(`DATA_DIR ${this.options.directory} is back; uploads are accepted again.`);
+    this.current = store;
+    if (this.closing) await store.close();
+  }
+
+  /** Opens the store when it is the same one, and takes writes. */
+  private async reopen(): Promise<OpenStore> {
+    const { disk, root } = this.options;
+    const id = await readStoreId(disk, root);
+    if (id === undefined) throw new StoreAwayError(`${root} holds no store: put it back, or restart the service to begin a new one`);
+    if (id !== this.storeId) throw new StoreAwayError(`${root} holds another store: put the right one back, or restart the service to use this one`);
+    const store = await OpenStore.open(this.options);
     try {
-      return await work(staged);
+      await store.checkHealth();
+      return store;
     } catch (error) {
-      await closeQuietly(staged.file);
-      await this.directory.attempt(`Removing ${staged.path}`, () =>
-        this.directory.disk.remove(this.directory.at(staged.path)),
-      );
+      await store.close();
       throw error;
     }
   }
 
-  private async stage(uploadId: string): Promise<StagedFile> {
-    const { disk, directories } = this.directory;
-    const path = `staging/${uploadId}`;
-    const create = () => disk.create(this.directory.at(path));
-    const file = await directories
-      .within(this.directory.at('staging'), create)
-      .catch(storageFailure('A staged file could not be made.'));
-    return { path, file };
+  private warnOfAbsence(reason: unknown): void {
+    this.warn(`Uploads are refused: ${messageOf(reason)}.`);
   }
 
-  /** Runs the part of an upload that changes what is visible; `close` waits for it. */
-  private async finish(part: () => Promise<void>): Promise<void> {
-    this.assertNotClosed();
-    const running = part();
-    this.finishing.add(running);
-    try {
-      await running.catch(storageFailure('An upload could not be made durable.'));
-    } finally {
-      this.finishing.delete(running);
-    }
-  }
-
-  private assertNotClosed(): void {
-    if (this.closing) throw new ServiceError('storage-failure', 'The storage is closed.');
-  }
-
-  private async finishAll(): Promise<void> {
-    await Promise.allSettled(this.finishing);
-    await this.directory.journals.close();
-    await Promise.all(Object.values(this.logs).map((log) => log.close()));
-    await this.directory.idempotency.close();
-    this.lock.release();
+  /** Once, however often it is found again. */
+  private warn(message: string): void {
+    if (message !== this.lastWarning) this.options.logger.warn(message);
+    this.lastWarning = message;
   }
 }
 
-const publicationOf = (upload: Upload, contentPath: string): Publication => ({
-  uploadId: upload.uploadId,
-  contentPath,
-  segmentDirectory: segmentDirectory(upload.kind, upload.receivedAt),
-  line: indexLine(upload),
-});
+function messageOf(error: unknown): string {
+  const { message, cause } = error instanceof ServiceError && error.cause instanceof Error ? error.cause : (error as Error);
+  return cause instanceof Error ? `${message} (${cause.message})` : message;
+}

@@ -1,9 +1,11 @@
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { v7 as uuidV7 } from 'uuid';
+import { CONTENT, isLayoutPath, SEGMENTS, uploadIdOfFile } from '../store-verification/layout-names.js';
 import { hasCode } from './disk-error.js';
 import type { Disk } from './disk.js';
 import type { DurableDirectories } from './durable-directories.js';
 import type { SharedSyncs } from './shared-syncs.js';
+import type { StorePresence } from './store-presence.js';
 
 /** A position in the index before which a line can't be. */
 export interface IndexPosition {
@@ -29,6 +31,21 @@ export interface SegmentMarker {
 export type Marker = PublicationMarker | SegmentMarker;
 
 /**
+ * Data as the marker of an id; undefined when it is none. Its paths are those of the layout, since recovery truncates,
+ * writes and removes what they name.
+ */
+export function asMarker(id: string, data: unknown): Marker | undefined {
+  if (typeof data !== 'object' || data === null) return undefined;
+  const { segment, offset, content_path: path, durable_length: length } = data as Partial<Record<string, unknown>>;
+  if (typeof segment !== 'string' || !isLayoutPath(segment, SEGMENTS)) return undefined;
+  if (path === undefined) return length === undefined || isLength(length) ? { segment, ...(isLength(length) && { durable_length: length }) } : undefined;
+  const isPublication = typeof path === 'string' && isLayoutPath(path, CONTENT) && uploadIdOfFile(basename(path)) === id && isLength(offset);
+  return isPublication ? { content_path: path, segment, offset } : undefined;
+}
+
+const isLength = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
+
+/**
  * What is under way, for the next boot to find: one symbolic link in `pending/` each, whose target is JSON.
  * A link's text comes with its name, so that one sync of the directory makes both durable. Removals need no sync:
  * a marker that comes back after a power cut tells nothing wrong.
@@ -38,18 +55,21 @@ export class PendingMarkers {
     private readonly disk: Disk,
     private readonly directories: DurableDirectories,
     private readonly syncs: SharedSyncs,
+    private readonly presence: StorePresence,
     /** Absolute. */
     private readonly directory: string,
   ) {}
 
-  /** Resolves when the marker is durable. */
+  /** Resolves when the marker is durable. @throws StoreAwayError; what the file system throws. */
   async add(id: string, marker: Marker): Promise<void> {
+    this.presence.assertHere();
     await this.directories.within(this.directory, () => this.disk.link(JSON.stringify(marker), this.path(id)));
     await this.syncs.sync(this.directory);
   }
 
   /** Resolves when the new marker is durable; the old one stands until then. */
   async replace(id: string, marker: Marker): Promise<void> {
+    this.presence.assertHere();
     const replacement = this.path(uuidV7());
     await this.directories.within(this.directory, () => this.disk.link(JSON.stringify(marker), replacement));
     await this.disk.rename(replacement, this.path(id));
@@ -65,10 +85,10 @@ export class PendingMarkers {
     return (await this.disk.readDirectory(this.directory)).sort();
   }
 
-  /** Undefined for a name that is no marker. */
+  /** Undefined for what no marker of the store is. */
   async read(id: string): Promise<Marker | undefined> {
     try {
-      return JSON.parse(await this.disk.readLink(this.path(id))) as Marker;
+      return asMarker(id, JSON.parse(await this.disk.readLink(this.path(id))));
     } catch (error) {
       if (error instanceof SyntaxError || hasCode(error, 'EINVAL')) return undefined;
       throw error;

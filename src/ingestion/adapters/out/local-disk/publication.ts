@@ -86,7 +86,7 @@ export async function publishSmall(
         held.release();
       },
       (reason: unknown) => {
-        store.logger.warn(`Taking back ${contentPath} failed; the next boot does it.`, reason);
+        if (!store.presence.isAway) store.logger.warn(`Taking back ${contentPath} failed; the next boot does it.`, reason);
         held.leave();
       },
     );

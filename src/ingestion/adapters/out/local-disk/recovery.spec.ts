@@ -1,6 +1,9 @@
-import { appendFile, cp, mkdir, mkdtemp, readFile, rm, symlink, truncate, writeFile } from 'node:fs/promises';
+import { execFile } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { appendFile, cp, lstat, mkdir, mkdtemp, readFile, rm, symlink, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join, relative } from 'node:path';
+import { promisify } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { DataDirectoryView } from '../../../../testing/data-directory.view.js';
 import { GatedDisk } from '../../../../testing/gated-disk.js';
@@ -195,6 +198,10 @@ describe('recovery', () => {
       'readDirectory staging',
       'syncDirectory staging',
       'syncDirectory pending',
+      'open store-id',
+      'file.size store-id',
+      'file.read store-id',
+      'file.close store-id',
     ]);
   });
 
@@ -341,7 +348,7 @@ describe('recovery', () => {
     await writeFile(view.at('staging/directory/file'), 'bytes');
     await writeFile(view.at('staging/file'), 'bytes');
     await open();
-    expect(await view.files('.')).toEqual(['uploads.lock']);
+    expect(await view.files('.')).toEqual(['store-id', 'uploads.lock']);
   });
 
   it('leaves alone in pending what is no marker, and says so', async () => {
@@ -351,9 +358,94 @@ describe('recovery', () => {
     await open();
     expect(await view.files('pending')).toEqual(['pending/file', 'pending/link']);
     expect(warnings).toEqual([
-      'pending/file is no marker; it is left alone.',
-      'pending/link is no marker; it is left alone.',
+      `${view.at('pending/file')} is no marker of this store; it is left alone.`,
+      `${view.at('pending/link')} is no marker of this store; it is left alone.`,
     ]);
+  });
+
+  describe('what is not the store\'s', () => {
+    const DAY = 'uploads/kind=historical/date=2026-01-01';
+    const UUID = '0197d0a0-0000-7000-8000-000000000001';
+    const SEGMENT = `${DAY}/${UUID}.ndjson`;
+    const CONTENT = `files/kind=historical/customer_id=c/date=2026-01-01/${UUID}.csv`;
+    let outside: string;
+
+    beforeEach(async () => {
+      await storage.close();
+      outside = join(base, 'outside');
+      await writeFile(outside, 'somebody\'s');
+    });
+
+    it.each<[string, unknown]>([
+      ['a file outside', { content_path: '../outside', segment: SEGMENT, offset: 0 }],
+      ['a file outside, by way of the layout', { content_path: `files/../../outside`, segment: SEGMENT, offset: 0 }],
+      ['an absolute path', { content_path: '/outside', segment: SEGMENT, offset: 0 }],
+      ['a file of another part', { content_path: 'identity/identity.db', segment: SEGMENT, offset: 0 }],
+      ['a file of another upload', { content_path: CONTENT.replace('01.csv', '02.csv'), segment: SEGMENT, offset: 0 }],
+      ['a NUL', { content_path: `${CONTENT}\0`, segment: SEGMENT, offset: 0 }],
+      ['a segment outside', { segment: '../outside' }],
+      ['a segment outside, for a file', { content_path: CONTENT, segment: '../outside', offset: 0 }],
+      ['a length that is none', { segment: SEGMENT, durable_length: -1 }],
+      ['an offset that is none', { content_path: CONTENT, segment: SEGMENT, offset: '0' }],
+      ['no segment', { content_path: CONTENT, offset: 0 }],
+      ['a number', 42],
+      ['null', null],
+      ['an array', []],
+    ])('is a marker with %s', async (_, marker) => {
+      await symlink(JSON.stringify(marker), view.at(`pending/${UUID}`));
+      await open();
+      expect(await readFile(outside, 'utf8')).toBe('somebody\'s');
+      expect(warnings).toEqual([expect.stringContaining(view.at(`pending/${UUID}`))]);
+    });
+
+    it.each([
+      ['the file', CONTENT],
+      ['the segment', SEGMENT],
+    ])('is where a link leads out of DATA_DIR: %s of a marker', async (_, path) => {
+      await mkdir(join(base, 'elsewhere'));
+      await writeFile(join(base, 'elsewhere', basename(path)), 'somebody\'s');
+      await mkdir(dirname(dirname(view.at(path))), { recursive: true });
+      await symlink(join(base, 'elsewhere'), dirname(view.at(path)));
+      const marker = path === CONTENT ? { content_path: path, segment: SEGMENT, offset: 0 } : { segment: path, durable_length: 0 };
+      await symlink(JSON.stringify(marker), view.at(`pending/${UUID}`));
+      await open();
+      expect(await readFile(join(base, 'elsewhere', basename(path)), 'utf8')).toBe('somebody\'s');
+      expect(warnings).toEqual([expect.stringContaining(view.at(`pending/${UUID}`))]);
+    });
+
+    const fifo = (path: string) => promisify(execFile)('mkfifo', [path]);
+    const directory = async (path: string) => void (await mkdir(join(path, 'in'), { recursive: true }));
+    const link = (path: string) => symlink('/nowhere', path);
+    const random = (path: string) => writeFile(path, randomBytes(9_000).fill(7, 0, 1));
+
+    it.each<[string, string, (path: string) => Promise<unknown>]>([
+      ['a directory as Spark leaves it', `${DAY}/_temporary`, directory],
+      ['a directory as a segment', SEGMENT, directory],
+      ['a link to nothing as a segment', SEGMENT, link],
+      ['a FIFO as a segment', SEGMENT, fifo],
+      ['a directory as a journal', `pending/${UUID}.journal`, directory],
+      ['a FIFO as a journal', `pending/${UUID}.journal`, fifo],
+      ['random bytes as a journal', `pending/${UUID}.journal`, random],
+      ['a directory as a marker', `pending/${UUID}`, directory],
+      ['a FIFO as a marker', `pending/${UUID}`, fifo],
+      ['a directory as the file of an upload', CONTENT, directory],
+    ])('is %s: it is left alone, with one warning that names it', async (_, path, make) => {
+      await mkdir(view.at(DAY), { recursive: true });
+      await mkdir(dirname(view.at(path)), { recursive: true });
+      await make(view.at(path));
+      // Recovery looks at the day because of it.
+      const other = UUID.replace('8000', '9000');
+      const marked = path === CONTENT ? UUID : other;
+      const marker = { content_path: CONTENT.replace(UUID, marked), segment: `${DAY}/0${UUID.slice(1)}.ndjson`, offset: 0 };
+      await symlink(JSON.stringify(marker), view.at(`pending/${marked}`)).catch((error: unknown) => {
+        if (path !== `pending/${marked}`) throw error;
+      });
+      await open();
+      expect(warnings).toEqual([expect.stringContaining(view.at(path))]);
+      expect(await view.files('staging')).toEqual([]);
+      await lstat(view.at(path));
+      await storeJson(1);
+    });
   });
 
   it('does as much for a thousand uploads as for one', async () => {
@@ -373,7 +465,7 @@ describe('recovery', () => {
       };
       await open(counting);
       const opened = operations.filter((operation) => operation.startsWith('open'));
-      expect(new Set(opened)).toEqual(new Set([`open ${view.at(segments.at(-1) ?? '')}`]));
+      expect(new Set(opened)).toEqual(new Set([`open ${view.at(segments.at(-1) ?? '')}`, `open ${view.at('store-id')}`]));
       await storage.close();
       return { operations: operations.length, segments: segments.length, bytes: counting.bytesRead };
     };

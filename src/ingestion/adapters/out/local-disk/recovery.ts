@@ -1,12 +1,17 @@
 import { basename, dirname } from 'node:path';
 import { JOURNAL_EXTENSION } from './content-journals.js';
-import { hasCode } from './disk-error.js';
-import { readWhole } from './disk.js';
+import { DataDirectoryError } from '../../../../data-directory/data-directory-error.js';
+import { SEGMENTS } from '../store-verification/layout-names.js';
+import { hasCode, NotAFileError, unlessAbsent } from './disk-error.js';
+import { type DiskFile, readWhole } from './disk.js';
 import { readLines, uploadIdOf } from './index-lines.js';
-import { decodeRecords } from './journal-records.js';
-import type { IndexPosition, PublicationMarker } from './pending-markers.js';
+import { decodeRecords, isJournal, type JournalRecord } from './journal-records.js';
+import type { IndexPosition, Marker, PublicationMarker } from './pending-markers.js';
 import { repairSegment } from './segment-repair.js';
 import type { StoreDirectory } from './store-directory.js';
+
+/** Far more than a journal of the service ever has. */
+const MOST_JOURNAL_BYTES = 1024 * 1024 * 1024;
 
 /**
  * Puts in order what a lost process left under way, and reads nothing else: what it costs doesn't depend on how much
@@ -14,27 +19,33 @@ import type { StoreDirectory } from './store-directory.js';
  */
 export async function recover(store: StoreDirectory): Promise<void> {
   const { disk, markers } = store;
+  const links = new LinkCheck(store);
   const publications = new Map<string, PublicationMarker>();
   const journals: string[] = [];
   for (const id of await markers.ids()) {
     if (id.endsWith(JOURNAL_EXTENSION)) {
-      journals.push(store.at('pending', id));
+      journals.push(`pending/${id}`);
       continue;
     }
     const marker = await markers.read(id);
-    if (!marker) {
-      store.logger.warn(`pending/${id} is no marker; it is left alone.`);
+    if (!marker || !(await links.staysInside(marker))) {
+      store.logger.warn(`${store.at('pending', id)} is no marker of this store; it is left alone.`);
     } else if ('content_path' in marker) {
       publications.set(id, marker);
     } else {
-      await repairSegment(store, marker);
+      if (!(await unlessForeign(store, () => repairSegment(store, marker).then(() => true)))) continue;
       await markers.remove(id);
     }
   }
   // Only now, for the lines of a segment that was torn count from here on.
   await settle(store, publications);
-  for (const journal of journals) await replay(store, journal);
-  for (const name of await disk.readDirectory(store.at('staging'))) await disk.remove(store.at('staging', name));
+  for (const journal of journals) await replay(store, journal, links);
+  for (const name of await disk.readDirectory(store.at('staging'))) {
+    await disk.removeTree(store.at('staging', name)).catch((error: unknown) => {
+      if (!hasCode(error, 'EBUSY', 'EPERM', 'EACCES')) throw error;
+      store.logger.warn(`${store.at('staging', name)} can't be removed; remove it.`, error);
+    });
+  }
   await disk.syncDirectory(store.at('staging'));
   await markers.sync();
 }
@@ -43,28 +54,86 @@ export async function recover(store: StoreDirectory): Promise<void> {
 async function settle(store: StoreDirectory, publications: Map<string, PublicationMarker>): Promise<void> {
   const missing = await withoutLine(store, publications);
   for (const [id, marker] of publications) {
-    if (missing.has(id)) await store.removeDurably(marker.content_path);
+    if (missing.has(id) && !(await unlessForeign(store, () => removeContent(store, marker.content_path)))) continue;
     await store.markers.remove(id);
   }
 }
 
 /** Puts the files of a journal in place whose lines are there, removes the others, and then the journal. */
-async function replay(store: StoreDirectory, journal: string): Promise<void> {
+async function replay(store: StoreDirectory, journal: string, links: LinkCheck): Promise<void> {
   const { disk } = store;
-  const records = [...decodeRecords((await readWhole(disk, journal)) ?? Buffer.alloc(0))];
+  const content = await unlessForeign(store, async () => (await readWhole(disk, store.at(journal), MOST_JOURNAL_BYTES)) ?? Buffer.alloc(0));
+  if (!content) return;
+  if (!isJournal(content)) {
+    store.logger.warn(`${store.at(journal)} is no journal of this store; it is left alone.`);
+    return;
+  }
+  const records = [...decodeRecords(content)];
   const missing = await withoutLine(store, new Map(records.map(({ uploadId, marker }) => [uploadId, marker])));
-  for (const { uploadId, marker, bytes } of records) {
-    const path = store.at(marker.content_path);
-    if (missing.has(uploadId)) {
-      if (await isSegmentGone(store, marker)) store.logger.warn(`${marker.content_path} is kept: the segment of its line was moved away.`);
-      else await disk.remove(path);
-    } else if (!(await readWhole(disk, path))?.equals(bytes)) {
-      await disk.remove(path);
-      await store.directories.within(dirname(path), () => disk.createWith(path, bytes));
-    }
+  let isReplayed = true;
+  for (const record of records) {
+    const isDone = await unlessForeign(store, () => place(store, record, missing.has(record.uploadId), links));
+    isReplayed &&= isDone === true;
   }
   await disk.syncFiles(records.map(({ marker }) => store.at(marker.content_path)));
-  await disk.remove(journal);
+  if (isReplayed) await disk.remove(store.at(journal));
+}
+
+async function place(store: StoreDirectory, { marker, bytes }: JournalRecord, isMissing: boolean, links: LinkCheck): Promise<true> {
+  const { disk } = store;
+  const path = store.at(marker.content_path);
+  if (!(await links.staysInside(marker))) throw new NotAFileError(path);
+  if (isMissing) {
+    if (!(await isSegmentGone(store, marker))) return removeContent(store, marker.content_path, false);
+    store.logger.warn(`${marker.content_path} is kept: the segment of its line was moved away.`);
+  } else if (!(await readWhole(disk, path))?.equals(bytes)) {
+    await disk.remove(path);
+    await store.directories.within(dirname(path), () => disk.createWith(path, bytes));
+  }
+  return true;
+}
+
+/** @throws NotAFileError for a directory, which no upload made. */
+async function removeContent(store: StoreDirectory, path: string, durably = true): Promise<true> {
+  try {
+    await (durably ? store.removeDurably(path) : store.disk.remove(store.at(path)));
+  } catch (error) {
+    if (hasCode(error, 'EISDIR', 'EPERM')) throw new NotAFileError(store.at(path));
+    throw error;
+  }
+  return true;
+}
+
+/** What an action gives; undefined, and a warning, when what it is about isn't the store's. */
+async function unlessForeign<T>(store: StoreDirectory, action: () => Promise<T>): Promise<T | undefined> {
+  try {
+    return await action();
+  } catch (error) {
+    if (!(error instanceof NotAFileError)) throw error;
+    store.logger.warn(`${error.message} It is left alone.`);
+    return undefined;
+  }
+}
+
+/** Looks for symbolic links that lead what a marker names out of the part of the store where it should be. */
+class LinkCheck {
+  /** By directory. */
+  private readonly known = new Map<string, Promise<boolean>>();
+
+  constructor(private readonly store: StoreDirectory) {}
+
+  async staysInside(marker: Marker): Promise<boolean> {
+    const isSegmentInside = await this.isInside(dirname(marker.segment));
+    return isSegmentInside && (!('content_path' in marker) || (await this.isInside(dirname(marker.content_path))));
+  }
+
+  private isInside(directory: string): Promise<boolean> {
+    const { store, known } = this;
+    const [part = ''] = directory.split('/');
+    const answer = known.get(directory) ?? store.disk.isBelow(store.at(directory), store.at(part));
+    known.set(directory, answer);
+    return answer;
+  }
 }
 
 /** Whether a segment isn't there any more that had lines. */
@@ -73,11 +142,20 @@ async function isSegmentGone(store: StoreDirectory, { segment, offset }: IndexPo
   return !(await segmentNames(store, dirname(segment))).includes(basename(segment));
 }
 
-const segmentNames = (store: StoreDirectory, directory: string): Promise<string[]> =>
-  store.disk.readDirectory(store.at(directory)).catch((error: unknown) => {
+async function segmentNames(store: StoreDirectory, directory: string): Promise<string[]> {
+  try {
+    return (await store.disk.readDirectory(store.at(directory))).filter((name) => {
+      if (SEGMENTS.isFile(name)) return true;
+      store.logger.warn(`${store.at(directory, name)} is no segment of this store; it is left alone.`);
+      return false;
+    });
+  } catch (error) {
     if (hasCode(error, 'ENOENT')) return [];
+    // Nothing tells then which files have lines.
+    if (hasCode(error, 'ENOTDIR')) throw new DataDirectoryError(`${store.at(directory)} is not a directory: move it away, and put the right one back`, { cause: error });
     throw error;
-  });
+  }
+}
 
 /** Those of some uploads whose lines aren't there. */
 async function withoutLine(store: StoreDirectory, markers: ReadonlyMap<string, IndexPosition>): Promise<Set<string>> {
@@ -110,11 +188,19 @@ async function deleteIndexed(
   const first = basename(position.segment);
   const names = await segmentNames(store, directory);
   for (const name of names.filter((name) => name >= first).sort()) {
-    const file = await store.disk.open(store.at(directory, name));
+    const file = await unlessForeign(store, () => openSegment(store, `${directory}/${name}`));
+    if (!file) continue;
     try {
       for await (const line of readLines(file, name === first ? position.offset : 0)) ids.delete(uploadIdOf(line) ?? '');
     } finally {
       await file.close();
     }
   }
+}
+
+/** @throws NotAFileError for anything else, also a link to nothing; what the file system throws. */
+async function openSegment(store: StoreDirectory, path: string): Promise<DiskFile> {
+  const file = await unlessAbsent(store.disk.open(store.at(path)));
+  if (!file) throw new NotAFileError(store.at(path));
+  return file;
 }

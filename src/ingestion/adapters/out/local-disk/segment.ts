@@ -2,6 +2,7 @@ import { v7 as uuidV7 } from 'uuid';
 import { allDone } from './all-done.js';
 import { FileRemovedError } from './disk-error.js';
 import type { DiskFile } from './disk.js';
+import { closeQuietly } from './staged-file.js';
 import type { StoreDirectory } from './store-directory.js';
 
 /**
@@ -32,12 +33,13 @@ export class Segment {
     return this.state === 'open';
   }
 
-  /** Resolves when the bytes are durable. */
+  /** Resolves when the bytes are durable. @throws StoreAwayError; FileRemovedError; what the file system throws. */
   async append(bytes: Uint8Array): Promise<void> {
     try {
       const file = this.file ?? (await this.create());
       await file.write([bytes], this.length);
       const [, isThere] = await allDone([file.sync(), file.standsAt(this.store.at(this.path))]);
+      this.store.presence.assertHere(this.store.contentParts);
       if (!isThere) throw new FileRemovedError(this.path);
     } catch (error) {
       this.state = 'torn';
@@ -55,8 +57,9 @@ export class Segment {
     }
     this.state = 'closed';
     this.store.idempotency.segmentClosed(this);
+    const { file } = this;
+    if (file) await closeQuietly(file);
     await this.store.attempt(`Closing ${this.path}`, async () => {
-      await this.file?.close();
       if (this.length === 0) await this.store.disk.remove(this.store.at(this.path));
       await this.store.markers.remove(this.id);
     });

@@ -24,6 +24,12 @@ export interface ListedObject {
  * knows its own object when an earlier answer was lost.
  */
 export abstract class Bucket {
+  /**
+   * How far the store's clock is ahead of this machine's, in milliseconds, as its last answers show; 0 before the first,
+   * and while both differ by less than some minutes.
+   */
+  abstract get clockOffsetMs(): number;
+
   /** Makes an object unless its key is taken; resolves to its version, undefined when the key was taken. */
   abstract create(key: string, bytes: Uint8Array): Promise<string | undefined>;
 
@@ -60,6 +66,14 @@ export abstract class Bucket {
   /** Gives back the parts of unfinished uploads to a key, of whichever process. */
   abstract removeParts(key: string): Promise<void>;
 
+  /**
+   * Resolves when the store allows all that the other calls ask of it, beside writing: to read, list and remove objects,
+   * and to list and give back parts. Changes nothing but `key`, which is removed.
+   *
+   * @throws MissingRightError where the store says that it isn't allowed.
+   */
+  abstract checkRights(key: string): Promise<void>;
+
   /** Ends connections. */
   abstract close(): void;
 }
@@ -71,6 +85,26 @@ export class ObjectExistsError extends Error {
     this.name = new.target.name;
   }
 }
+
+/** The store refused something that the service needs. */
+export class MissingRightError extends Error {
+  /** @param right as the store's administrator knows it, such as `s3:ListBucket`. */
+  constructor(right: string, cause: unknown) {
+    super(`The store refused ${right}: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
+    this.name = new.target.name;
+  }
+}
+
+/**
+ * For `.catch()`: names the right that was refused; another error passes through.
+ *
+ * @throws MissingRightError
+ */
+export const missingRight =
+  (right: string, isRefusal: (error: unknown) => boolean) =>
+  (cause: unknown): never => {
+    throw isRefusal(cause) ? new MissingRightError(right, cause) : cause;
+  };
 
 /** The store was asked, and neither took nor sent anything for the time-out. */
 export class StoreSilentError extends Error {

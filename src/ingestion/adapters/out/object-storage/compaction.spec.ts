@@ -2,7 +2,7 @@ import * as fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { uuidAt } from '../../../../common/uuid.js';
 import { InMemoryBucket } from '../../../../testing/in-memory.bucket.js';
-import type { Bucket } from './bucket.js';
+import type { Bucket, ListedObject } from './bucket.js';
 import { closedDays, compactDay, type CompactionOptions, plannedDays, removeOldClaims } from './compaction.js';
 
 const MIB = 1024 * 1024;
@@ -98,6 +98,44 @@ describe('compactDay', () => {
     const text = uploads.map((id) => line(id)).join('');
     expect(await content(bucket, target)).toBe(text);
     expect(report).toEqual({ kind: 'nowcast', date: DATE, sources: 3_000, targets: 1, bytes: text.length, fences: 0, malformed: [], isUnderWay: false });
+  });
+
+  it.each<[string, (objects: ListedObject[]) => ListedObject[]]>([
+    ['repeats a key', (objects) => objects.flatMap((object) => [object, object])],
+    ['repeats a page', (objects) => [...objects.slice(0, 4), ...objects.slice(2)]],
+    ['is in another order', (objects) => [...objects].reverse()],
+  ])('takes each segment once, in the order of their keys, from a listing that %s', async (_, listed) => {
+    const bucket = new InMemoryBucket();
+    const uploads = await putMany(bucket, 6);
+    bucket.listed = listed;
+    expect(await compact(bucket)).toMatchObject({ sources: 6, targets: 1 });
+    const [target, ...others] = segmentsOf(bucket);
+    expect(others).toEqual([]);
+    expect(await content(bucket, target)).toBe(uploads.map((id) => line(id)).join(''));
+  });
+
+  it('loses no line by listings that omit segments', async () => {
+    const bucket = new InMemoryBucket();
+    const uploads = await putMany(bucket, 6);
+    let listing = 0;
+    bucket.listed = (objects) => objects.filter((_, index) => (index + listing++) % 3 > 0);
+    for (let turn = 0; turn < 5; turn++) await compact(later(bucket, turn * HOUR_MS)).catch(() => undefined);
+    await compact(bucket).catch(() => undefined);
+    bucket.listed = (objects) => objects;
+    await compact(later(bucket, 6 * HOUR_MS));
+    expect(await readOnce(bucket)).toEqual([...uploads].sort());
+  });
+
+  it('makes no segment by a plan that names one twice', async () => {
+    const bucket = new InMemoryBucket();
+    await putMany(bucket, 2);
+    const [first = ''] = segmentsOf(bucket);
+    const bytes = 2 * ((await content(bucket, first)) ?? '').length;
+    const target = first.replace(/[^/]*$/, `${uuidAt(new Date())}.ndjson`);
+    await bucket.create(`compaction/kind=nowcast/date=${DATE}`, Buffer.from(JSON.stringify({ target, sources: [first, first], bytes })));
+    await compact(later(bucket, HOUR_MS));
+    expect(await readOnce(bucket)).toHaveLength(4);
+    expect(segmentsOf(bucket)).not.toContain(target);
   });
 
   it('makes several where one would be too large, of at most 64 MiB', async () => {

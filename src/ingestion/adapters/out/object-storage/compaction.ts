@@ -75,8 +75,8 @@ export interface DayReport extends Day {
 const PLAN = z.object({
   /** The segment that is made. */
   target: z.string(),
-  /** The segments whose lines it holds, in this order. */
-  sources: z.array(z.string()).min(2),
+  /** The segments whose lines it holds, in this order, each once. */
+  sources: z.array(z.string()).min(2).transform((keys) => [...new Set(keys)]),
   /** Of all sources. */
   bytes: z.number().int().positive(),
 });
@@ -331,12 +331,12 @@ class DayCompaction {
     if (keys.length > 0 && !this.options.dryRun) await this.bucket.remove(keys);
   }
 
-  /** The day's segments, in the order of their keys. */
+  /** The day's segments in the order of their keys, each once: a listing that repeats one must not double its lines. */
   private async list(): Promise<ListedObject[]> {
-    const segments: ListedObject[] = [];
-    for await (const segment of this.bucket.list(this.directory)) segments.push(segment);
+    const segments = new Map<string, ListedObject>();
+    for await (const segment of this.bucket.list(this.directory)) segments.set(segment.key, segment);
     this.options.signal?.throwIfAborted();
-    return segments;
+    return [...segments.values()].sort((a, b) => Buffer.compare(Buffer.from(a.key), Buffer.from(b.key)));
   }
 
   /** The ids of uploads that are under way, or were lost and not swept. */

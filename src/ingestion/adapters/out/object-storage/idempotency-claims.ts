@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { ServiceError } from '../../../../common/service-error.js';
 import { receiptOf, type UploadReceipt } from '../../../application/ports/file-storage.port.js';
 import { storageFailure } from '../../../application/storage-failure.js';
-import { isKeptUnderKey, requestIdentity } from '../../../domain/idempotency.js';
+import { IDEMPOTENCY_PERIOD_MS, requestIdentity } from '../../../domain/idempotency.js';
 import { parseIndexLine } from '../../../domain/layout.js';
 import type { Upload } from '../../../domain/upload.js';
 import { parseJson } from '../store-verification/line-text.js';
@@ -119,7 +119,7 @@ export class IdempotencyClaims {
       const taken = await this.bucket.replace(key, bytes, found.version);
       if (taken !== undefined) return taken;
     }
-    throw new ServiceError('request-in-progress', key, { retryAfterSeconds: RETRY_AFTER_SECONDS });
+    throw new ServiceError('request-in-progress', 'A request with this Idempotency-Key is in progress.', { retryAfterSeconds: RETRY_AFTER_SECONDS });
   }
 
   private async stateOf(key: string, found: ReadObject): Promise<'running' | 'free' | 'changed' | Upload> {
@@ -138,7 +138,8 @@ export class IdempotencyClaims {
       written = await this.bucket.read(claim.segment);
     }
     const upload = written && written.bytes.length > 0 ? parseIndexLine(written.bytes.toString()) : undefined;
-    if (!upload || !isKeptUnderKey(upload.receivedAt)) return 'free';
+    // By the store's clock: those of replicas differ.
+    if (!upload || !written || written.ageMs >= IDEMPOTENCY_PERIOD_MS) return 'free';
     if (claim.kept || (await this.bucket.replace(key, bytesOf({ ...claim, kept: true }), found.version)) !== undefined) return upload;
     return 'changed';
   }

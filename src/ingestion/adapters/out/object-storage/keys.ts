@@ -20,3 +20,5 @@ export const FENCE = Buffer.alloc(0);
 
 /** What is written to find out whether the store can be. */
 export const HEALTH = 'health';
+/** What is removed to find out whether objects can be. */
+export const HEALTH_RIGHTS = 'health-rights';

@@ -7,6 +7,8 @@ const MARKER = z.object({
   segment: z.string(),
   /** Set when the upload has failed for good, though its line may be there. */
   failed: z.boolean().optional(),
+  /** Set when what a failed upload left was removed once. The store may still do what it was asked to before. */
+  cleared: z.boolean().optional(),
 });
 
 /** What is known of an upload with a file that is under way. */

@@ -1,7 +1,8 @@
-import { describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { BucketView } from '../../../../testing/bucket.view.js';
 import { fileStorageContract } from '../../../../testing/file-storage.contract.js';
 import { InMemoryBucket } from '../../../../testing/in-memory.bucket.js';
+import type { UploadDraft } from '../../../application/ports/file-storage.port.js';
 import { anUploadDraft, type UploadDraftBuilder } from '../../../../testing/upload-draft.builder.js';
 import { type Bucket, StoreSilentError } from './bucket.js';
 import { ObjectStorageFileStorage } from './object-storage.file-storage.adapter.js';
@@ -23,6 +24,13 @@ fileStorageContract('object storage, in memory', () => {
     lines: () => view.lines(),
     bytes: (path) => view.bytes(path),
     contentPaths: () => view.contentPaths(),
+    storeEarlier: async (draft, ageMs) => {
+      const earlier = bucket.another();
+      earlier.aheadMs = -ageMs;
+      const before = open(earlier);
+      await before.store({ ...draft, conclude: async (stored) => ({ ...(await draft.conclude(stored)), receivedAt: new Date() }) });
+      await before.close();
+    },
     tearDown: () => storage.close(),
   });
 });
@@ -41,6 +49,13 @@ const MOST_OPERATIONS = 8;
 function later(bucket: InMemoryBucket): InMemoryBucket {
   const another = bucket.another();
   another.aheadMs = 61_000;
+  return another;
+}
+
+/** Another process, when nothing can come any more that an upload asked of the store. */
+function muchLater(bucket: InMemoryBucket): InMemoryBucket {
+  const another = bucket.another();
+  another.aheadMs = 20 * 60_000;
   return another;
 }
 
@@ -110,7 +125,6 @@ describe.each(UPLOADS)('an upload with %s', (_, isKeyed, builder) => {
         const view = new BucketView(other);
         await new Sweeper(other, logger).sweep();
         await expectWhole(view);
-        expect(await view.keys('staging/')).toEqual([]);
         const before = (await view.lines()).length;
         const repeated = await open(other).store(builder().build());
         await expectWhole(view, repeated.replayed ? before : before + 1);
@@ -121,6 +135,9 @@ describe.each(UPLOADS)('an upload with %s', (_, isKeyed, builder) => {
         await storage.close();
         await new Sweeper(later(bucket), logger).sweep();
         await expectWhole(view);
+        await new Sweeper(muchLater(bucket), logger).sweep();
+        await expectWhole(view);
+        expect(await view.keys('staging/')).toEqual([]);
         const ids = (await view.lines()).map(({ upload_id }) => upload_id);
         if (outcome.status === 'fulfilled') expect(ids).toContain(outcome.value.uploadId);
         if (isKeyed || outcome.status === 'rejected') expect(ids).toEqual([repeated.uploadId]);
@@ -205,6 +222,164 @@ describe('uploads without a file', () => {
     const [line, ...more] = await new BucketView(bucket).lines();
     expect(line).toBeDefined();
     expect(more).toEqual([]);
+  });
+});
+
+describe('a store that does later what it gave no answer to', () => {
+  const LATE: [string, keyof Bucket, string][] = [
+    ['a marker', 'create', 'staging/'],
+    ['a file', 'upload', 'files/'],
+    ['a line', 'create', 'uploads/'],
+    ['a claim', 'create', 'idempotency/'],
+  ];
+
+  describe.each(UPLOADS)('and an upload with %s', (_, isKeyed, builder) => {
+    it.each(LATE)('leaves nothing of it when %s comes in late', async (__, operation, prefix) => {
+      const bucket = new InMemoryBucket();
+      const mine = bucket.another();
+      const late = bucket.another();
+      const asked: { key: string; bytes: Buffer }[] = [];
+      mine.before = (of, key, bytes) => {
+        if (of !== operation || !key.startsWith(prefix) || asked.length > 0) return;
+        asked.push({ key, bytes: Buffer.from(bytes ?? []) });
+        throw new StoreSilentError(1);
+      };
+      const storage = open(mine);
+      const outcome = await storage.store(builder().build()).catch((error: unknown) => error);
+      await storage.close();
+      if (asked.length === 0) return;
+      expect(outcome).toMatchObject({ kind: 'storage-failure' });
+
+      for (const { key, bytes } of asked) await late.create(key, bytes);
+      for (const process of [later(bucket), muchLater(bucket), muchLater(muchLater(bucket))]) {
+        process.aheadMs += asked.length * 60_000;
+        await new Sweeper(process, logger).sweep();
+      }
+      const last = bucket.another();
+      last.aheadMs = 60 * 60_000;
+      await new Sweeper(last, logger).sweep();
+      const view = new BucketView(last);
+      await expectWhole(view, 0);
+      expect(await view.keys('staging/')).toEqual([]);
+      const repeated = await open(last).store(builder().build());
+      expect(repeated.replayed).toBe(false);
+      await expectWhole(view, 1);
+      expect(isKeyed).toBeTypeOf('boolean');
+    });
+  });
+});
+
+describe('replicas whose clocks are wrong', () => {
+  const DAY_MS = 86_400_000;
+  afterEach(() => {
+    vi.useRealTimers();
+  });
+
+  /** A store of one time, and replicas with times of their own. */
+  const world = (now: number, offsMs: readonly number[]) => {
+    vi.useFakeTimers({ toFake: ['Date'], now });
+    const store = { now };
+    const bucket = new InMemoryBucket();
+    bucket.time = () => store.now;
+    const replicas = offsMs.map((offMs) => {
+      const mine = bucket.another();
+      const setClock = () => void vi.setSystemTime(store.now + offMs);
+      mine.before = setClock;
+      mine.after = setClock;
+      const storage = open(mine);
+      const keep = (draft: UploadDraft) => {
+        setClock();
+        return storage.store({
+          ...draft,
+          conclude: async (stored) => {
+            setClock();
+            return { ...(await draft.conclude(stored)), receivedAt: new Date() };
+          },
+        });
+      };
+      return { offMs, keep, storage };
+    });
+    return { store, bucket, replicas, close: () => Promise.all(replicas.map(({ storage }) => storage.close())) };
+  };
+  const draft = () => anUploadDraft().with(KEYED).file('the bytes').build();
+
+  it.each([2 * DAY_MS, -2 * DAY_MS, 20 * 60_000, 400 * DAY_MS])('answer a repeat with the first: off by %i ms', async (offMs) => {
+    const now = Date.parse('2026-03-10T12:00:00Z');
+    const { store, bucket, replicas, close } = world(now, [0, offMs]);
+    for (const turn of [replicas, [...replicas].reverse()]) {
+      const [first, second] = turn;
+      const build = () => anUploadDraft().with({ idempotencyKey: `key-${first?.offMs}` }).file('the bytes').build();
+      store.now = now;
+      expect(await first?.keep(build())).toMatchObject({ replayed: false });
+      for (const afterMs of [60_000, 23.9 * 3_600_000]) {
+        store.now = now + afterMs;
+        expect(await second?.keep(build())).toMatchObject({ replayed: true });
+      }
+      store.now = now + 24.1 * 3_600_000;
+      expect(await second?.keep(build())).toMatchObject({ replayed: false });
+    }
+    const lines = await new BucketView(bucket).lines();
+    const minutes = lines.map((line) => ('received_at' in line ? String(line.received_at).slice(0, 16) : ''));
+    expect(minutes.sort()).toEqual(['2026-03-10T12:00', '2026-03-10T12:00', '2026-03-11T12:06', '2026-03-11T12:06']);
+    for (const key of await new BucketView(bucket).keys('uploads/')) expect(key).toMatch(/date=2026-03-1[01]\//);
+    await close();
+  });
+
+  it('store one of what five of them get at once under a key', async () => {
+    const { bucket, replicas, close } = world(Date.parse('2026-03-10T12:00:00Z'), [0, 2, -2, 30, -30].map((days) => days * DAY_MS));
+    const race = () => Promise.allSettled(replicas.map(({ keep }) => keep(draft())));
+    await race();
+    for (const outcome of await race()) expect(outcome).toMatchObject({ status: 'fulfilled', value: { replayed: true } });
+    await expectWhole(new BucketView(bucket), 1);
+    await close();
+  });
+
+  it('know a key whose upload began before midnight and ended behind it', async () => {
+    const midnight = Date.parse('2026-03-11T00:00:00Z');
+    vi.useFakeTimers({ toFake: ['Date'], now: midnight - 8_000 });
+    const bucket = new InMemoryBucket();
+    const storage = open(bucket);
+    const { bytes, begun, goOn } = pausedFile();
+    const storing = storage.store({ ...anUploadDraft().with({ ...KEYED, bytes, receivedAt: new Date(midnight + 6_000) }).build() });
+    await begun;
+    vi.setSystemTime(midnight + 6_000);
+    goOn();
+    const first = await storing;
+    expect(await storage.store(draft())).toEqual({ ...first, replayed: true });
+    const other = open(bucket.another());
+    expect(await other.store(draft())).toEqual({ ...first, replayed: true });
+    await expectWhole(new BucketView(bucket), 1);
+    await Promise.all([storage.close(), other.close()]);
+  });
+});
+
+describe('readiness', () => {
+  it.each(['replace', 'read', 'list', 'remove', 'removeParts'] as const)('fails without the right to %s, and is well again with it', async (right) => {
+    const bucket = new InMemoryBucket();
+    const storage = open(bucket);
+    bucket.before = (operation, key) => {
+      if (operation === right && key.startsWith('health')) throw new Error('denied');
+    };
+    const failed = await storage.checkHealth().catch((error: unknown) => error);
+    expect(failed).toMatchObject({ kind: 'storage-failure', cause: { message: expect.stringContaining('denied') as string } });
+    bucket.before = () => undefined;
+    await expect.poll(() => storage.checkHealth().then(() => 'well', () => 'unwell'), { timeout: 5_000 }).toBe('well');
+    await storage.close();
+  });
+
+  it('asks for rights that were there no more than once a minute', async () => {
+    const bucket = new InMemoryBucket();
+    const asked: string[] = [];
+    bucket.before = (operation, key) => void (key.startsWith('health') && asked.push(operation));
+    const storage = open(bucket);
+    await storage.checkHealth();
+    // An answer is good for a second.
+    await expect.poll(async () => {
+      await storage.checkHealth();
+      return asked.filter((operation) => operation === 'replace').length;
+    }, { timeout: 5_000 }).toBe(2);
+    expect(asked.filter((operation) => operation === 'remove')).toHaveLength(1);
+    await storage.close();
   });
 });
 
@@ -301,8 +476,8 @@ describe('two processes on one bucket', () => {
 
   it('go on when nothing can be removed', async () => {
     const bucket = new InMemoryBucket();
-    bucket.before = (operation) => {
-      if (operation === 'remove') throw new Error('denied');
+    bucket.before = (operation, key) => {
+      if (operation === 'remove' && key.startsWith('staging/')) throw new Error('denied');
     };
     const storage = open(bucket);
     for (let count = 0; count < 1_100; count++) await storage.store(anUploadDraft().file('the bytes').build());

@@ -10,7 +10,7 @@ import type { Upload } from '../../../domain/upload.js';
 import { type Bucket, StoreSilentError } from './bucket.js';
 import { Compactor } from './compactor.js';
 import { type Claim, IdempotencyClaims } from './idempotency-claims.js';
-import { FENCE, HEALTH, markerKey, ownSegment } from './keys.js';
+import { FENCE, HEALTH, HEALTH_RIGHTS, markerKey, ownSegment } from './keys.js';
 import { Lease } from './lease.js';
 import type { Marker } from './marker.js';
 import { Retries } from './retries.js';
@@ -22,6 +22,8 @@ import { Sweeper } from './sweeper.js';
 const MOST_LEFT = 1_000;
 /** Milliseconds that a check of health waits for the store. */
 const LONGEST_PROBE_MS = 3_500;
+/** How long rights that were all there aren't looked at again, in milliseconds. */
+const RIGHTS_GOOD_FOR_MS = 60_000;
 
 export interface ObjectStorageOptions {
   readonly bucket: Bucket;
@@ -46,6 +48,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
   private readonly health: SharedProbe;
   private readonly storing = new Set<Promise<unknown>>();
   private readonly unmarking = new Set<Promise<unknown>>();
+  private rightsGoodUntil = 0;
   private closing: Promise<void> | undefined;
 
   /** The store may be unwell. What lost processes left is put in order meanwhile, and what is over is compacted. */
@@ -97,18 +100,40 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
   private async probe(): Promise<void> {
     if (this.isRefusing) throw new Error('Too much is to be taken back in the store.');
     const writing = this.bucket.replace(HEALTH, Buffer.from('well\n'));
-    await withTimeLimit(LONGEST_PROBE_MS, writing, () => new StoreSilentError(LONGEST_PROBE_MS));
+    await withTimeLimit(LONGEST_PROBE_MS, Promise.all([writing, this.checkRights()]), () => new StoreSilentError(LONGEST_PROBE_MS));
+  }
+
+  private async checkRights(): Promise<void> {
+    if (performance.now() < this.rightsGoodUntil) return;
+    await this.bucket.checkRights(HEALTH_RIGHTS);
+    this.rightsGoodUntil = performance.now() + RIGHTS_GOOD_FOR_MS;
   }
 
   private async storeNow(draft: UploadDraft): Promise<UploadReceipt> {
     const { idempotencyScope: scope, content } = draft;
     if (scope === null) return receiptOf(content ? await this.keepFile(draft, content) : await this.keepLine(draft));
     const keep = (claim: Lease<Claim>) => (content ? this.keepFile(draft, content, claim) : this.keepKeyed(draft, claim));
-    return this.claims.once(scope, ownClaim(draft), keep, async () => draft.conclude(content && (await readContent(content.bytes))));
+    return this.claims.once(scope, this.ownClaim(draft), keep, async () => draft.conclude(content && (await readContent(content.bytes))));
+  }
+
+  /** A replica whose clock is wrong by minutes writes the store's time, so that all lines of a bucket are by one clock. */
+  private async conclude(draft: UploadDraft, stored: StoredContent | null): Promise<Upload> {
+    const upload = await draft.conclude(stored);
+    const { clockOffsetMs } = this.bucket;
+    return clockOffsetMs === 0 ? upload : { ...upload, receivedAt: new Date(upload.receivedAt.getTime() + clockOffsetMs) };
+  }
+
+  private ownClaim(draft: UploadDraft): Claim {
+    return { upload_id: draft.uploadId, segment: this.expectedSegment(draft), content_path: draft.content?.path ?? null };
+  }
+
+  /** The segment of an upload that will be complete today. */
+  private expectedSegment({ kind, uploadId }: UploadDraft): string {
+    return ownSegment(segmentDirectory(kind, new Date(Date.now() + this.bucket.clockOffsetMs)), uploadId);
   }
 
   private async keepLine(draft: UploadDraft): Promise<Upload> {
-    const upload = await draft.conclude(null);
+    const upload = await this.conclude(draft, null);
     await this.log
       .append(segmentDirectory(upload.kind, upload.receivedAt), indexLine(upload))
       .catch(storageFailure('A segment could not be written.'));
@@ -118,7 +143,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
   private async keepKeyed(draft: UploadDraft, claim: Lease<Claim>): Promise<Upload> {
     let segment: string | undefined;
     try {
-      const upload = await draft.conclude(null);
+      const upload = await this.conclude(draft, null);
       segment = await announce(upload, [claim]);
       await this.writeLine(upload, segment);
       return upload;
@@ -133,7 +158,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
     const marking = this.mark(draft, path);
     let segment: string | undefined;
     const content = new ContentSource(bytes, async (stored) => {
-      const upload = await draft.conclude(stored);
+      const upload = await this.conclude(draft, stored);
       return { upload, segment: await announce(upload, claim ? [await marking, claim] : [await marking]) };
     });
     // Nobody needs to send the rest.
@@ -146,8 +171,8 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
       this.unmark(marking);
       return upload;
     } catch (error) {
-      if (!content.hasFailed) {
-        content.fail(error);
+      content.fail(error);
+      if (!content.hasFailed && !isTooSlow(error)) {
         this.takeBack(draft, segment, marking, claim);
       } else {
         this.unmark(marking);
@@ -159,7 +184,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
 
   private async mark(draft: UploadDraft, path: string): Promise<Lease<Marker>> {
     const key = markerKey(draft.uploadId);
-    const marker: Marker = { content_path: path, segment: expectedSegment(draft) };
+    const marker: Marker = { content_path: path, segment: this.expectedSegment(draft) };
     const version = await this.bucket
       .create(key, Buffer.from(JSON.stringify(marker)))
       .catch(storageFailure('A marker could not be written.'));
@@ -205,7 +230,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
       const marker = await marking?.catch(() => undefined);
       if (marker) {
         if (await marker.endWith({ failed: true })) await this.sweeper.settle(marker.key);
-        else await this.sweeper.removeFenced(marker.current);
+        else await this.sweeper.removeFenced(marker.key, marker.current);
       } else if (segment !== undefined) {
         await this.bucket.replace(segment, FENCE);
       }
@@ -276,15 +301,6 @@ class ContentSource implements AsyncIterable<Uint8Array> {
   }
 }
 
-const ownClaim = (draft: UploadDraft): Claim => ({
-  upload_id: draft.uploadId,
-  segment: expectedSegment(draft),
-  content_path: draft.content?.path ?? null,
-});
-
-/** The segment of an upload that will be complete today. */
-const expectedSegment = ({ kind, uploadId }: UploadDraft): string => ownSegment(segmentDirectory(kind, new Date()), uploadId);
-
 /** Tells those who look after the upload where its line will be, before anything of it is visible. */
 async function announce(upload: Upload, leases: readonly (Lease<Claim> | Lease<Marker>)[]): Promise<string> {
   const segment = ownSegment(segmentDirectory(upload.kind, upload.receivedAt), upload.uploadId);
@@ -292,10 +308,13 @@ async function announce(upload: Upload, leases: readonly (Lease<Claim> | Lease<M
   return segment;
 }
 
+/** Whether the bucket ended the upload because its client was too slow: the store isn't to blame. */
+const isTooSlow = (error: unknown): boolean => error instanceof ServiceError && error.kind === 'request-timeout';
+
 /** For `.catch()`: an error that isn't the store's passes through. */
 const storageFailureUnless =
   (isOther: () => boolean, message: string) =>
   (cause: unknown): never => {
-    if (isOther()) throw cause;
+    if (isOther() || isTooSlow(cause)) throw cause;
     return storageFailure(message)(cause);
   };

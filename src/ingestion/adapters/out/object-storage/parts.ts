@@ -1,115 +1,156 @@
+import type { PartBuffer, PartMemory } from './part-memory.js';
+
+/** Bytes that an upload holds before it asks for the memory of a part. */
+const HEAD_BYTES = 64 * 1024;
+/** Chunks of the head are joined when there are so many: each costs memory of its own. */
+const MOST_HEAD_CHUNKS = 32;
+
 export interface PartOptions {
-  /** Bytes of each part but the last. */
-  readonly partBytes: number;
+  /** The memory for parts, and so the length of each but the last. */
+  readonly memory: PartMemory;
   /** How many are sent at once. */
   readonly atOnce: number;
 }
 
-/** What became of bytes that were sent in parts. */
-export interface SentParts {
-  readonly count: number;
-  /** All bytes, when they are no more than one part; nothing was sent then. */
-  readonly rest: Buffer;
+/** Where bytes go. A buffer is used again when its promise resolves. */
+export interface PartTarget {
+  /** @param index from 0 */
+  sendPart(part: Buffer, index: number): Promise<void>;
+  /** Called instead of `sendPart`, once, for bytes that are no more than one part. */
+  sendWhole(bytes: Buffer): Promise<void>;
 }
 
 /**
- * Sends bytes of unknown length in parts as they come. Holds as many parts as are sent at once, and one.
+ * Sends bytes of unknown length as they come: in parts, or whole when they are no more than one. Holds the parts that
+ * are being sent, and one; reads nothing while there is no memory for it.
  *
- * Rejects with what the bytes throw, when no part is under way any more; and with what `send` rejects with, at once:
- * the bytes may be silent for long. They are ended then.
+ * Rejects with what the bytes throw, when no part is being sent any more; at once with what the target rejects with, and
+ * with `request-timeout` when the bytes come too slowly (see `PartMemory`): they may be silent for long, and fail with the
+ * same error at the next chunk.
  *
- * @param send gets each part in a buffer that is used again when it resolves, and its number from 0.
+ * @returns how many parts were sent; 0 when the bytes were sent whole.
  */
-export async function sendParts(
-  bytes: AsyncIterable<Uint8Array>,
-  options: PartOptions,
-  send: (part: Buffer, index: number) => Promise<void>,
-): Promise<SentParts> {
-  const sender = new PartSender(options, send);
+export async function sendParts(bytes: AsyncIterable<Uint8Array>, options: PartOptions, target: PartTarget): Promise<number> {
+  const sender = new PartSender(options, target);
   // One race for all: each would keep what it was given as long as the failure may still come.
   return Promise.race([sender.sendAll(bytes), sender.failing]);
 }
 
 class PartSender {
-  /** Rejects when a part does. */
+  /** Rejects when the target does, or the bytes come too slowly. */
   readonly failing: Promise<never>;
-  private fail: (error: unknown) => void = () => undefined;
+  private readonly reject: (error: Error) => void;
   private failure: { readonly error: unknown } | undefined;
   private haveBytesFailed = false;
   private readonly underWay = new Set<Promise<void>>();
-  private readonly free: Buffer[] = [];
-  private part: Buffer | undefined;
-  private filled = 0;
+  private part: PartBuffer | undefined;
   private count = 0;
 
   constructor(
     private readonly options: PartOptions,
-    private readonly send: (part: Buffer, index: number) => Promise<void>,
+    private readonly target: PartTarget,
   ) {
-    this.failing = new Promise((_, reject) => {
-      this.fail = (error) => {
-        this.failure ??= { error };
-        // Whoever waits gets to know of the first: the bytes', or this.
-        if (!this.haveBytesFailed) reject(error instanceof Error ? error : new Error(String(error)));
-      };
-    });
+    let reject: (error: Error) => void = () => undefined;
+    this.failing = new Promise((_, rejectFailing) => (reject = rejectFailing));
+    this.reject = reject;
   }
 
-  async sendAll(bytes: AsyncIterable<Uint8Array>): Promise<SentParts> {
+  async sendAll(bytes: AsyncIterable<Uint8Array>): Promise<number> {
     /** What may turn out to be all. */
-    let head: Uint8Array[] | undefined = [];
-    let size = 0;
+    let head: Head | undefined = new Head();
     try {
       for await (const chunk of bytes) {
         this.assertGoesOn();
-        if (head) {
-          head.push(chunk);
-          size += chunk.length;
-          if (size <= this.options.partBytes) continue;
-          for (const early of head) await this.add(early);
-          head = undefined;
-        } else {
-          await this.add(chunk);
-        }
+        if (head?.add(chunk)) continue;
+        for (const early of head?.take() ?? []) await this.add(early);
+        head = undefined;
+        await this.add(chunk);
       }
-      if (head) return { count: 0, rest: Buffer.concat(head) };
-      if (this.part) await this.begin(this.part);
+      this.assertGoesOn();
+      if (head) await this.target.sendWhole(Buffer.concat(head.take()));
+      else if (this.part) await (this.count === 0 ? this.sendWhole(this.part) : this.begin(this.part));
       await Promise.all(this.underWay);
     } catch (error) {
       this.haveBytesFailed = !this.failure;
+      this.part?.release();
       await Promise.all(this.underWay);
       throw error;
     }
     this.assertGoesOn();
-    return { count: this.count, rest: Buffer.alloc(0) };
+    return this.count;
   }
+
+  private readonly fail = (error: unknown): void => {
+    this.failure ??= { error };
+    // Its client may be silent for long.
+    this.part?.release();
+    this.part = undefined;
+    // Whoever waits gets to know of the first: the bytes', or this.
+    if (!this.haveBytesFailed) this.reject(error instanceof Error ? error : new Error(String(error)));
+  };
 
   private async add(chunk: Uint8Array): Promise<void> {
     for (let at = 0; at < chunk.length; ) {
-      const part = (this.part ??= this.free.pop() ?? Buffer.allocUnsafeSlow(this.options.partBytes));
-      const piece = chunk.subarray(at, at + part.length - this.filled);
-      part.set(piece, this.filled);
-      this.filled += piece.length;
-      at += piece.length;
-      if (this.filled === part.length) await this.begin(part);
+      // The first one may be all.
+      if (this.part?.isFull) await this.begin(this.part);
+      const part = (this.part ??= await this.options.memory.acquire(this.count > 0, this.fail));
+      this.assertGoesOn();
+      at += part.fill(at === 0 ? chunk : chunk.subarray(at));
+      if (part.isFull && this.count > 0) await this.begin(part);
     }
   }
 
-  private async begin(buffer: Buffer): Promise<void> {
+  private async begin(part: PartBuffer): Promise<void> {
+    part.endFilling();
     while (this.underWay.size >= this.options.atOnce) await Promise.race(this.underWay);
     this.assertGoesOn();
-    const sending = this.send(buffer.subarray(0, this.filled), this.count)
-      .then(() => {
-        this.free.push(buffer);
-      }, this.fail)
+    this.part = undefined;
+    const sending = this.target
+      .sendPart(part.bytes, this.count)
+      .then(
+        () => { part.release(); },
+        (error: unknown) => {
+          part.release(true);
+          this.fail(error);
+        },
+      )
       .finally(() => this.underWay.delete(sending));
     this.underWay.add(sending);
     this.count += 1;
+  }
+
+  private async sendWhole(part: PartBuffer): Promise<void> {
+    part.endFilling();
     this.part = undefined;
-    this.filled = 0;
+    let isSent = false;
+    try {
+      await this.target.sendWhole(part.bytes);
+      isSent = true;
+    } finally {
+      part.release(!isSent);
+    }
   }
 
   private assertGoesOn(): void {
     if (this.failure) throw this.failure.error;
+  }
+}
+
+/** The first bytes of an upload. */
+class Head {
+  private chunks: Uint8Array[] = [];
+  private length = 0;
+
+  /** @returns false, and takes nothing, when there would be too many. */
+  add(chunk: Uint8Array): boolean {
+    if (this.length + chunk.length > HEAD_BYTES) return false;
+    this.chunks.push(chunk);
+    this.length += chunk.length;
+    if (this.chunks.length === MOST_HEAD_CHUNKS) this.chunks = [Buffer.concat(this.chunks)];
+    return true;
+  }
+
+  take(): Uint8Array[] {
+    return this.chunks;
   }
 }

@@ -82,7 +82,7 @@ export class SegmentLog {
   }
 
   private async write(directory: string, batch: readonly WaitingLine[]): Promise<void> {
-    const key = `${directory}/${uuidAt(new Date())}.ndjson`;
+    const key = `${directory}/${uuidAt(new Date(Date.now() + this.bucket.clockOffsetMs))}.ndjson`;
     const began = performance.now();
     let ok = true;
     try {

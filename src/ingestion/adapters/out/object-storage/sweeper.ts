@@ -5,6 +5,8 @@ import { type Marker, parseMarker } from './marker.js';
 import type { StorageLogger } from '../../../application/storage-logger.js';
 
 const SWEEP_EVERY_MS = 60_000;
+/** How long a store may take for a request after its answer was given up, in milliseconds. */
+const LATE_FOR_MS = 10 * 60_000;
 
 /** Puts in order what lost processes left, whichever they were; any number of processes may do so at once. */
 export class Sweeper {
@@ -42,12 +44,19 @@ export class Sweeper {
     return this.sweeping;
   }
 
-  /** Puts one upload in order, if it has failed or its process is lost; throws what the bucket throws. */
+  /**
+   * Puts one upload in order, if it has failed or its process is lost; throws what the bucket throws.
+   *
+   * What a failed upload left is removed twice: at once, and ten minutes later, by the store's clock. A store may carry
+   * out a request long after its answer was given up, and only the marker leads to what it makes then.
+   */
   async settle(key: string): Promise<void> {
     const found = await this.bucket.read(key);
     const marker = found && parseMarker(found.bytes);
     if (!found || !marker) return;
+    let version: string | undefined = found.version;
     if (marker.failed) {
+      if (marker.cleared && found.ageMs < LATE_FOR_MS) return;
       await this.bucket.replace(marker.segment, FENCE);
     } else {
       // Renewed meanwhile.
@@ -55,18 +64,25 @@ export class Sweeper {
       const isComplete = await this.isComplete(marker);
       // One decides. Compaction moves a line when its marker is gone: whoever stood still until then finds none, and the file stays.
       const decided = { ...marker, ...(isComplete ? { complete: true } : { failed: true }) };
-      if ((await this.bucket.replace(key, Buffer.from(JSON.stringify(decided)), found.version)) === undefined) return;
+      version = await this.bucket.replace(key, bytesOf(decided), version);
+      if (version === undefined) return;
       if (isComplete) return this.bucket.remove([key]);
     }
     await this.bucket.removeParts(marker.content_path);
     await this.bucket.remove([marker.content_path]);
-    await this.bucket.remove([key]);
+    if (marker.cleared) await this.bucket.remove([key]);
+    else await this.bucket.replace(key, bytesOf({ ...marker, failed: true, cleared: true }), version);
   }
 
-  /** Removes a file that came behind the settling of its upload, when a fence stands where its line was to be. */
-  async removeFenced({ segment, content_path: path }: Marker): Promise<void> {
-    const written = await this.bucket.read(segment);
-    if (written?.bytes.length === 0) await this.bucket.remove([path]);
+  /**
+   * Removes a file that came behind the settling of its upload, when a fence stands where its line was to be; a later
+   * sweep looks once more.
+   */
+  async removeFenced(key: string, marker: Marker): Promise<void> {
+    const written = await this.bucket.read(marker.segment);
+    if (written?.bytes.length !== 0) return;
+    await this.bucket.create(key, bytesOf({ ...marker, failed: true, cleared: true }));
+    await this.bucket.remove([marker.content_path]);
   }
 
   private async sweepNow(): Promise<void> {
@@ -86,3 +102,5 @@ export class Sweeper {
     return written !== undefined && written.bytes.length > 0;
   }
 }
+
+const bytesOf = (marker: Marker): Buffer => Buffer.from(JSON.stringify(marker));

@@ -29,6 +29,14 @@ const isCustomer: NameRule = (name) => {
 /** The upload's id, which a file's name begins with. */
 export const uploadIdOfFile = (name: string): string => name.slice(0, 36);
 
+/** Whether a path, relative to the store's root, names a file of the layout. */
+export function isLayoutPath(path: string, { top, directories, isFile }: LayoutRules): boolean {
+  const [first, ...names] = path.split('/');
+  const file = names.pop();
+  if (first !== top || file === undefined || names.length !== directories.length || path.includes('\0')) return false;
+  return isFile(file) && directories.every((isDirectory, index) => isDirectory(names[index] ?? ''));
+}
+
 export const SEGMENTS: LayoutRules = { top: 'uploads', directories: [isKind, isDay], isFile: isSegment };
 export const CONTENT: LayoutRules = { top: 'files', directories: [isKind, isCustomer, isDay], isFile: isContent };
 export const STAGING: LayoutRules = { top: 'staging', directories: [], isFile: () => true };

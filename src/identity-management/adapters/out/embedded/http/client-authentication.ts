@@ -1,5 +1,6 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
+import { ADMIN_SECRET } from '../admin-secret.js';
 import { ADMIN_CLIENT_ID } from '../token-issuer.js';
 import { formDecode } from './form-encoding.js';
 import { OAuthError } from './oauth-error.js';
@@ -13,7 +14,7 @@ export class ClientAuthentication {
   private readonly secretDigest: Buffer;
 
   constructor(adminSecret: string) {
-    if (adminSecret === '') throw new Error('The secret of the client admin is empty.');
+    if (!ADMIN_SECRET.test(adminSecret)) throw new Error('The secret of the client admin must be at least 16 visible ASCII characters.');
     this.secretDigest = digest(adminSecret);
   }
 

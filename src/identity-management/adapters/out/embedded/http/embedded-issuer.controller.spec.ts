@@ -7,12 +7,13 @@ import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { inspect } from 'node:util';
+import type { Request } from 'express';
 import type { CanActivate, INestApplication, LoggerService, NestApplicationOptions } from '@nestjs/common';
 import type { NestExpressApplication } from '@nestjs/platform-express';
 import { DocumentBuilder, SwaggerModule } from '@nestjs/swagger';
 import { Test } from '@nestjs/testing';
 import { createRemoteJWKSet, jwtVerify } from 'jose';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { PERMISSIONS } from '../../../../../authentication/permissions.js';
 import { ServiceError } from '../../../../../common/service-error.js';
 import { ServiceExceptionFilter } from '../../../../../http/service-exception.filter.js';
@@ -157,6 +158,7 @@ describe('a right token request', () => {
     ['with an escaped id', () => ({ authorization: basic('%61dmin', adminSecret()) })],
     ['with an empty client_secret, which counts as none', () => ({ body: `${GRANT}&client_secret=` })],
     ['with escapes in the body', () => ({ body: 'grant%5Ftype=client%5fcredentials&&' })],
+    ['with the Content-Encoding identity', () => ({ headers: { 'Content-Encoding': 'Identity' } })],
     ['of exactly 4096 bytes', () => ({ body: `${GRANT}&x=`.padEnd(4096, 'x') })],
   ])('%s', async (_, posting) => {
     expect((await postToken(posting())).status).toBe(200);
@@ -198,6 +200,55 @@ describe('a wrong client', () => {
     expect(answer.headers).not.toHaveProperty('www-authenticate');
   });
 
+  describe('that goes on guessing', () => {
+    const guesses = async (count: number, headers: Record<string, string>) => {
+      const answers = await Promise.all(Array.from({ length: count }, () => postToken({ authorization: basic('admin', 'a guess'), headers })));
+      return answers.map(({ status }) => status).sort();
+    };
+    const MOST = Array.from({ length: 50 }, () => 401);
+    const from = (address: string) => ({ 'X-Forwarded-For': address });
+    const statusFrom = async (address: string) => (await postToken({ headers: from(address) })).status;
+    beforeEach(async () => {
+      await start();
+      (app as NestExpressApplication).set('trust proxy', 1);
+    });
+    afterEach(() => {
+      vi.useRealTimers();
+    });
+
+    it('has its 51st guess in a minute refused, and the right secret too, until the minute is over', async () => {
+      vi.useFakeTimers({ toFake: ['performance'] });
+      expect(await guesses(20, from('192.0.2.1'))).toEqual(MOST.slice(0, 20));
+      vi.advanceTimersByTime(59_000);
+      expect(await guesses(40, from('192.0.2.1'))).toEqual([...MOST.slice(0, 30), ...Array.from({ length: 10 }, () => 429)]);
+      const refused = await postToken({ headers: from('192.0.2.1') });
+      expect(refused).toMatchObject({ status: 429, body: { error: 'Too many requests.' }, headers: { 'retry-after': '1' } });
+      vi.advanceTimersByTime(1_000);
+      expect(await statusFrom('192.0.2.1')).toBe(200);
+      expect(await guesses(50, from('192.0.2.1'))).toEqual(MOST);
+    });
+
+    it('keeps nobody else from a token: no other address, nor who asks with the right secret', async () => {
+      expect(await guesses(60, from('192.0.2.1'))).toContain(429);
+      expect(await statusFrom('192.0.2.2')).toBe(200);
+      for (let index = 0; index < 60; index++) expect(await statusFrom('192.0.2.3')).toBe(200);
+      expect(await guesses(1, from('192.0.2.3'))).toEqual([401]);
+    });
+
+    it('counts as one by its network of IPv6, and whatever port a proxy names', async () => {
+      expect(await guesses(50, from('2001:db8:1::1'))).toEqual(MOST);
+      for (const address of ['2001:db8:1::2', '2001:DB8:0001:0:ffff::', '[2001:db8:1::3]:50000']) expect(await statusFrom(address)).toBe(429);
+      expect(await statusFrom('2001:db8:1:1::1')).toBe(200);
+      expect(await guesses(50, from('192.0.2.4:1'))).toEqual(MOST);
+      for (const address of ['192.0.2.4', '192.0.2.4:2', '::ffff:192.0.2.4']) expect(await statusFrom(address)).toBe(429);
+    });
+
+    it('does not get rid of its count by a malformed request, nor count with one', async () => {
+      for (let index = 0; index < 60; index++) await postToken({ body: 'x=%', authorization: basic('admin', 'a guess'), headers: from('192.0.2.1') });
+      expect(await guesses(50, from('192.0.2.1'))).toEqual(MOST);
+    });
+  });
+
   it('gets no token for a secret in the query', async () => {
     const query = `?${GRANT}&client_id=admin&client_secret=${adminSecret()}`;
     const response = await fetch(`${origin}/idp/token${query}`, { method: 'POST', headers: { 'Content-Type': FORM } });
@@ -227,6 +278,8 @@ describe('a wrong request', () => {
     ['JSON', 400, 'invalid_request', () => ({ body: '{"grant_type":"client_credentials"}', headers: { 'Content-Type': 'application/json' } })],
     ['a form that calls itself multipart', 400, 'invalid_request', () => ({ headers: { 'Content-Type': 'multipart/form-data; boundary=x' } })],
     ['an empty type', 400, 'invalid_request', () => ({ headers: { 'Content-Type': '' } })],
+    ['a Content-Encoding', 415, 'invalid_request', () => ({ headers: { 'Content-Encoding': 'gzip' } })],
+    ['a Content-Encoding of nobody', 415, 'invalid_request', () => ({ headers: { 'Content-Encoding': 'identity, x' } })],
     ['4097 bytes, declared', 413, 'invalid_request', () => ({ body: `${GRANT}&x=`.padEnd(4097, 'x') })],
     ['4097 bytes, undeclared', 413, 'invalid_request', () => ({ body: `${GRANT}&x=`.padEnd(4097, 'x'), headers: { 'Transfer-Encoding': 'chunked' } })],
     ['8 MiB, undeclared', 413, 'invalid_request', () => ({ body: 'x'.repeat(8 << 20), headers: { 'Transfer-Encoding': 'chunked' } })],
@@ -256,7 +309,7 @@ describe('a wrong request', () => {
 
   it('that breaks off is no failure of ours', async () => {
     const broken = Object.assign(new PassThrough(), { headers: { 'content-type': FORM }, rawHeaders: [] }).destroy();
-    const answer = app?.get(EmbeddedIssuerController).token(broken as unknown as IncomingMessage);
+    const answer = app?.get(EmbeddedIssuerController).token(broken as unknown as Request);
     await expect(answer).rejects.toMatchObject({ kind: 'client-aborted' });
   });
 
@@ -319,11 +372,11 @@ describe('a restart', () => {
 
   it('with EMBEDDED_ADMIN_SECRET takes that alone, decoded as it must be encoded, and goes back without it', async () => {
     const kept = adminSecret();
-    await start({ adminSecret: 'my:own+secret%' });
+    await start({ adminSecret: 'my:own+secret%sign' });
     expectError(await postToken({ authorization: basic('admin', kept) }), 401, 'invalid_client');
-    expectError(await postToken({ authorization: basic('admin', 'my:own+secret%') }), 401, 'invalid_client');
-    expect((await postToken({ authorization: basic('admin', encodeURIComponent('my:own+secret%')) })).status).toBe(200);
-    expect((await postToken({ authorization: basic('admin', 'my:own%2Bsecret%25') })).status).toBe(200);
+    expectError(await postToken({ authorization: basic('admin', 'my:own+secret%sign') }), 401, 'invalid_client');
+    expect((await postToken({ authorization: basic('admin', encodeURIComponent('my:own+secret%sign')) })).status).toBe(200);
+    expect((await postToken({ authorization: basic('admin', 'my:own%2Bsecret%25sign') })).status).toBe(200);
     await start();
     expect((await postToken({ authorization: basic('admin', kept) })).status).toBe(200);
   });

@@ -1,23 +1,31 @@
-import type { IncomingMessage } from 'node:http';
 import { Controller, Get, Header, HttpCode, Inject, Post, Req, UseFilters } from '@nestjs/common';
 import { ApiExcludeController } from '@nestjs/swagger';
+import type { Request } from 'express';
 import type { JSONWebKeySet } from 'jose';
 import { ServiceError } from '../../../../../common/service-error.js';
+import { FromAnyOrigin } from '../../../../../http/origin.guard.js';
+import { clientNetwork } from '../../../../../http/client-network.js';
 import { EMBEDDED_IDENTITY_OPTIONS, type EmbeddedIdentityProviderOptions } from '../embedded-identity-provider.options.js';
+import { EmbeddedIdentityProvider } from '../embedded.identity-provider.adapter.js';
 import { ACCESS_TOKEN_LIFETIME, TokenIssuer } from '../token-issuer.js';
 import { ClientAuthentication } from './client-authentication.js';
+import { FailedAttempts } from './failed-attempts.js';
 import { OAuthError } from './oauth-error.js';
 import { OAuthErrorFilter } from './oauth-error.filter.js';
 import { readTokenRequest } from './token-request.js';
 
 /** An OAuth 2 issuer for one client and one grant: `admin`, client_credentials (RFC 6749, 4.4). */
 @ApiExcludeController()
+@FromAnyOrigin()
 @UseFilters(OAuthErrorFilter)
 @Controller('idp')
 export class EmbeddedIssuerController {
+  private readonly failedAttempts = new FailedAttempts();
+
   constructor(
     private readonly tokens: TokenIssuer,
     private readonly clients: ClientAuthentication,
+    private readonly provider: EmbeddedIdentityProvider,
     @Inject(EMBEDDED_IDENTITY_OPTIONS) private readonly options: EmbeddedIdentityProviderOptions,
   ) {}
 
@@ -46,9 +54,10 @@ export class EmbeddedIssuerController {
   @HttpCode(200)
   @Header('Cache-Control', 'no-store')
   @Header('Pragma', 'no-cache')
-  async token(@Req() request: IncomingMessage) {
+  async token(@Req() request: Request) {
     try {
       await this.authorize(request);
+      await this.provider.assertAvailable();
       const accessToken = await this.tokens.administratorToken();
       return { access_token: accessToken, token_type: 'Bearer', expires_in: ACCESS_TOKEN_LIFETIME };
     } catch (error) {
@@ -57,13 +66,25 @@ export class EmbeddedIssuerController {
     }
   }
 
-  private async authorize(request: IncomingMessage): Promise<void> {
+  private async authorize(request: Request): Promise<void> {
     const parameters = await readTokenRequest(request);
-    this.clients.authenticate(request, parameters);
+    this.authenticate(request, parameters);
     const grantType = parameters.get('grant_type');
     if (grantType === undefined) throw new OAuthError('invalid_request', 'grant_type is missing.');
     if (grantType !== 'client_credentials') {
       throw new OAuthError('unsupported_grant_type', 'The grant is client_credentials alone.');
+    }
+  }
+
+  /** Without a turn of the event loop between looking at the limit and counting, so that requests at once can't pass it. */
+  private authenticate(request: Request, parameters: ReadonlyMap<string, string>): void {
+    const network = clientNetwork(request.ip);
+    this.failedAttempts.assertAllowed(network);
+    try {
+      this.clients.authenticate(request, parameters);
+    } catch (error) {
+      if (error instanceof OAuthError && error.code === 'invalid_client') this.failedAttempts.add(network);
+      throw error;
     }
   }
 }

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { ServiceError } from '../../../../../common/service-error.js';
 import { declaredLength } from '../../../../../http/exchange.js';
-import { collect } from '../../../../../http/json-body.js';
+import { collect, contentCoding } from '../../../../../http/json-body.js';
 import { requestBody } from '../../../../../http/request-body.js';
 import { formDecode } from './form-encoding.js';
 import { OAuthError } from './oauth-error.js';
@@ -12,13 +12,16 @@ const IDLE_TIMEOUT_MS = 10_000;
 /**
  * The parameters of a token request; those without a value count as omitted (RFC 6749, 3.2).
  *
- * @throws OAuthError `invalid_request` when the body is no form, is over 4 KiB, or repeats a parameter;
+ * @throws OAuthError `invalid_request` when the body is no form, has a Content-Encoding, is over 4 KiB, or repeats a parameter;
  * ServiceError `request-timeout`, `client-aborted`.
  */
 export async function readTokenRequest(request: IncomingMessage): Promise<ReadonlyMap<string, string>> {
   const mediaType = request.headers['content-type']?.split(';', 1)[0]?.trim().toLowerCase();
   if (mediaType !== 'application/x-www-form-urlencoded') {
     throw new OAuthError('invalid_request', 'The body must be application/x-www-form-urlencoded.');
+  }
+  if (contentCoding(request) !== 'identity') {
+    throw new OAuthError('invalid_request', 'The body must not have a Content-Encoding.', { status: 415 });
   }
   const parameters = new Map<string, string>();
   for (const [name, value] of pairs((await bodyOf(request)).toString('latin1'))) {

@@ -4,7 +4,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { TokenCredential } from '@azure/identity';
 import { type BlobRequestConditions, type BlockBlobClient, ContainerClient, RestError } from '@azure/storage-blob';
 import { withTimeLimit } from '../../../../../common/time-limit.js';
-import { Bucket, type ListedObject, ObjectExistsError, type ReadObject, StoreSilentError } from '../bucket.js';
+import { Bucket, type ListedObject, missingRight, ObjectExistsError, type ReadObject, StoreSilentError } from '../bucket.js';
+import { PartMemory } from '../part-memory.js';
 import { sendParts } from '../parts.js';
 
 export interface AzureBlobBucketOptions {
@@ -31,6 +32,8 @@ const LEAST_BLOCK_BYTES = 4 * 1024 * 1024;
 const MOST_BLOCKS = 50_000;
 const BLOCKS_AT_ONCE = 4;
 const REMOVALS_AT_ONCE = 16;
+/** Clocks that differ by less count as one. */
+const LEAST_OFFSET_MS = 4 * 60_000;
 /** An upload that failed waits for a store that is well to take its blocks back, and not for another. */
 const LONGEST_CLEARING_MS = 2_000;
 
@@ -39,8 +42,9 @@ export class AzureBlobBucket extends Bucket {
   private readonly container: ContainerClient;
   private readonly prefix: string;
   private readonly timeoutMs: number;
-  private readonly blockBytes: number;
+  private readonly memory: PartMemory;
   private readonly pageSize: number | undefined;
+  private offsetMs = 0;
 
   constructor({ container, prefix = '', account, timeoutMs, maxUploadBytes = 0, pageSize }: AzureBlobBucketOptions) {
     super();
@@ -50,8 +54,12 @@ export class AzureBlobBucket extends Bucket {
         : new ContainerClient(account.connectionString, container, { retryOptions: RETRIES });
     this.prefix = prefix;
     this.timeoutMs = timeoutMs;
-    this.blockBytes = Math.max(LEAST_BLOCK_BYTES, Math.ceil(maxUploadBytes / MOST_BLOCKS));
+    this.memory = new PartMemory(Math.max(LEAST_BLOCK_BYTES, Math.ceil(maxUploadBytes / MOST_BLOCKS)));
     this.pageSize = pageSize;
+  }
+
+  override get clockOffsetMs(): number {
+    return Math.abs(this.offsetMs) < LEAST_OFFSET_MS ? 0 : this.offsetMs;
   }
 
   override create(key: string, bytes: Uint8Array): Promise<string | undefined> {
@@ -66,15 +74,18 @@ export class AzureBlobBucket extends Bucket {
     const blob = this.blob(key);
     const nonce = randomUUID();
     const idOf = (index: number) => Buffer.from(`${nonce}-${String(index).padStart(5, '0')}`).toString('base64');
-    const options = { partBytes: this.blockBytes, atOnce: BLOCKS_AT_ONCE };
+    const made = (version: string | undefined) => {
+      if (version === undefined) throw new ObjectExistsError(key);
+    };
     try {
       // Not `uploadStream`, which reads on after a block failed, and waits for ever for a source that falls silent then.
-      const { count, rest } = await sendParts(bytes, options, async (block, index) => {
-        await this.ask((abortSignal) => blob.stageBlock(idOf(index), block, block.length, { abortSignal }));
+      const count = await sendParts(bytes, { memory: this.memory, atOnce: BLOCKS_AT_ONCE }, {
+        sendPart: async (block, index) => {
+          await this.ask((abortSignal) => blob.stageBlock(idOf(index), block, block.length, { abortSignal }));
+        },
+        sendWhole: async (whole) => { made(await this.create(key, whole)); },
       });
-      const ids = Array.from({ length: count }, (_, index) => idOf(index));
-      const version = count === 0 ? await this.create(key, rest) : await this.commit(blob, ids);
-      if (version === undefined) throw new ObjectExistsError(key);
+      if (count > 0) made(await this.commit(blob, Array.from({ length: count }, (_, index) => idOf(index))));
     } catch (error) {
       // What stays, Azure drops after a week.
       await Promise.race([Promise.allSettled([this.removeParts(key)]), sleep(LONGEST_CLEARING_MS, undefined, { ref: false })]);
@@ -135,6 +146,16 @@ export class AzureBlobBucket extends Bucket {
     await this.ask((abortSignal) => blob.deleteIfExists({ abortSignal, conditions: { ifMatch: version } }));
   }
 
+  override async checkRights(key: string): Promise<void> {
+    const first = this.pages((abortSignal) => this.container.listBlobsFlat({ prefix: this.prefix + key, abortSignal })).next();
+    await Promise.all([
+      this.read(key).catch(missingRight('blobs/read', isForbidden)),
+      first.catch(missingRight('listing blobs', isForbidden)),
+      this.remove([key]).catch(missingRight('blobs/delete', isForbidden)),
+      this.removeParts(key).catch(missingRight('reading the list of blocks', isForbidden)),
+    ]);
+  }
+
   override close(): void {
     // The SDK has one pool of connections for the whole process, which holds nothing up.
   }
@@ -157,12 +178,14 @@ export class AzureBlobBucket extends Bucket {
   /** Resolves to the version that was written; undefined when what is there forbids it. */
   private write(
     blob: BlockBlobClient,
-    request: (metadata: { nonce: string }, abortSignal: AbortSignal) => Promise<{ etag?: string }>,
+    request: (metadata: { nonce: string }, abortSignal: AbortSignal) => Promise<{ etag?: string; date?: Date }>,
   ): Promise<string | undefined> {
     const nonce = randomUUID();
     return this.ask(async (abortSignal) => {
       try {
-        return given((await request({ nonce }, abortSignal)).etag);
+        const { etag, date } = await request({ nonce }, abortSignal);
+        if (date) this.offsetMs = date.getTime() - Date.now();
+        return given(etag);
       } catch (error) {
         if (!hasCode(error, 'BlobAlreadyExists', 'ConditionNotMet', 'InvalidBlockList')) throw error;
         const there = await unlessAbsent(blob.getProperties({ abortSignal }));
@@ -228,6 +251,9 @@ class DefaultCredential implements TokenCredential {
     return (await this.credential).getToken(...asked);
   }
 }
+
+/** Whether the account's key, token or role doesn't allow what was asked. */
+const isForbidden = (error: unknown): boolean => error instanceof RestError && error.statusCode === 403;
 
 /** Whether an answer of Azure has one of these codes; its status says less: 404 is also a container that isn't there. */
 const hasCode = (error: unknown, ...codes: string[]): boolean =>

@@ -22,14 +22,17 @@ import {
   PutObjectCommand,
   S3Client,
   type S3ClientConfig,
+  S3ServiceException,
   UploadPartCommand,
   type UploadPartCommandInput,
 } from '@aws-sdk/client-s3';
+import { ServiceError } from '../../../../../common/service-error.js';
 import { withTimeLimit } from '../../../../../common/time-limit.js';
-import { Bucket, type ListedObject, ObjectExistsError, type ReadObject, StoreSilentError } from '../bucket.js';
+import { Bucket, type ListedObject, missingRight, ObjectExistsError, type ReadObject, StoreSilentError } from '../bucket.js';
+import { PartMemory } from '../part-memory.js';
 import { sendParts } from '../parts.js';
 import { Leftovers } from './leftovers.js';
-import { errorNameOf, isNotFound, isPassing } from './s3-errors.js';
+import { errorNameOf, isForbidden, isNotFound, isPassing, isSkewLearnt } from './s3-errors.js';
 import { StoreWatch } from './store-watch.js';
 
 export interface S3BucketOptions {
@@ -55,9 +58,9 @@ const MIB = 1024 * 1024;
 /** The least that S3 takes, but for the last part. */
 const LEAST_PART = 5 * MIB;
 const MOST_PARTS = 10_000;
-/** Of one upload, in flight, and of all of them, as far as each may have one part. */
-const MOST_PART_MEMORY = 20 * MIB;
-const MOST_MEMORY = 256 * MIB;
+/** Parts of one upload that are sent at once; fewer of longer parts. */
+const PARTS_AT_ONCE = 4;
+const MOST_BYTES_AT_ONCE = 20 * MIB;
 /** An upload that failed waits for a store that is well to take its parts back, and not for another. */
 const LONGEST_GIVING_BACK_MS = 2_000;
 const MOST_CONNECT_MS = 2000;
@@ -84,11 +87,10 @@ export class S3Bucket extends Bucket {
   private readonly uploading: S3Client;
   private readonly watch: StoreWatch;
   private readonly leftovers = new Leftovers();
-  private uploads = 0;
+  private readonly memory: PartMemory;
   private readonly bucket: string;
   private readonly prefix: string;
   private readonly timeoutMs: number;
-  private readonly partSize: number;
   private readonly pageSize: number | undefined;
   private readonly silence = () => new StoreSilentError(this.timeoutMs);
 
@@ -99,7 +101,7 @@ export class S3Bucket extends Bucket {
     this.bucket = bucket;
     this.prefix = trimmed && `${trimmed}/`;
     this.timeoutMs = timeoutMs;
-    this.partSize = Math.max(LEAST_PART, Math.ceil(maxUploadBytes / MOST_PARTS));
+    this.memory = new PartMemory(Math.max(LEAST_PART, Math.ceil(maxUploadBytes / MOST_PARTS)));
     this.pageSize = pageSize;
     // The SDK warns of Node 20 on standard error, which this release of it still supports.
     env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED ??= 'true';
@@ -122,6 +124,11 @@ export class S3Bucket extends Bucket {
     this.watch = new StoreWatch([this.client, this.uploading], timeoutMs);
   }
 
+  /** As the SDK found it out: it signs by the store's clock. */
+  override get clockOffsetMs(): number {
+    return this.uploading.config.systemClockOffset || this.client.config.systemClockOffset;
+  }
+
   override async create(key: string, bytes: Uint8Array): Promise<string | undefined> {
     return this.put(key, bytes, { IfNoneMatch: '*' });
   }
@@ -136,27 +143,27 @@ export class S3Bucket extends Bucket {
     const object = { ...this.at(key), Metadata: { [WRITE_ID]: randomUUID() } };
     const parts: CompletedPart[] = [];
     let beginning: Promise<string | undefined> | undefined;
-    const options = { partBytes: this.partSize, atOnce: this.partsAtOnce() };
-    this.uploads += 1;
+    const make = async (send: () => Promise<{ readonly ETag?: string | undefined }>) => {
+      const made = await this.persist(() => this.unlessRefused(key, object.Metadata[WRITE_ID], send));
+      if (!made) throw new ObjectExistsError(key);
+    };
+    const atOnce = Math.max(1, Math.min(PARTS_AT_ONCE, Math.floor(MOST_BYTES_AT_ONCE / this.memory.partBytes)));
     try {
-      const { count, rest } = await sendParts(source, options, async (Body, index) => {
-        const UploadId = await (beginning ??= this.persist(() => this.begin(object, unfinished)));
-        parts[index] = await this.persist(() => this.sendPart({ ...this.at(key), UploadId, PartNumber: index + 1, Body }));
+      const count = await sendParts(source, { memory: this.memory, atOnce }, {
+        sendPart: async (Body, index) => {
+          const UploadId = await (beginning ??= this.persist(() => this.begin(object, unfinished)));
+          parts[index] = await this.persist(() => this.sendPart({ ...this.at(key), UploadId, PartNumber: index + 1, Body }));
+        },
+        sendWhole: (Body) =>
+          make(() => this.within((ending) => this.uploading.send(new PutObjectCommand({ ...object, IfNoneMatch: '*', Body }), ending))),
       });
-      const written = await this.persist(() =>
-        this.unlessRefused(key, object.Metadata[WRITE_ID], () =>
-          count === 0
-            ? this.within((ending) => this.uploading.send(new PutObjectCommand({ ...object, IfNoneMatch: '*', Body: rest }), ending))
-            : this.complete({ ...this.at(key), UploadId: unfinished.uploadId, IfNoneMatch: '*', MultipartUpload: { Parts: parts } }),
-        ),
-      );
-      if (!written) throw new ObjectExistsError(key);
+      if (count > 0) {
+        await make(() => this.complete({ ...this.at(key), UploadId: unfinished.uploadId, IfNoneMatch: '*', MultipartUpload: { Parts: parts } }));
+      }
       if (unfinished.isUnsure) this.leftovers.add(() => this.removeParts(key));
     } catch (error) {
-      await this.giveBack(unfinished, source.hasFailed || error instanceof ObjectExistsError);
+      await this.giveBack(unfinished, source.hasFailed || error instanceof ObjectExistsError || error instanceof ServiceError);
       throw error;
-    } finally {
-      this.uploads -= 1;
     }
   }
 
@@ -203,7 +210,8 @@ export class S3Bucket extends Bucket {
       const { Errors = [] } = await this.within((options) => this.client.send(command, options));
       const [failed] = Errors;
       if (failed) {
-        throw new Error(`${Errors.length} objects were not removed, the first with ${failed.Code}: ${failed.Message}`);
+        const message = `${Errors.length} objects were not removed, the first with ${failed.Code}: ${failed.Message}`;
+        throw Object.assign(new Error(message), failed.Code === 'AccessDenied' && { name: failed.Code });
       }
     }
   }
@@ -224,6 +232,29 @@ export class S3Bucket extends Bucket {
       }
       marker = page.IsTruncated ? { KeyMarker: page.NextKeyMarker, UploadIdMarker: page.NextUploadIdMarker } : undefined;
     }
+  }
+
+  override async checkRights(key: string): Promise<void> {
+    const at = this.at(key);
+    const prefix = { Bucket: this.bucket, Prefix: at.Key };
+    const ask = <T>(right: string, call: (options: { readonly abortSignal: AbortSignal }) => Promise<T>) =>
+      this.within(call).catch(missingRight(right, isForbidden));
+    // Without it an object that is absent can't be told from one that may not be read.
+    await ask('s3:ListBucket', (options) => this.client.send(new ListObjectsV2Command({ ...prefix, MaxKeys: 1 }), options));
+    await Promise.all([
+      ask('s3:GetObject', (options) => orUndefined(this.client.send(new HeadObjectCommand(at), options))),
+      ask('s3:ListBucketMultipartUploads', (options) =>
+        this.client.send(new ListMultipartUploadsCommand({ ...prefix, MaxUploads: 1 }), options),
+      ),
+      ask('s3:AbortMultipartUpload', async (options) => {
+        const aborting = this.client.send(new AbortMultipartUploadCommand({ ...at, UploadId: NO_UPLOAD_ID }), options);
+        await aborting.catch((error: unknown) => {
+          // It would have been allowed: there is no such upload.
+          if (!(error instanceof S3ServiceException && [400, 404].includes(error.$metadata.httpStatusCode ?? 0))) throw error;
+        });
+      }),
+      this.remove([key]).catch(missingRight('s3:DeleteObject', isForbidden)),
+    ]);
   }
 
   override close(): void {
@@ -300,18 +331,18 @@ export class S3Bucket extends Bucket {
     return this.uploading.send(new CompleteMultipartUploadCommand(input));
   }
 
-  private partsAtOnce(): number {
-    const share = Math.min(MOST_PART_MEMORY, MOST_MEMORY / (this.uploads + 1));
-    return Math.max(1, Math.floor(share / this.partSize));
-  }
-
   /** Repeats what failed, until the time-out after the first failure, so that a store that is away for less costs nobody a long upload. */
   private async persist<T>(send: () => Promise<T>): Promise<T> {
     let lastMs = Infinity;
+    let hasLearntSkew = false;
     for (;;) {
       try {
         return await (lastMs === Infinity ? send() : withTimeLimit(lastMs - performance.now(), send(), this.silence));
       } catch (error) {
+        if (isSkewLearnt(error) && !hasLearntSkew) {
+          hasLearntSkew = true;
+          continue;
+        }
         const nowMs = performance.now();
         lastMs = Math.min(lastMs, nowMs + this.timeoutMs);
         if (!isPassing(error) || nowMs + PART_PAUSE_MS >= lastMs) throw error;
@@ -378,6 +409,9 @@ interface UnfinishedUpload {
   /** Whether there may be another one, whose id was lost with an answer. */
   isUnsure: boolean;
 }
+
+/** Of no upload. */
+const NO_UPLOAD_ID = 'bm9uZQ';
 
 /** What the store is to check of each part. */
 const PART_CHECKSUM = { ChecksumAlgorithm: 'CRC32' } as const;

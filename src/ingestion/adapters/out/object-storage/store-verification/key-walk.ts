@@ -10,13 +10,18 @@ export interface KeyEntry extends SegmentEntry {
 /**
  * The objects beneath a directory of the layout, and what else is there: of keys beneath an unknown directory the
  * directory alone, with its `/`. Empty objects in the place of directories are passed over, as consoles and hierarchical
- * name spaces make them.
+ * name spaces make them. Each object comes once, also where the store's listing repeats some.
  *
  * @param directory one of the top, or of the layout beneath it, without a `/` at its end.
  */
 export async function* walkKeys(bucket: Bucket, layout: LayoutRules, directory = layout.top): AsyncGenerator<KeyEntry> {
   let unknown: string | undefined;
+  let last = Buffer.alloc(0);
   for await (const object of bucket.list(`${directory}/`)) {
+    // The store repeats a key, or a page.
+    const key = Buffer.from(object.key);
+    if (Buffer.compare(key, last) <= 0) continue;
+    last = key;
     if (unknown !== undefined && object.key.startsWith(unknown)) continue;
     const entry = entryOf(object, layout);
     if (entry) yield entry;

@@ -8,6 +8,7 @@ import { indexLine, segmentDirectory } from '../../../../domain/layout.js';
 import type { Upload } from '../../../../domain/upload.js';
 import { jsonReport } from '../../store-verification/report.js';
 import { NoStoreError } from '../../store-verification/store-view.js';
+import type { ListedObject } from '../bucket.js';
 import { verifyBucket } from './verify-bucket.js';
 
 const TIME = new Date('2026-03-01T10:00:00Z');
@@ -139,6 +140,14 @@ describe('each defect is found, and nothing else', () => {
   ])('%s', async (_, breakStore, defects) => {
     await breakStore();
     expect((await shown()).filter((finding) => !finding.includes(' staged '))).toEqual(defects().map((defect) => `defect ${defect}`).sort());
+  });
+
+  it.each<[string, (objects: ListedObject[]) => ListedObject[]]>([
+    ['a key', (objects) => objects.flatMap((object) => [object, object])],
+    ['a page', (objects) => [...objects.slice(0, 2), ...objects]],
+  ])('and none where the listing repeats %s', async (_, listed) => {
+    bucket.listed = listed;
+    expect(await found()).toMatchObject({ findings: [], totals: { uploads: 3, files: 1 } });
   });
 
   it('and named as on a disk', async () => {

@@ -1,0 +1,33 @@
+import { mkdirSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { DataDirectoryError } from './data-directory-error.js';
+import { statUnlessAbsent } from './file-identity.js';
+
+/**
+ * Makes a directory and those above it that are missing. Unlike Node's recursive `mkdir` it ends where a parent exists
+ * and takes no directory (`/proc`), and reports that parent's error (`EROFS`, not `ENOENT`).
+ *
+ * @throws DataDirectoryError when the path names something else; what the file system throws.
+ */
+export function makeDirectories(path: string, mode?: number): void {
+  try {
+    mkdirSync(path, mode);
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code;
+    if (code === 'ENOENT' && dirname(path) !== path && !statUnlessAbsent(dirname(path))) {
+      makeDirectories(dirname(path));
+      makeDirectories(path, mode);
+    } else if (code === 'EEXIST') {
+      assertDirectory(path);
+    } else {
+      throw error;
+    }
+  }
+}
+
+/** @throws DataDirectoryError when the path doesn't name a directory. */
+export function assertDirectory(path: string): void {
+  const stats = statUnlessAbsent(path);
+  if (!stats) throw new DataDirectoryError(`${path} is a symbolic link to nothing: make the directory that it names, or remove it`);
+  if (!stats.isDirectory()) throw new DataDirectoryError(`${path} is not a directory: move it away, or set DATA_DIR to another directory`);
+}

@@ -1,0 +1,28 @@
+import { isIPv4, isIPv6 } from 'node:net';
+
+/** Some proxies add the port to the address that they forward: `192.0.2.1:50000`, `[2001:db8::1]:50000`. */
+const WITH_PORT = /^(?:\[(.*)\]|([^:]*))(?::\d+)?$/;
+const MAPPED_IPV4 = /^::ffff:([\d.]+)$/i;
+const MAX_LENGTH = 64;
+
+/**
+ * The network that limits count a client by: its IPv4 address, or the /64 of its IPv6 address, all of which one host may
+ * use (RFC 4291, section 2.5.4).
+ *
+ * @param address as the connection or a trusted proxy gives it; text that is no address counts as it is.
+ */
+export function clientNetwork(address = ''): string {
+  const match = WITH_PORT.exec(address);
+  const host = match?.[1] ?? match?.[2] ?? address;
+  const ipv4 = MAPPED_IPV4.exec(host)?.[1] ?? host;
+  if (isIPv4(ipv4)) return ipv4;
+  return isIPv6(host) ? `${prefix(host)}::/64` : host.slice(0, MAX_LENGTH);
+}
+
+/** The first four groups, without leading zeros. */
+function prefix(address: string): string {
+  const [head = [], tail] = address.replace(/%.*$/, '').split('::').map((part) => part.split(':').filter(Boolean));
+  const omitted = tail === undefined ? 0 : 8 - head.length - tail.length;
+  const groups = [...head, ...Array.from({ length: omitted }, () => '0'), ...(tail ?? [])];
+  return groups.slice(0, 4).map((group) => Number.parseInt(group, 16).toString(16)).join(':');
+}

@@ -1,0 +1,65 @@
+import { Controller, Get, HttpException, type INestApplication, type NestApplicationOptions, Param } from '@nestjs/common';
+import { Test } from '@nestjs/testing';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { HttpAdapter } from './http.adapter.js';
+import { HttpModule } from './http.module.js';
+
+const OPTIONS: Pick<NestApplicationOptions, 'bodyParser' | 'logger'> = { bodyParser: false, logger: false };
+const TEXT = 'what somebody else wrote';
+
+/** Throws what others throw: guards of Nest's, middleware of Express's, anybody. */
+@Controller()
+class ThrowingController {
+  @Get('nest/:status')
+  nest(@Param('status') status: string): never {
+    throw new HttpException(TEXT, Number(status));
+  }
+
+  @Get('express/:status')
+  express(@Param('status') status: string): never {
+    throw Object.assign(new Error(TEXT), { status: Number(status) });
+  }
+
+  @Get('other')
+  other(): never {
+    throw new Error(TEXT);
+  }
+}
+
+describe('an exception of somebody else', () => {
+  let app: INestApplication;
+  beforeAll(async () => {
+    const module = await Test.createTestingModule({ imports: [HttpModule], controllers: [ThrowingController] }).compile();
+    app = module.createNestApplication(new HttpAdapter(), OPTIONS);
+    await app.listen(0, '127.0.0.1');
+  });
+  afterAll(() => app.close());
+
+  const answerOf = async (path: string) => {
+    const answer = await fetch(`${await app.getUrl()}/${path}`);
+    return [answer.status, await answer.text()];
+  };
+  const ANSWERS: readonly (readonly [number, number, string])[] = [
+    [400, 400, 'Bad request.'],
+    [401, 403, 'Unauthorized.'],
+    [403, 403, 'Unauthorized.'],
+    [404, 404, 'Not found.'],
+    [408, 408, 'Request timeout.'],
+    [413, 413, 'Payload too large.'],
+    [415, 415, 'Unsupported media type.'],
+    [418, 400, 'Bad request.'],
+    [429, 429, 'Too many requests.'],
+    [499, 400, 'Bad request.'],
+    [500, 500, 'Internal server error.'],
+    [503, 500, 'Internal server error.'],
+  ];
+
+  it.each(ANSWERS)('with the status %i is answered %i %s', async (thrown, status, error) => {
+    expect(await answerOf(`nest/${thrown}`)).toEqual([status, JSON.stringify({ error })]);
+    expect(await answerOf(`express/${thrown}`)).toEqual([status, JSON.stringify({ error })]);
+  });
+
+  it('without a status is answered 500', async () => {
+    expect(await answerOf('other')).toEqual([500, '{"error":"Internal server error."}']);
+  });
+});

@@ -1,0 +1,57 @@
+import type { IncomingMessage } from 'node:http';
+import { type CanActivate, type ExecutionContext, SetMetadata } from '@nestjs/common';
+import type { Reflector } from '@nestjs/core';
+import { ServiceError } from '../common/service-error.js';
+import { requestAuthority } from './request-head.js';
+
+const ANY_ORIGIN = 'http:any-origin';
+
+/** Origins whose pages may call the operations, besides the one that a request itself is addressed to. */
+export interface AllowedOrigins {
+  /** Serialized origins (RFC 6454, 6.2), or `*` for all. */
+  readonly corsOrigins: readonly string[];
+  /** The `{base_url}` of the service that listens on this port; the port is undefined when the connection is gone. */
+  readonly baseUrl: (port: number | undefined) => string;
+}
+
+/** Exempts handlers from `OriginGuard`: those that change nothing, or ask for a secret in each request. */
+export const FromAnyOrigin = (): ClassDecorator & MethodDecorator => SetMetadata(ANY_ORIGIN, true);
+
+/**
+ * Refuses requests from pages of other sites (cross-site request forgery). A form or script on any page can make a
+ * visitor's browser send an upload, because browsers ask for permission only before other than "simple" requests (Fetch
+ * standard, CORS). Browsers send `Origin` with every POST and with every request of a script to another origin; a request
+ * without it passes. Runs before a body is read.
+ */
+export class OriginGuard implements CanActivate {
+  constructor(
+    private readonly reflector: Reflector,
+    private readonly allowed: AllowedOrigins,
+  ) {}
+
+  /** @throws ServiceError `unauthorized` for an origin that is not allowed. */
+  canActivate(context: ExecutionContext): boolean {
+    const request = context.switchToHttp().getRequest<IncomingMessage>();
+    const { origin } = request.headers;
+    if (origin === undefined || this.isAllowed(origin, request)) return true;
+    if (this.reflector.getAllAndOverride<boolean>(ANY_ORIGIN, [context.getHandler(), context.getClass()])) return true;
+    throw new ServiceError('unauthorized', 'The Origin is not that of PUBLIC_URL or Host, and not in CORS_ORIGINS.');
+  }
+
+  private isAllowed(text: string, request: IncomingMessage): boolean {
+    const { corsOrigins } = this.allowed;
+    if (corsOrigins.includes('*')) return true;
+    const origin = parseOrigin(text);
+    if (!origin) return false;
+    return (
+      corsOrigins.includes(origin.origin) ||
+      parseOrigin(`${origin.protocol}//${requestAuthority(request) ?? ''}`)?.origin === origin.origin ||
+      new URL(this.allowed.baseUrl(request.socket.localPort)).origin === origin.origin
+    );
+  }
+}
+
+/** `scheme://host[:port]` and nothing else; lower case, without the scheme's default port. */
+function parseOrigin(text: string): URL | undefined {
+  return /^https?:\/\/[^/?#@\\\s,]+$/i.test(text) && URL.canParse(text) ? new URL(text) : undefined;
+}

@@ -1,0 +1,69 @@
+import type { IncomingMessage } from 'node:http';
+import { isIPv6 } from 'node:net';
+
+const REG_NAME = "(?:[A-Za-z0-9._~!$&'()*+;=-]|%[0-9A-Fa-f]{2})+";
+const IP_FUTURE = "[Vv][0-9A-Fa-f]+\\.[A-Za-z0-9._~!$&'()*+,;=:-]+";
+const HOST = new RegExp(`^(?:${REG_NAME}|\\[${IP_FUTURE}\\]|\\[([0-9A-Fa-f:.]+)\\])(?::(\\d*))?$`);
+const ABSOLUTE_FORM = /^https?:\/\/([^/?]*)/i;
+const SCHEME_AND_AUTHORITY = /^[a-z][a-z0-9+.-]*:\/\/[^/?#]*/i;
+const HIGHEST_PORT = 65_535;
+
+/**
+ * What makes a request's head invalid although Node's parser accepts it: the HTTP version, `Host` (RFC 9112, 3.2), the
+ * request target (RFC 9112, 3.2), or the transfer coding (RFC 9112, 6.1). Undefined for a valid head. The text is for
+ * the log, and quotes nothing of the request.
+ */
+export function requestHeadDefect(request: IncomingMessage): string | undefined {
+  const { httpVersion, headers } = request;
+  if (httpVersion !== '1.1' && httpVersion !== '1.0') return 'The HTTP version must be 1.1 or 1.0.';
+  const hosts = countHosts(request);
+  if (hosts > 1 || (hosts === 0 && httpVersion === '1.1')) return 'There must be one Host.';
+  if (hosts === 1 && !isHost(headers.host ?? '')) return 'Host must be a host name or an address, with an optional port.';
+  if (!isTarget(request)) return 'The request target must be a path, or a URL with http or https.';
+  const coding = headers['transfer-encoding'];
+  if (coding === undefined) return undefined;
+  if (httpVersion === '1.0') return 'HTTP/1.0 has no transfer codings.';
+  return coding.toLowerCase() === 'chunked' ? undefined : 'The transfer coding must be "chunked".';
+}
+
+/** The host and port that the client addressed: those of a target in absolute form, otherwise of `Host` (RFC 9112, 3.2.2). */
+export const requestAuthority = ({ url = '', headers }: IncomingMessage): string | undefined =>
+  url.startsWith('/') ? headers.host : (ABSOLUTE_FORM.exec(url)?.[1] ?? headers.host);
+
+/** The path of a request target, without scheme, host, query and fragment. */
+export function targetPath(target: string): string {
+  const path = target.startsWith('/') ? target : target.replace(SCHEME_AND_AUTHORITY, '');
+  const end = path.search(/[?#]/);
+  return end < 0 ? path : path.slice(0, end);
+}
+
+/** Node shows only the first of several `Host`. */
+function countHosts({ rawHeaders }: IncomingMessage): number {
+  let count = 0;
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const name = rawHeaders[index] ?? '';
+    if (name.length === 4 && name.toLowerCase() === 'host') count += 1;
+  }
+  return count;
+}
+
+/**
+ * Whether it is `uri-host [ ":" port ]` (RFC 9110, 7.2; RFC 3986, 3.2.2), of an http URL, whose host is never empty.
+ * A comma is refused although RFC 3986 allows it in a name: it is how some proxies join several `Host`.
+ */
+function isHost(text: string): boolean {
+  const match = HOST.exec(text);
+  if (!match) return false;
+  const [, address, port] = match;
+  return (address === undefined || isIPv6(address)) && (port === undefined || Number(port) <= HIGHEST_PORT);
+}
+
+/** Whether the form of the target is one that the method may have. The parser has refused blanks and control characters. */
+function isTarget({ method, url = '' }: IncomingMessage): boolean {
+  if (url.includes('#')) return false;
+  if (method === 'CONNECT') return isHost(url);
+  if (url.startsWith('/')) return true;
+  if (url === '*') return method === 'OPTIONS';
+  const authority = ABSOLUTE_FORM.exec(url)?.[1];
+  return authority !== undefined && isHost(authority);
+}

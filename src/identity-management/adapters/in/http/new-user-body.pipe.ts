@@ -1,0 +1,16 @@
+import type { IncomingMessage } from 'node:http';
+import { Injectable } from '@nestjs/common';
+import { assertPermission } from '../../../../authentication/permission.guard.js';
+import { RequestParam } from '../../../../http/request-param.js';
+import { JsonBodyPipe } from './json-body.pipe.js';
+
+/** The body of `POST /create-user`: giving the new user roles takes the permission to assign roles, too. */
+@Injectable()
+export class NewUserBodyPipe extends JsonBodyPipe {
+  protected override assertPermitted(request: IncomingMessage, { roles }: Readonly<Record<string, unknown>>): void {
+    if (Array.isArray(roles) && roles.length > 0) assertPermission(request, 'assign:roles');
+  }
+}
+
+/** The validated JSON body of a request to create a user. */
+export const NewUserBody = (): ParameterDecorator => RequestParam(NewUserBodyPipe);

@@ -1,0 +1,178 @@
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { Logger } from '@nestjs/common';
+import { SharedProbe } from '../../../../common/shared-probe.js';
+import { type DataDirectoryLock, isLocked, lockDataDirectory } from '../../../../data-directory/data-directory-lock.js';
+import { type FileIdentity, fileIdentity, isSameFile } from '../../../../data-directory/file-identity.js';
+import { ProviderError, ProviderUnavailable } from '../../../domain/errors.js';
+import { checkpoint, type IdentityDatabase, idInFile, idOf, immediately, isIntact, openIdentityDatabase } from './identity-database.js';
+import { privateDirectory } from './private-files.js';
+import { attempt } from './provider-failure.js';
+
+interface Opened {
+  readonly database: IdentityDatabase;
+  readonly file: FileIdentity | undefined;
+  /** The write-ahead log: what is committed goes there first. */
+  readonly log: FileIdentity | undefined;
+}
+
+/**
+ * The identity database at its path. SQLite goes on with files that were removed, moved or covered by another volume,
+ * so that a commit to them would be lost. Therefore the files are compared with the path by device and inode, before
+ * and after each transaction. While they differ every call rejects; the same database is opened again by itself.
+ */
+export class IdentityStore {
+  private readonly logger = new Logger('IdentityDatabase');
+  private readonly id: number;
+  /** One attempt for all who ask, and at most one a second. */
+  private readonly returning = new SharedProbe(() => this.comeBack());
+  private isClosed = false;
+  private lastWarning = '';
+
+  private constructor(
+    private readonly dataDirectory: string,
+    private readonly path: string,
+    private opened: Opened,
+    /** Undefined beside the service that has it. */
+    private lock: DataDirectoryLock | undefined,
+  ) {
+    this.id = idOf(opened.database);
+  }
+
+  /**
+   * @param shared opens it beside the service that holds the lock of the data directory; makes nothing while that runs.
+   * @throws DataDirectoryInUseError; DataDirectoryError; what the file system and SQLite throw.
+   */
+  static async open(dataDirectory: string, shared: boolean): Promise<IdentityStore> {
+    const path = join(dataDirectory, 'identity', 'identity.db');
+    if (shared && isLocked(dataDirectory, 'identity')) {
+      if (!fileIdentity(path)) throw new ProviderUnavailable(`${path} is gone while the service runs: put it back, or restart the service`);
+      return new IdentityStore(dataDirectory, path, await open(path, false), undefined);
+    }
+    privateDirectory(dataDirectory);
+    const lock = shared ? undefined : await lockDataDirectory(dataDirectory, 'identity');
+    try {
+      return new IdentityStore(dataDirectory, path, await open(path, true), lock);
+    } catch (error) {
+      lock?.release();
+      throw error;
+    }
+  }
+
+  get database(): IdentityDatabase {
+    return this.opened.database;
+  }
+
+  /** @throws ProviderUnavailable while the database isn't the one at its path. */
+  async available(): Promise<void> {
+    if (this.isClosed) throw new ProviderError('The identity database is closed.');
+    if (this.isHere()) return;
+    await this.returning.check().catch((cause: unknown) => {
+      throw new ProviderUnavailable('The identity database is away.', { cause });
+    });
+    this.assertHere();
+  }
+
+  /** @throws ProviderUnavailable */
+  assertHere(): void {
+    if (this.isClosed) throw new ProviderError('The identity database is closed.');
+    if (!this.isHere()) throw new ProviderUnavailable('The identity database is away.');
+  }
+
+  /** Runs synchronous work in one transaction. @throws ProviderUnavailable; ProviderError; what the work throws. */
+  write<Result>(work: (database: IdentityDatabase) => Result, signal?: AbortSignal): Promise<Result> {
+    return attempt(async () => {
+      await this.available();
+      const result = await immediately(this.database, () => {
+        this.assertHere();
+        return work(this.database);
+      }, signal);
+      this.assertHere();
+      return result;
+    });
+  }
+
+  /** Runs synchronous work that only reads. @throws as `write`. */
+  read<Result>(work: (database: IdentityDatabase) => Result): Promise<Result> {
+    return attempt(async () => {
+      await this.available();
+      return work(this.database);
+    });
+  }
+
+  /** Closes the database and releases the lock; may be called again. */
+  close(): void {
+    this.isClosed = true;
+    if (this.database.open) this.database.close();
+    this.lock?.release();
+  }
+
+  private isHere(): boolean {
+    const { file, log } = this.opened;
+    return this.database.open && this.lock?.isHeld() !== false && isSameFile(file, this.at('')) && isSameFile(log, this.at('-wal'));
+  }
+
+  private at(suffix: string): FileIdentity | undefined {
+    try {
+      return fileIdentity(`${this.path}${suffix}`);
+    } catch {
+      // A volume that fails, or a directory that we may not look into.
+      return undefined;
+    }
+  }
+
+  private async comeBack(): Promise<void> {
+    if (this.isHere() || this.isClosed) return;
+    try {
+      await this.takeLock();
+      await this.openAgain();
+      if (this.lastWarning !== '') this.warn(`${this.path} is back.`);
+      this.lastWarning = '';
+    } catch (error) {
+      this.warn(`The identity provider is unavailable: ${(error as Error).message}.`);
+      throw error;
+    }
+  }
+
+  private async takeLock(): Promise<void> {
+    if (!this.lock || this.lock.isHeld()) return;
+    // In a directory that isn't ours nothing may be made.
+    if (!this.at('')) throw new Error(`${this.path} is gone: put it back, or restart the service to begin with an empty one`);
+    this.lock.release();
+    this.lock = await lockDataDirectory(this.dataDirectory, 'identity', { create: false });
+  }
+
+  private async openAgain(): Promise<void> {
+    const { file, log } = this.opened;
+    const there = this.at('');
+    if (!there) throw new Error(`${this.path} is gone: put it back, or restart the service to begin with an empty one`);
+    if (isSameFile(file, there)) {
+      if (this.database.open && isSameFile(log, this.at('-wal'))) return;
+      // The log alone was removed: what it has is still to be had through the open file, and goes into the database.
+      if (this.database.open) checkpoint(this.database);
+    } else {
+      if (idInFile(this.path) !== this.id) throw new Error(`${this.path} is another database: put the right one back, or restart the service to use this one`);
+      // The log's index, which two connections must not share unawares. It is made again.
+      rmSync(`${this.path}-shm`, { force: true });
+    }
+    if (this.database.open) this.database.close();
+    const opened = await open(this.path, false);
+    if (!isIntact(opened.database)) {
+      opened.database.close();
+      throw new Error(`${this.path} is damaged: put an intact copy back`);
+    }
+    this.opened = opened;
+    if (this.isClosed) this.close();
+  }
+
+  /** Once, however often it is found again. */
+  private warn(message: string): void {
+    if (message !== this.lastWarning) this.logger.warn(message);
+    this.lastWarning = message;
+  }
+}
+
+async function open(path: string, create: boolean): Promise<Opened> {
+  const database = await openIdentityDatabase(path, { create });
+  return { database, file: fileIdentity(path), log: fileIdentity(`${path}-wal`) };
+}

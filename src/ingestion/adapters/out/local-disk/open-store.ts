@@ -1,0 +1,207 @@
+import { ServiceError } from '../../../../common/service-error.js';
+import type { DataDirectoryLock } from '../../../../data-directory/data-directory-lock.js';
+import { readContent } from '../../../application/content-digest.js';
+import { receiptOf, type UploadDraft, type UploadReceipt } from '../../../application/ports/file-storage.port.js';
+import { storageFailure } from '../../../application/storage-failure.js';
+import type { StorageLogger } from '../../../application/storage-logger.js';
+import { indexLine, segmentDirectory } from '../../../domain/layout.js';
+import type { Upload, UploadKind } from '../../../domain/upload.js';
+import { JournalUnavailableError } from './content-journals.js';
+import type { StoreAwayError } from './disk-error.js';
+import type { Disk } from './disk.js';
+import { HealthProbe } from './health-probe.js';
+import { IndexLog, type IndexLogOptions } from './index-log.js';
+import { type Publication, publishSmall, publishStaged, type StagedFile } from './publication.js';
+import { recover } from './recovery.js';
+import { behindHead, closeQuietly, type Head, readHead, writeStagedFile } from './staged-file.js';
+import { StoreDirectory } from './store-directory.js';
+
+/** A file that is no longer needs no staging. */
+const MOST_SMALL_BYTES = 16 * 1024;
+
+export interface OpenStoreOptions extends IndexLogOptions {
+  /** Absolute; a directory that exists. */
+  readonly root: string;
+  /** The same, as the user wrote it. */
+  readonly directory: string;
+  readonly disk: Disk;
+  readonly logger: StorageLogger;
+  readonly maxJournalBytes: number;
+}
+
+/**
+ * A store from the moment that its lock is taken until it is closed or goes away. One that went away is closed, and
+ * what comes back is another one.
+ */
+export class OpenStore {
+  private readonly logs: Record<UploadKind, IndexLog>;
+  private readonly health: HealthProbe;
+  private readonly finishing = new Set<Promise<void>>();
+  private closing: Promise<void> | undefined;
+
+  private constructor(
+    private readonly directory: StoreDirectory,
+    private readonly lock: DataDirectoryLock,
+    options: IndexLogOptions,
+  ) {
+    this.logs = { historical: new IndexLog(directory, options), nowcast: new IndexLog(directory, options) };
+    this.health = new HealthProbe(directory);
+  }
+
+  /**
+   * Takes the lock and recovers from a crash.
+   *
+   * @throws DataDirectoryInUseError; DataDirectoryError; StoreAwayError; what the file system throws.
+   */
+  static async open(options: OpenStoreOptions): Promise<OpenStore> {
+    const { disk, root, logger, maxJournalBytes } = options;
+    const lock = await disk.lock(options.directory, 'uploads');
+    const directory = new StoreDirectory(disk, root, logger, maxJournalBytes, lock);
+    try {
+      for (const part of directory.parts) {
+        await directory.directories.ensure(part);
+        await disk.assertDirectory(part);
+      }
+      directory.presence.assertHere();
+      await recover(directory);
+    } catch (error) {
+      lock.release();
+      throw error;
+    }
+    return new OpenStore(directory, lock, options);
+  }
+
+  get isAway(): boolean {
+    return this.directory.presence.isAway;
+  }
+
+  /** Undefined until it was noticed that the store is away. */
+  get whyAway(): StoreAwayError | undefined {
+    return this.directory.presence.whyAway;
+  }
+
+  async store(draft: UploadDraft): Promise<UploadReceipt> {
+    const { idempotencyScope: scope, content } = draft;
+    if (scope === null) return receiptOf(await this.keep(draft));
+    const read = async () => draft.conclude(content && (await readContent(content.bytes)));
+    this.assertNotClosed();
+    return this.directory.idempotency.once(scope, () => this.keep(draft), read);
+  }
+
+  async checkHealth(): Promise<void> {
+    this.assertNotClosed();
+    await this.health.check();
+  }
+
+  /** Finishes what is past its last byte, refuses the rest, and releases the directory. Idempotent. */
+  close(): Promise<void> {
+    this.closing ??= this.finishAll();
+    return this.closing;
+  }
+
+  private async keep(draft: UploadDraft): Promise<Upload> {
+    const { kind, content } = draft;
+    if (!content) {
+      const upload = await draft.conclude(null);
+      await this.finish(() => this.logs[kind].append(segmentDirectory(kind, upload.receivedAt), indexLine(upload)));
+      return upload;
+    }
+    const head = await readHead(content.bytes, MOST_SMALL_BYTES);
+    return head.rest ? this.keepLarge(draft, content.path, head) : this.keepSmall(draft, content.path, head.chunks);
+  }
+
+  private async keepSmall(draft: UploadDraft, contentPath: string, chunks: readonly Uint8Array[]): Promise<Upload> {
+    const log = this.logs[draft.kind];
+    const bytes = Buffer.concat(chunks);
+    const upload = await draft.conclude(await readContent(chunks));
+    const publication = publicationOf(upload, contentPath);
+    await this.finish(async () => {
+      try {
+        await publishSmall(this.directory, log, bytes, publication);
+      } catch (error) {
+        if (!(error instanceof JournalUnavailableError)) throw error;
+        await this.withStaged(upload.uploadId, async (staged) => {
+          await staged.file.write([bytes], 0);
+          await publishStaged(this.directory, log, staged, publication);
+        });
+      }
+    });
+    return upload;
+  }
+
+  private async keepLarge(draft: UploadDraft, contentPath: string, head: Head): Promise<Upload> {
+    try {
+      return await this.withStaged(draft.uploadId, async (staged) => {
+        const upload = await draft.conclude(await writeStagedFile(staged.file, behindHead(head)));
+        await this.finish(() => publishStaged(this.directory, this.logs[draft.kind], staged, publicationOf(upload, contentPath)));
+        return upload;
+      });
+    } finally {
+      await head.rest?.return?.();
+    }
+  }
+
+  /** Gives work a file in `staging/`; removes what is left of it when that fails. */
+  private async withStaged<T>(uploadId: string, work: (staged: StagedFile) => Promise<T>): Promise<T> {
+    const staged = await this.stage(uploadId);
+    try {
+      return await work(staged);
+    } catch (error) {
+      await closeQuietly(staged.file);
+      await this.directory.attempt(`Removing ${staged.path}`, () =>
+        this.directory.disk.remove(this.directory.at(staged.path)),
+      );
+      throw error;
+    }
+  }
+
+  private async stage(uploadId: string): Promise<StagedFile> {
+    const { disk, directories, presence } = this.directory;
+    const path = `staging/${uploadId}`;
+    const create = () => {
+      presence.assertHere();
+      return disk.create(this.directory.at(path));
+    };
+    const file = await directories
+      .within(this.directory.at('staging'), create)
+      .catch(storageFailure('A staged file could not be made.'));
+    return { path, file };
+  }
+
+  /** Runs the part of an upload that changes what is visible; `close` waits for it. */
+  private async finish(part: () => Promise<void>): Promise<void> {
+    this.assertNotClosed();
+    this.assertNotAway();
+    const running = part();
+    this.finishing.add(running);
+    try {
+      await running.catch(storageFailure('An upload could not be made durable.'));
+    } finally {
+      this.finishing.delete(running);
+    }
+  }
+
+  private assertNotClosed(): void {
+    if (this.closing) throw new ServiceError('storage-failure', 'The storage is closed.');
+  }
+
+  private assertNotAway(): void {
+    const { whyAway: cause } = this;
+    if (cause) throw new ServiceError('storage-failure', 'The store is away.', { cause });
+  }
+
+  private async finishAll(): Promise<void> {
+    await Promise.allSettled(this.finishing);
+    await this.directory.journals.close();
+    await Promise.all(Object.values(this.logs).map((log) => log.close()));
+    await this.directory.idempotency.close();
+    this.lock.release();
+  }
+}
+
+const publicationOf = (upload: Upload, contentPath: string): Publication => ({
+  uploadId: upload.uploadId,
+  contentPath,
+  segmentDirectory: segmentDirectory(upload.kind, upload.receivedAt),
+  line: indexLine(upload),
+});

@@ -1,0 +1,38 @@
+import { join } from 'node:path';
+import { v4 as randomUuid, validate as isUuid } from 'uuid';
+import { NotAFileError } from './disk-error.js';
+import { type Disk, readWhole } from './disk.js';
+
+const NAME = 'store-id';
+const MOST_BYTES = 1024;
+
+/** The id of the store in a directory; undefined where there is none, or none that is whole. @throws NotAFileError; what the file system throws. */
+export async function readStoreId(disk: Disk, root: string): Promise<string | undefined> {
+  const id = (await readWhole(disk, join(root, NAME), MOST_BYTES))?.toString('latin1').trim();
+  return id !== undefined && isUuid(id) ? id : undefined;
+}
+
+/**
+ * The id of the store in a directory, made at the first boot. By it a store is known again that comes back on another
+ * device. It is kept in `store-id`, whose loss only makes the next boot write another one.
+ */
+export async function ensureStoreId(disk: Disk, root: string): Promise<string> {
+  const known = await readStoreId(disk, root).catch((error: unknown) => {
+    if (!(error instanceof NotAFileError)) throw error;
+    return undefined;
+  });
+  if (known !== undefined) return known;
+  const id = randomUuid();
+  const replacement = join(root, `${NAME}.new`);
+  await disk.remove(replacement);
+  const file = await disk.create(replacement);
+  try {
+    await file.write([Buffer.from(`${id}\n`)], 0);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+  await disk.rename(replacement, join(root, NAME));
+  await disk.syncDirectory(root);
+  return id;
+}

@@ -1,0 +1,60 @@
+import bucketNetwork from './bucket-network.mjs';
+import bucketOutage from './bucket-outage.mjs';
+import clock from './clock.mjs';
+import damagedKeys from './damaged-keys.mjs';
+import failingDisk from './failing-disk.mjs';
+import fewDescriptors from './few-descriptors.mjs';
+import foreignFiles from './foreign-files.mjs';
+import fullDisk from './full-disk.mjs';
+import hangUps from './hang-ups.mjs';
+import hostileBodies from './hostile-bodies.mjs';
+import identityAway from './identity-away.mjs';
+import keysAgain from './keys-again.mjs';
+import keysAtOnce from './keys-at-once.mjs';
+import lockFiles from './lock-files.mjs';
+import midnight from './midnight.mjs';
+import partAway from './part-away.mjs';
+import quiet from './quiet.mjs';
+import readOnly from './read-only.mjs';
+import replicaClock from './replica-clock.mjs';
+import replicaPause from './replica-pause.mjs';
+import replicaRestart from './replica-restart.mjs';
+import restart from './restart.mjs';
+import silentConnections from './silent-connections.mjs';
+import slowUploads from './slow-uploads.mjs';
+import volumeAway from './volume-away.mjs';
+
+/**
+ * @typedef {object} Action one kind of trouble
+ * @property {string} name
+ * @property {boolean} [isExclusive] nothing else that is exclusive goes on beside it
+ * @property {string} [needs] of the world
+ * @property {(random: import('../../../dist/testing/random.js').Random) => object} plan makes all choices, before anything runs
+ * @property {(plan: object, world: object) => string} title of what was planned
+ * @property {(world: object, plan: object, tools: { random: object, replica: () => import('../world.mjs').Replica }) => Promise<void> | void} run
+ */
+
+const CLIENTS = [keysAtOnce, keysAgain, slowUploads, hangUps, silentConnections];
+
+/** @type {Record<string, Action[]>} by what keeps the uploads */
+export const ACTIONS = {
+  disk: [
+    ...CLIENTS,
+    hostileBodies,
+    quiet,
+    restart,
+    clock,
+    midnight,
+    damagedKeys,
+    foreignFiles,
+    volumeAway,
+    partAway,
+    identityAway,
+    lockFiles,
+    failingDisk,
+    fullDisk,
+    fewDescriptors,
+    readOnly,
+  ],
+  s3: [...CLIENTS, quiet, bucketNetwork, bucketOutage, replicaRestart, replicaPause, replicaClock],
+};

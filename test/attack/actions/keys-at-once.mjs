@@ -1,0 +1,11 @@
+/** The same keyed upload from several clients at once: one is stored, and the others are told so, or to wait. */
+export default {
+  name: 'keys-at-once',
+  plan: (random) => ({ clients: 2 + random.below(7) }),
+  title: ({ clients }) => `${clients} x one key`,
+  async run(world, { clients }, { random, replica }) {
+    const upload = world.keyed(world.someUpload(random));
+    await Promise.all(Array.from({ length: clients }, () => replica().upload(upload)));
+    await replica().upload(upload);
+  },
+};

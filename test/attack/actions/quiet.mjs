@@ -1,0 +1,10 @@
+import { setTimeout as delay } from 'node:timers/promises';
+
+/** Nothing is done to the service, and everything is expected of it. */
+export default {
+  name: 'quiet',
+  isExclusive: true,
+  plan: (random) => ({ forMs: 3_000 + random.below(4_000) }),
+  title: () => 'nothing',
+  run: (world, { forMs }) => delay(forMs),
+};

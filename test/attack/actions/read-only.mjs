@@ -1,0 +1,34 @@
+import { setTimeout as delay } from 'node:timers/promises';
+
+/** The volume becomes read-only, as ext4 makes it after an error; or it is so when the service starts. */
+export default {
+  name: 'read-only',
+  isExclusive: true,
+  needs: 'volume',
+  plan: (random) => ({ when: random.pick(['running', 'at the start']) }),
+  title: ({ when }) => `the volume is read-only, ${when}`,
+  async run(world, { when }) {
+    const { replica, volume, data, model } = world;
+    if (when === 'running') {
+      await world.trouble({ name: 'the volume is read-only', remains: true }, [replica], async () => {
+        volume.abort();
+        if (!(await replica.untilNotReady())) model.find('ready', '/health/ready says 200 for 10 s on a read-only volume');
+        await delay(500);
+        const meanwhile = () => {
+          volume.unmount();
+          volume.repair();
+          volume.mount();
+        };
+        await world.restart(replica, 'SIGKILL', { meanwhile });
+      });
+      return;
+    }
+    const meanwhile = () => {
+      volume.makeWritable(false);
+      return () => volume.makeWritable(true);
+    };
+    const line = await world.restart(replica, 'SIGTERM', { meanwhile, mayName: [data] });
+    if (line === undefined) volume.makeWritable(true);
+    else if (!/EROFS|read-only/i.test(line)) model.find('start', `on a read-only volume the service says why it doesn't start, and not what it is: ${line}`);
+  },
+};

@@ -1,0 +1,17 @@
+import { HOUR_MS, MINUTE_MS } from '../clock.mjs';
+
+const REPEATS = 15;
+
+/** The clock of one replica is wrong from now on. */
+export default {
+  name: 'replica-clock',
+  isExclusive: true,
+  plan: (random) => ({ which: random.below(6), by: random.pick([1, -1]) * random.pick([20 * MINUTE_MS, 5 * HOUR_MS, 30 * HOUR_MS, 80 * HOUR_MS]) }),
+  title: ({ by }) => `the clock of a replica is ${by > 0 ? '+' : '-'}${Math.abs(by) / MINUTE_MS} minutes off`,
+  async run(world, { which, by }, { random }) {
+    const replica = world.replicas[which % world.replicas.length];
+    replica.clock.jumpTo(by);
+    await replica.upload(world.keyed(world.someUpload(random)));
+    await Promise.all(world.model.held(random, REPEATS).map((upload) => replica.upload(upload)));
+  },
+};

@@ -1,0 +1,86 @@
+import { withServices } from '../../bench/support/service.mjs';
+import { withBucket } from '../crash/bucket.mjs';
+import { Random } from '../../dist/testing/random.js';
+import { ACTIONS } from './actions/index.mjs';
+import { BucketWorld } from './bucket-world.mjs';
+import { DiskWorld } from './disk-world.mjs';
+import { HistoryOver } from './world.mjs';
+
+const WORLDS = { disk: DiskWorld, s3: BucketWorld };
+const WITHIN = { disk: (work) => work(), s3: withBucket };
+const USUAL_STEPS = 7;
+const MOST_BESIDE = 3;
+
+/**
+ * What happens in a history: in each step one thing that is done to the service, and up to two kinds of clients beside it.
+ *
+ * @param {import('../../dist/testing/random.js').Random} random
+ * @param {import('./actions/index.mjs').Action[]} actions
+ */
+function planSteps(random, actions, steps) {
+  const deck = shuffled(actions.filter(({ isExclusive }) => isExclusive), random);
+  const beside = actions.filter(({ isExclusive }) => !isExclusive);
+  return Array.from({ length: steps }, (_, step) => {
+    const chosen = deck.length > 0 ? [deck[step % deck.length]] : [];
+    const clients = beside.length > 0 ? Array.from({ length: random.below(MOST_BESIDE) + (deck.length > 0 ? 0 : 1) }, () => random.pick(beside)) : [];
+    // Clients first, so that the others meet them.
+    return [...clients, ...chosen].map((action) => ({ action, plan: action.plan(random), seed: random.below(2 ** 31) }));
+  });
+}
+
+const shuffled = (items, random) => items.map((item) => ({ item, at: random.next() })).sort((a, b) => a.at - b.at).map(({ item }) => item);
+
+/**
+ * Runs one history, which a seed repeats: its choices, not the moments of processes.
+ *
+ * @param {{ store: 'disk' | 's3', seed: number, only?: string[], steps?: number, variables?: object, noFileSystem?: string, tell: (line: string) => void, progress: import('../../bench/support/progress.mjs').Progress, number: number }} options
+ * @returns {Promise<{ findings: import('./model.mjs').Finding[], tried: Map<string, number>, acknowledged: number, answers: number, identities: number, probes: number }>}
+ */
+export function runHistory({ store, seed, only, steps: length = USUAL_STEPS, variables, noFileSystem, tell, progress, number }) {
+  return WITHIN[store]((bucket) => withServices(async (services) => {
+    // Seeds that are next to each other begin alike.
+    const random = new Random(new Random(seed).below(2 ** 31));
+    const source = new Random(seed + 1);
+    const seeds = () => new Random(source.below(2 ** 31));
+    const world = await WORLDS[store].make({ services, random, seeds, noFileSystem, variables, bucket, progress });
+    const { model } = world;
+    const actions = ACTIONS[store].filter(({ name, needs }) => (!only || only.includes(name)) && (!needs || world[needs]));
+    const steps = planSteps(random, actions, length);
+    const titles = steps.map((step) => step.map(({ action, plan }) => action.title(plan, world)).join(' + '));
+    tell(`history ${number}, seed ${seed}, ${world.title}: ${titles.join(' | ') || 'uploads alone'}`);
+    const tried = new Map();
+    const began = performance.now();
+    const at = (text, step) => {
+      model.step = step;
+      model.within = `in ${text}`;
+      model.moment = `history ${number}, seed ${seed}, ${text}`;
+    };
+    const showing = setInterval(() => progress.show(`${model.moment}; ${model.ledger.acknowledged} acknowledged, ${model.findings.length} broken`), 200);
+    try {
+      at('the first start', 'the first start');
+      await world.begin();
+      for (const [index, step] of steps.entries()) {
+        at(`step ${index + 1} of ${steps.length} (${titles[index]}), ${Math.round((performance.now() - began) / 1000)} s`, step.at(-1)?.action.name ?? '');
+        await world.ensureUp();
+        const results = await Promise.allSettled(
+          step.map(({ action, plan, seed: own }) => {
+            tried.set(action.name, (tried.get(action.name) ?? 0) + 1);
+            return action.run(world, plan, { random: new Random(own), replica: () => world.someReplica() });
+          }),
+        );
+        const failed = results.find(({ status }) => status === 'rejected');
+        if (failed) throw failed.reason;
+      }
+      at(`the end, after ${titles.at(-1)}`, 'the end');
+      await world.finish();
+    } catch (error) {
+      if (!(error instanceof HistoryOver)) throw error;
+      await world.giveUp();
+    } finally {
+      clearInterval(showing);
+      await world.dispose();
+    }
+    const { findings, ledger, answers } = model;
+    return { findings, tried, acknowledged: ledger.acknowledged, answers, identities: world.identity?.acknowledged ?? 0, probes: world.probes ?? 0 };
+  }));
+}

@@ -1,0 +1,37 @@
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+
+export const MOST_LIVE_MS = 250;
+
+/** Watches `/health/live` of services from another process. */
+export class LiveWatch {
+  #prober;
+
+  /**
+   * @param {number[]} ports
+   * @param {(slow: { port: number, ms: number, bareMs: number, cpuMs: number, status?: number | 'none' }) => void} onSlow
+   *   for each answer that wasn't 200, or took over 250 ms longer than a bare server's beside it, and than the service's
+   *   main thread waited for a CPU. A refused connection is no answer.
+   */
+  static async start(ports, onSlow) {
+    const watch = new LiveWatch();
+    watch.#prober = fork(new URL('prober.mjs', import.meta.url), [JSON.stringify(ports), String(MOST_LIVE_MS)]);
+    await once(watch.#prober, 'message');
+    watch.#prober.on('message', (message) => message.port && onSlow(message));
+    return watch;
+  }
+
+  /** Another process serves a port. */
+  serves(port, pid) {
+    this.#prober.send({ port, pid });
+  }
+
+  /** @returns {Promise<number>} how many answers there were. */
+  async end() {
+    const answered = new Promise((resolve) => this.#prober.on('message', (message) => message.port || resolve(message.probes)));
+    this.#prober.send({});
+    const probes = await answered;
+    this.#prober.disconnect();
+    return probes;
+  }
+}

@@ -1,0 +1,238 @@
+import { Ledger } from '../crash/ledger.mjs';
+import { DAY_MS, MINUTE_MS } from './clock.mjs';
+
+/** Beside a key's last moment either answer is right. */
+const SLACK_MS = MINUTE_MS;
+/** How long an upload whose client is gone may hold its key. */
+const HOLDS_KEY_MS = 10_000;
+/** A request that takes longer may be told that it took too long. */
+const SLOW_MS = 10_000;
+const REFUSAL = '{"error":"Internal server error."}';
+
+/** Every error text of the interface, by status. */
+const ERRORS = {
+  400: [
+    'Invalid or missing query parameter.',
+    'Invalid request body.',
+    'Invalid digest.',
+    'Digest mismatch.',
+    'Invalid idempotency key.',
+    'Invalid user_id or role_id.',
+    'Invalid role_name or permissions.',
+    'Invalid email or roles.',
+    'Invalid user_id or new_name.',
+    'Bad request.',
+  ],
+  403: ['Unauthorized.'],
+  404: ['Not found.'],
+  408: ['Request timeout.'],
+  409: ['Request in progress.'],
+  413: ['Payload too large.'],
+  415: ['Unsupported media type.'],
+  422: ['Idempotency key reused.'],
+  429: ['Too many requests.'],
+  431: ['Request header fields too large.'],
+  500: ['Internal server error.'],
+  502: ['Identity provider error.'],
+  503: ['Identity provider unavailable.'],
+};
+
+/**
+ * @typedef {object} Trouble a span in which the service may refuse
+ * @property {string} name
+ * @property {number} from of `performance.now()`, as `until`
+ * @property {number} until Infinity while it lasts; it ends when the service is ready again
+ * @property {boolean} [breaks] connections may break without an answer
+ * @property {boolean} [remains] an upload that is refused may be there all the same, whole: nobody can take it back
+ * @property {number} [refusesFrom] no upload that begins from then on, and until `refusesUntil`, can be acknowledged
+ * @property {number} [refusesUntil]
+ * @property {boolean} [stalls] `/health/live` may be late
+ */
+
+/** @typedef {{ promise: string, sentence: string, moment: string, count: number }} Finding */
+
+/**
+ * What the service promised its clients, and what was found to be otherwise.
+ *
+ * - A 200 is an upload that is there once and whole, from then on.
+ * - An upload without an answer is there whole, or not at all; one with a 500 isn't there, unless the disk had gone.
+ * - A key is one upload for as long as the clock that counts is less than 24 h away from its `received_at`, on either
+ *   side: a clock that jumps and comes back changes nothing. More than 24 h away a repeat may be a new upload. Of a key
+ *   during whose upload the clock jumped nothing is demanded.
+ * - Without a trouble nothing is refused that is as it should be. Every error is one of the interface's.
+ */
+export class Model {
+  /** @type {Finding[]} */
+  findings = [];
+  /** Where the history is, in all histories and in itself. */
+  moment = '';
+  within = '';
+  /** What a finding is counted with. */
+  step = '';
+  answers = 0;
+  /** @type {Trouble[]} */
+  #troubles = [];
+  #keys = new Map();
+  /** By upload id, when it was acknowledged first. */
+  #moments = new Map();
+  #time;
+  #holdsKeyMs;
+
+  /**
+   * @param {{ now: () => number, hasJumpedSince: (moment: number) => boolean }} time the clock that counts for keys
+   * @param {{ holdsKeyMs?: number }} [options] how long an upload whose client is gone may hold its key
+   */
+  constructor(time, { holdsKeyMs = HOLDS_KEY_MS } = {}) {
+    this.#time = time;
+    this.#holdsKeyMs = holdsKeyMs;
+    this.ledger = new Ledger({ mayRefuse: true, mayRepeat: (filename) => this.#keys.get(filename)?.mayRepeat });
+  }
+
+  /** @param {string} [step] when it happened, where that isn't now */
+  find(promise, sentence, step = this.step) {
+    const known = this.findings.find((each) => each.promise === promise && each.step === step);
+    if (known) known.count += 1;
+    else this.findings.push({ promise, sentence, moment: this.moment, step, count: 1 });
+  }
+
+  /** @param {Omit<Trouble, 'from' | 'until'>} trouble @returns {Trouble} to be given to `end` */
+  begin(trouble) {
+    const begun = { ...trouble, from: performance.now(), until: Infinity };
+    this.#troubles.push(begun);
+    return begun;
+  }
+
+  end(trouble) {
+    trouble.until = performance.now();
+  }
+
+  /** The troubles of a time. */
+  troublesSince(moment) {
+    return this.#troubles.filter(({ until }) => until >= moment);
+  }
+
+  /** Before a request is sent. @returns {object} to be given to `answered` or `unanswered` */
+  attempt(upload, { expected = [200], isOther = false, service } = {}) {
+    const key = upload.headers['Idempotency-Key'];
+    const entry = key === undefined ? undefined : this.#entryOf(key, upload);
+    if (entry) entry.running += 1;
+    return { upload, expected, isOther, service, entry, began: performance.now(), wasKept: entry && this.#isKept(entry) };
+  }
+
+  hasJumpedSince(moment) {
+    return this.#time.hasJumpedSince(moment);
+  }
+
+  answered(attempt, answer) {
+    this.answers += 1;
+    this.#ended(attempt);
+    const { status, headers, text } = answer;
+    if (headers['x-request-id'] === undefined) this.find('answers', `an answer ${status} has no X-Request-Id`);
+    if (status === 200) this.#acknowledged(attempt, headers);
+    else {
+      if (text !== undefined) this.checkError(status, text);
+      if (status === 500) this.#refused(attempt);
+      else if (!attempt.expected.includes(status) && !this.#isInProgress(attempt, status) && !this.#isTooLate(attempt, status)) {
+        this.find('answers', `${describe(attempt)} was answered with ${status} ${text}`);
+      }
+    }
+  }
+
+  unanswered(attempt, error) {
+    this.#ended(attempt);
+    if (!this.troublesSince(attempt.began).some(({ breaks }) => breaks)) {
+      this.find('answers', `${describe(attempt)} was not answered (${error.code ?? error.message}), and nothing was done to the service`);
+    }
+  }
+
+  /** An upload that nobody will be told of: whatever becomes of it must be whole. */
+  abandoned(attempt) {
+    this.#ended(attempt);
+  }
+
+  checkError(status, text) {
+    const texts = ERRORS[status];
+    if (!texts?.some((each) => text === JSON.stringify({ error: each }))) this.find('answers', `an error is not the interface's: ${status} ${text.slice(0, 200)}`);
+  }
+
+  /** Uploads whose keys are held now, each of which must be known when it is sent again. */
+  held(random, most) {
+    const held = [...this.#keys.values()].filter((entry) => entry.uploads.size > 0 && this.#isKept(entry));
+    return Array.from({ length: Math.min(most, held.length) }, () => held.splice(random.below(held.length), 1)[0].upload);
+  }
+
+  /** Compares with what is in a data directory after a boot, while no service runs. */
+  async compare(data) {
+    const lines = await this.ledger.compare(data);
+    const { lost, doubled, halfShown, wrong } = this.ledger;
+    for (const sentence of lost) {
+      const { step, moment } = this.#moments.get(sentence.split(' ')[0]);
+      this.find('acknowledged', `${sentence}; it was acknowledged ${moment}`, step);
+    }
+    for (const sentence of doubled) this.find('once', sentence);
+    for (const sentence of halfShown) this.find('whole', sentence);
+    for (const sentence of wrong) this.find('answers', sentence);
+    const times = new Map();
+    for (const { upload_id: id, kind, customer_id: customer, idempotency_key: key, received_at: at } of lines.values()) {
+      if (!key || this.#keys.get(key)?.isUnclear) continue;
+      const scope = `${kind} ${customer} ${key}`;
+      const other = times.get(scope)?.find((each) => Math.abs(each.at - Date.parse(at)) < DAY_MS - SLACK_MS);
+      if (other) this.find('keys', `the key ${key} has two lines within 24 h, ${other.id} and ${id}`);
+      times.set(scope, [...(times.get(scope) ?? []), { id, at: Date.parse(at) }]);
+    }
+    return lines.size;
+  }
+
+  #entryOf(key, upload) {
+    if (!this.#keys.has(key)) this.#keys.set(key, { upload, uploads: new Map(), running: 0, ended: -Infinity });
+    return this.#keys.get(key);
+  }
+
+  #isKept({ uploads, isUnclear }) {
+    return !isUnclear && [...uploads.values()].some((at) => Math.abs(this.#time.now() - at) < DAY_MS - SLACK_MS);
+  }
+
+  #ended({ entry }) {
+    if (!entry) return;
+    entry.running -= 1;
+    entry.ended = performance.now();
+  }
+
+  #acknowledged(attempt, headers) {
+    const { upload, entry, began, wasKept, isOther } = attempt;
+    const id = headers['x-upload-id'];
+    const impossible = this.#troubles.find(({ refusesFrom, refusesUntil = Infinity }) => refusesFrom < began && performance.now() < refusesUntil);
+    if (impossible) this.find('ready', `${describe(attempt)} was acknowledged while ${impossible.name}`);
+    if (entry && !entry.uploads.has(id)) {
+      const isKept = this.#isKept(entry);
+      if (isOther) this.find('keys', `another body was stored as ${id} under the held key ${upload.headers['Idempotency-Key']}`);
+      else if (isKept && (wasKept || !this.#time.hasJumpedSince(began))) {
+        this.find('keys', `the key ${upload.headers['Idempotency-Key']} was acknowledged as ${[...entry.uploads.keys()].join(' and ')}, and again as ${id}; the first ${this.#moments.get([...entry.uploads.keys()][0])?.moment}`);
+      } else if (entry.uploads.size > 0) entry.mayRepeat = true;
+      // Its line may have the time before the jump, or that behind it: nothing is demanded of its key.
+      if (this.#time.hasJumpedSince(began)) Object.assign(entry, { isUnclear: true, mayRepeat: true });
+      entry.uploads.set(id, this.#time.now());
+    }
+    if (isOther) return;
+    this.ledger.acknowledge(id, upload.sent);
+    if (!this.#moments.has(id)) this.#moments.set(id, { step: this.step, moment: this.within });
+  }
+
+  #refused(attempt) {
+    const troubles = this.troublesSince(attempt.began);
+    if (troubles.length === 0) this.find('answers', `${describe(attempt)} was answered with 500, and nothing was wrong any more`);
+    else if (!troubles.some(({ remains, breaks }) => remains || breaks) && !attempt.entry) this.ledger.refuse(attempt.upload.sent, 500, REFUSAL, attempt.service);
+  }
+
+  /** Somebody else has the key, or had it until a moment ago and may not have been told. */
+  #isInProgress({ entry, began }, status) {
+    return status === 409 && entry && (entry.running > 0 || entry.ended - began > -this.#holdsKeyMs);
+  }
+
+  #isTooLate({ began }, status) {
+    return status === 408 && performance.now() - began > SLOW_MS;
+  }
+}
+
+const describe = ({ upload: { headers, sent } }) =>
+  `${headers['Idempotency-Key'] === undefined ? 'an upload' : 'a keyed upload'} (${sent.filename}, ${sent.size ?? 'no'} bytes)`;

@@ -1,0 +1,78 @@
+// A process of its own, so that the rig's load doesn't count: asks services and a bare server for an answer, again and
+// again, and sends what a service took longer for than `mostMs`, or answered wrong. The machine's part doesn't count: what
+// the bare server took at the same time, and how long the service's main thread waited for a CPU (Linux tells).
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { createServer, get } from 'node:http';
+import { setTimeout as delay } from 'node:timers/promises';
+
+const PAUSE_MS = 40;
+const SILENCE_MS = 30_000;
+
+/** @returns {Promise<{ ms: number, status?: number }>} without a status when the connection failed. */
+function probe(port, path) {
+  const began = performance.now();
+  return new Promise((resolve) => {
+    const end = (status) => resolve({ began, ms: performance.now() - began, status });
+    const request = get({ host: '127.0.0.1', port, path, agent: false, timeout: SILENCE_MS }, (answer) => {
+      answer.resume().once('error', () => end()).once('end', () => end(answer.statusCode));
+    });
+    request.once('timeout', () => request.destroy()).once('error', () => end(performance.now() - began > SILENCE_MS ? 'none' : undefined));
+  });
+}
+
+/** How long a process's main thread has waited for a CPU, in milliseconds; 0 where that isn't told. */
+function waitedForCpu(pid) {
+  try {
+    return Number(readFileSync(`/proc/${pid}/schedstat`, 'latin1').split(' ')[1]) / 1e6;
+  } catch {
+    return 0;
+  }
+}
+
+async function watch(ports, mostMs) {
+  const pids = new Map();
+  const control = fork(import.meta.filename, ['bare']);
+  const [controlPort] = await once(control, 'message');
+  const bare = [];
+  let probes = 0;
+  const watchBare = async () => {
+    for (;;) {
+      bare.push(await probe(controlPort, '/'));
+      if (bare.length > 2_000) bare.shift();
+      await delay(PAUSE_MS);
+    }
+  };
+  const watchService = async (port) => {
+    for (;;) {
+      const pid = pids.get(port);
+      const before = waitedForCpu(pid);
+      const { began, ms, status } = await probe(port, '/health/live');
+      const cpuMs = Math.max(0, waitedForCpu(pid) - before);
+      if (status === 200) probes += 1;
+      const bareMs = Math.max(0, ...bare.filter((each) => each.began + each.ms >= began).map((each) => each.ms));
+      const isWrong = status !== undefined && status !== 200;
+      if (isWrong || ms - bareMs - cpuMs > mostMs) process.send({ port, ms: Math.round(ms), bareMs: Math.round(bareMs), cpuMs: Math.round(cpuMs), status });
+      await delay(PAUSE_MS);
+    }
+  };
+  process.on('message', ({ port, pid }) => {
+    if (pid === undefined) process.send({ probes });
+    else pids.set(port, pid);
+  });
+  process.on('disconnect', () => {
+    control.kill();
+    process.exit();
+  });
+  void watchBare();
+  for (const port of ports) void watchService(port);
+  process.send('watching');
+}
+
+if (process.argv[2] === 'bare') {
+  process.on('disconnect', () => process.exit());
+  const server = createServer((_, response) => response.end('{}')).listen(0, '127.0.0.1', () => process.send(server.address().port));
+} else {
+  await watch(JSON.parse(process.argv[2]), Number(process.argv[3]));
+}

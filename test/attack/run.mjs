@@ -1,0 +1,122 @@
+// Attacks the service, as `npm run build` made it, with random histories of all that may happen to it at once, and
+// compares what it answers and keeps with what it promises.
+import { parseArgs } from 'node:util';
+import { Progress } from '../../bench/support/progress.mjs';
+import { withServices } from '../../bench/support/service.mjs';
+import { missingBucket } from '../crash/bucket.mjs';
+import { LoopFileSystem } from '../crash/loop-file-system.mjs';
+import { ACTIONS } from './actions/index.mjs';
+import { runHistory } from './history.mjs';
+import selfTest from './self-test.mjs';
+
+const SELF_TEST = 'self-test';
+const MINUTES = '5';
+const SHORT_MINUTES = '0.8';
+/** A bucket is swept for minutes. */
+const SHORT_STORES = 'disk';
+const MOST_SEED = 2 ** 31;
+
+/** What each kind of finding contradicts. */
+const PROMISES = {
+  start: 'the service starts by itself, or says in one line why not',
+  acknowledged: 'an acknowledged upload is there, as it was sent',
+  once: 'an acknowledged upload is there once',
+  whole: 'what is there is whole, and nothing else is there',
+  keys: 'a key is one upload for 24 h',
+  ready: '/health/ready 200 means that an upload succeeds',
+  live: '/health/live answers within 250 ms',
+  answers: "each answer is the interface's, and right",
+  identity: 'what identity management acknowledged is listed',
+  lock: 'one process at a time has DATA_DIR',
+  outside: 'nothing is written outside of DATA_DIR',
+};
+
+const duration = (seconds) => `${Math.floor(seconds / 60)}:${String(Math.floor(seconds % 60)).padStart(2, '0')}`;
+
+/** @returns {Promise<boolean>} whether nothing was found. */
+async function attack({ minutes, seed, only, stores, noFileSystem, progress }) {
+  const began = performance.now();
+  const seconds = () => (performance.now() - began) / 1000;
+  const total = { acknowledged: 0, answers: 0, identities: 0, probes: 0 };
+  const tried = new Map();
+  const findings = [];
+  let histories = 0;
+  while (stores.length > 0 && (histories < stores.length || seconds() < minutes * 60)) {
+    const store = stores[histories % stores.length];
+    const result = await runHistory({
+      store,
+      seed: (seed + histories) % MOST_SEED,
+      only,
+      noFileSystem,
+      number: (histories += 1),
+      tell: (line) => {
+        progress.clear();
+        console.log(line);
+      },
+      progress: { show: (text) => progress.show(`${duration(seconds())} of ${duration(minutes * 60)}, ${text}`) },
+    });
+    progress.clear();
+    for (const { promise, sentence, moment, count } of result.findings) console.log(`  ${promise}: ${sentence}${count > 1 ? ` (and ${count - 1} more of its kind)` : ''} - ${moment}`);
+    findings.push(...result.findings);
+    for (const name of Object.keys(total)) total[name] += result[name];
+    for (const [name, count] of result.tried) tried.set(name, (tried.get(name) ?? 0) + count);
+  }
+  console.log(`\nseed ${seed}: ${histories} histories in ${duration(seconds())}`);
+  console.log(`tried: ${[...tried].sort().map(([name, count]) => `${name} ${count}`).join(', ')}`);
+  console.log(`${total.answers} uploads answered, ${total.acknowledged} acknowledged; ${total.identities} users and roles made; ${total.probes} answers of /health/live`);
+  for (const [promise, title] of Object.entries(PROMISES)) {
+    const own = findings.filter((finding) => finding.promise === promise);
+    const after = [...new Set(own.map(({ step }) => step))].join(', ');
+    console.log(`${own.length === 0 ? 'kept  ' : 'BROKEN'}  ${title}${own.length === 0 ? '' : `: ${own.length} x, in ${after}`}`);
+  }
+  return findings.length === 0;
+}
+
+function optionsOf(values) {
+  const kinds = [...new Set(Object.values(ACTIONS).flat().map(({ name }) => name)), SELF_TEST];
+  const [minutes, seed] = [Number(values.minutes ?? (values.short ? SHORT_MINUTES : MINUTES)), Number(values.seed)];
+  const only = values.only?.split(',');
+  const stores = (values.stores ?? (values.short ? SHORT_STORES : Object.keys(ACTIONS).join(','))).split(',');
+  const problem =
+    (!(minutes > 0) && '--minutes must be a number above 0') ||
+    (!(Number.isSafeInteger(seed) && seed >= 0) && '--seed must be a whole number') ||
+    (only?.some((name) => !kinds.includes(name)) && `--only must be of ${kinds.join(', ')}`) ||
+    (stores.some((name) => !ACTIONS[name]) && `--stores must be of ${Object.keys(ACTIONS).join(', ')}`);
+  return problem ? { problem } : { minutes, seed, only, stores };
+}
+
+/** @returns {Promise<number>} the exit code. */
+async function main() {
+  const { values } = parseArgs({
+    options: {
+      minutes: { type: 'string' },
+      seed: { type: 'string', default: String(Math.floor(Math.random() * MOST_SEED)) },
+      only: { type: 'string' },
+      stores: { type: 'string' },
+      short: { type: 'boolean', default: false },
+    },
+  });
+  const { problem, ...options } = optionsOf(values);
+  if (problem) {
+    console.error(problem);
+    return 1;
+  }
+  console.log(`seed ${options.seed}`);
+  const noFileSystem = await withServices((services) => LoopFileSystem.missing(services));
+  if (noFileSystem) console.log(`No volume of its own (${noFileSystem}): DATA_DIR is a directory, which is not unmounted, filled or made read-only.`);
+  const noBucket = options.stores.includes('s3') ? missingBucket() : undefined;
+  if (noBucket) console.log(`No bucket: ${noBucket}.`);
+  const stores = options.stores.filter((name) => name !== 's3' || !noBucket);
+  const progress = new Progress();
+  const isKept = options.only?.every((name) => name === SELF_TEST) || (await attack({ ...options, stores, noFileSystem, progress }));
+  const canFail = (options.only && !options.only.includes(SELF_TEST)) || (await selfTest({ ...options, progress }));
+  return isKept && canFail ? 0 : 1;
+}
+
+try {
+  process.exitCode = await main();
+} catch (error) {
+  if (!error.code?.startsWith('ERR_PARSE_ARGS')) throw error;
+  console.error(error.message);
+  process.exitCode = 1;
+}

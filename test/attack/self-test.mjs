@@ -1,0 +1,33 @@
+import { runHistory } from './history.mjs';
+
+/** What a service does to its promises, and which of them must then be found broken; none where it does nothing. */
+const SERVICES = [
+  { spoiled: undefined, promise: undefined },
+  { spoiled: 'loses uploads', promise: 'acknowledged' },
+  { spoiled: 'forgets keys', promise: 'keys' },
+  { spoiled: 'refuses while ready', promise: 'ready' },
+  { spoiled: 'stands still', promise: 'live' },
+];
+const STEPS = 2;
+const ONLY = ['quiet', 'keys-again'];
+const PRELOAD = new URL('spoiled-service.mjs', import.meta.url).href;
+
+/**
+ * The test of the rig: a service that breaks a promise must be found to, and one that doesn't must not.
+ *
+ * @returns {Promise<boolean>} whether so it is.
+ */
+export default async function selfTest({ seed, progress }) {
+  let isFound = true;
+  for (const [index, { spoiled, promise }] of SERVICES.entries()) {
+    const variables = spoiled && { preload: [PRELOAD], values: { SPOILED: spoiled } };
+    const { findings } = await runHistory({ store: 'disk', seed: seed + index, only: ONLY, steps: STEPS, variables, tell: () => undefined, progress, number: 0 });
+    progress.clear();
+    const found = [...new Set(findings.map((finding) => finding.promise))];
+    const ok = promise ? found.includes(promise) : found.length === 0;
+    isFound &&= ok;
+    console.log(`self-test: a service that ${spoiled ?? 'is as it should be'}: ${found.length === 0 ? 'nothing found' : `found in: ${found.join(', ')}`}: ${ok ? 'right' : 'WRONG'}`);
+    if (!promise) for (const { sentence } of findings) console.log(`  ${sentence}`);
+  }
+  return isFound;
+}

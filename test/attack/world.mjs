@@ -1,0 +1,312 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { someUpload } from '../crash/load.mjs';
+import { begin, send } from './client.mjs';
+import { LiveWatch, MOST_LIVE_MS } from './live-watch.mjs';
+
+/** All is well again so long after a trouble is over. */
+const RECOVERY_MS = 10_000;
+/** A full machine starts processes slowly. */
+const START_MS = 60_000;
+const STOP_MS = 30_000;
+const SHUTDOWN_TIMEOUT_MS = 2_000;
+const CLIENTS = 4;
+const LONGEST_PAUSE_MS = 40;
+const DOWN_PAUSE_MS = 50;
+const WATCH_MS = 250;
+/** So long `/health/ready` may contradict uploads: what it found is kept for a second, and a check may take some. */
+const READY_LAG_MS = 4_000;
+const LARGEST_FILE = 300_000;
+
+/** The history can't go on: the service doesn't start. */
+export class HistoryOver extends Error {}
+
+/** A process of the service that a history is about: it is started, stopped and asked here, and its uploads go to the model. */
+export class Replica {
+  #world;
+  #variables;
+  #isStopping = false;
+  #refusals;
+
+  /**
+   * @param {{ services: import('../../bench/support/service.mjs').Services, model: import('./model.mjs').Model }} world
+   * @param {number} port
+   * @param {Record<string, string>} variables
+   */
+  constructor(world, port, variables) {
+    this.#world = world;
+    this.#variables = variables;
+    this.port = port;
+  }
+
+  get pid() {
+    return this.service.child.pid;
+  }
+
+  /**
+   * Starts it and waits until it is ready.
+   *
+   * @param {{ mayName?: string[] }} [options] one of these may be a reason not to start, which one line must then name
+   * @returns {Promise<string | undefined>} that line; undefined when it is ready.
+   * @throws HistoryOver when it doesn't start for any other reason, which is a finding.
+   */
+  async start({ mayName = [] } = {}) {
+    const { model } = this.#world;
+    const { outcome, line } = await this.launch(this.#variables);
+    if (outcome === 'ready') return undefined;
+    if (line !== undefined && mayName.some((name) => line.includes(name))) return line;
+    const reason = outcome === 'ended' ? 'it said' : `it isn't ready after ${START_MS / 1000} s`;
+    model.find('start', `the service doesn't start: ${reason}: ${this.service.output.trim().slice(0, 500) || 'nothing'}`);
+    await this.service.end('SIGKILL');
+    throw new HistoryOver();
+  }
+
+  /** Starts it and waits for what comes of it, with the one line that it ended with. */
+  async launch(variables = this.#variables) {
+    const service = this.#world.services.launch({ PORT: String(this.port), SHUTDOWN_TIMEOUT_MS: String(SHUTDOWN_TIMEOUT_MS), ...variables });
+    this.service = service;
+    this.#world.live?.serves(this.port, this.pid);
+    this.#isStopping = false;
+    void service.exited.then(({ code, signal }) => {
+      if (this.#isStopping || this.service !== service || this.isStarting) return;
+      this.#world.model.find('start', `the service ended by itself with ${signal ?? code}: ${service.output.trim().slice(-500)}`);
+    });
+    this.isStarting = true;
+    const waited = new AbortController();
+    const silence = delay(START_MS, 'silent', { signal: waited.signal }).catch(() => undefined);
+    const outcome = await Promise.race([service.ready.then(() => 'ready', () => 'ended'), silence]);
+    waited.abort();
+    this.isStarting = false;
+    this.isUp = outcome === 'ready';
+    const lines = service.output.split('\n').filter((line) => line !== '' && !line.startsWith('{'));
+    return { outcome, line: outcome === 'ended' && lines.length === 1 ? lines[0] : undefined };
+  }
+
+  /** Ends it. @param {'SIGKILL' | 'SIGTERM'} signal */
+  async stop(signal) {
+    const { model } = this.#world;
+    this.#isStopping = true;
+    this.isUp = false;
+    const waited = new AbortController();
+    const silence = delay(STOP_MS, undefined, { signal: waited.signal }).catch(() => undefined);
+    const ended = await Promise.race([this.service.end(signal), silence]);
+    waited.abort();
+    if (!ended) {
+      model.find('start', `the service doesn't end by ${signal} within ${STOP_MS / 1000} s`);
+      await this.service.end('SIGKILL');
+    } else if (signal === 'SIGTERM' && ended.code !== 0) {
+      model.find('start', `the service ends by SIGTERM with ${ended.signal ?? ended.code}: ${this.service.output.trim().slice(-300)}`);
+    }
+  }
+
+  /** Starts it again when it ended by itself. */
+  async ensureUp() {
+    if (this.service.child.exitCode === null && this.service.child.signalCode === null) return;
+    await this.start();
+  }
+
+  /** Sends an upload, and takes the answer down. @returns {Promise<{ status: number } | undefined>} undefined without one. */
+  async upload(upload, { pace, ...options } = {}) {
+    const { model } = this.#world;
+    const attempt = model.attempt(upload, { ...options, service: this.service });
+    try {
+      const answer = await send(this.port, upload, pace);
+      model.answered(attempt, answer);
+      return answer;
+    } catch (error) {
+      model.unanswered(attempt, error);
+      return undefined;
+    }
+  }
+
+  /** Begins an upload that never comes to its end. @returns {Promise<import('node:net').Socket>} */
+  async beginUpload(upload, share) {
+    const attempt = this.#world.model.attempt(upload);
+    const socket = await begin(this.port, upload, share);
+    socket.once('close', () => this.#world.model.abandoned(attempt));
+    return socket;
+  }
+
+  /** The status of `/health/ready`; undefined without an answer. */
+  async readiness() {
+    const answer = await send(this.port, { method: 'GET', path: '/health/ready' }).catch(() => undefined);
+    return answer?.status;
+  }
+
+  /** Waits until it is ready. @returns {Promise<boolean>} whether it was in time. */
+  async untilReady(mostMs = RECOVERY_MS) {
+    return this.#until((status) => status === 200, mostMs);
+  }
+
+  /** Waits until it says that it isn't. */
+  async untilNotReady(mostMs = RECOVERY_MS) {
+    return this.#until((status) => status !== 200, mostMs);
+  }
+
+  async #until(isWanted, mostMs) {
+    const began = performance.now();
+    while (!isWanted(await this.readiness())) {
+      if (performance.now() - began > mostMs) return false;
+      await delay(DOWN_PAUSE_MS);
+    }
+    return true;
+  }
+
+  /** Whether all operations succeed while it says that it is ready; uploads of both kinds, as they need different things. */
+  async watchReadiness(random, isOver) {
+    const { model } = this.#world;
+    while (!isOver()) {
+      await delay(WATCH_MS);
+      if (!this.isUp || this.#world.isQuiet) {
+        this.#refusals = undefined;
+        continue;
+      }
+      const before = await this.readiness();
+      const answers = {
+        'an upload': await this.upload(this.#world.someUpload(random)),
+        'a keyed upload': await this.upload(this.#world.keyed(this.#world.someUpload(random))),
+        'an identity operation': this.#world.identity?.last,
+      };
+      const after = await this.readiness();
+      const refused = Object.keys(answers).filter((name) => answers[name]?.status >= 500);
+      if (before !== 200 || after !== 200 || refused.length === 0) {
+        this.#refusals = undefined;
+        continue;
+      }
+      this.#refusals ??= performance.now();
+      if (performance.now() - this.#refusals < READY_LAG_MS) continue;
+      model.find('ready', `/health/ready says 200, and ${refused.join(' and ')} is answered with ${answers[refused[0]].status}, for ${READY_LAG_MS / 1000} s`);
+      this.#refusals = undefined;
+    }
+  }
+}
+
+/** What histories have in common, whatever keeps the uploads. */
+export class World {
+  /** What must be undone before the end, the last first. */
+  #undo = [];
+  /** What goes on beside the steps, until the end. */
+  #beside = [];
+  #isOver = false;
+  /** While it is set, no upload is begun beside the steps. */
+  isQuiet = false;
+
+  constructor({ services, model, random }) {
+    this.services = services;
+    this.model = model;
+    this.random = random;
+  }
+
+  /** An upload that no other is like. Its body and its way are random. */
+  someUpload(random, sizes = { largest: LARGEST_FILE }) {
+    const upload = someUpload(random, this.model.ledger.nextName(), sizes);
+    return upload;
+  }
+
+  /** The same under a key. */
+  keyed(upload) {
+    return { ...upload, headers: { ...upload.headers, 'Idempotency-Key': upload.sent.filename } };
+  }
+
+  /** Clients of a replica that upload without a break, to the end of the history. */
+  startTraffic(replica, seeds) {
+    const isOver = () => this.#isOver;
+    for (let client = 0; client < CLIENTS; client++) this.beside(this.#traffic(replica, seeds(), isOver));
+    this.beside(replica.watchReadiness(seeds(), isOver));
+  }
+
+  /** Watches `/health/live` of replicas from now on. */
+  async watchLive(replicas) {
+    this.live = await LiveWatch.start(replicas.map(({ port }) => port), (late) => this.#late(late));
+  }
+
+  /** Ends that, and keeps how many answers there were. */
+  async endLive() {
+    this.probes = (await this.live?.end()) ?? 0;
+    this.live = undefined;
+  }
+
+  #late({ ms, bareMs, cpuMs, status }) {
+    if (this.model.troublesSince(performance.now() - ms).some(({ stalls }) => stalls)) return;
+    if (status !== 200) this.model.find('live', `/health/live was answered with ${status} after ${ms} ms`);
+    else {
+      const machine = `a bare server beside it took ${bareMs} ms, and the machine kept the service waiting for ${cpuMs} ms`;
+      this.model.find('live', `/health/live took ${ms} ms (${MOST_LIVE_MS} ms are promised; ${machine})`);
+    }
+  }
+
+  async #traffic(replica, random, isOver) {
+    while (!isOver()) {
+      if (this.isQuiet) {
+        await delay(DOWN_PAUSE_MS);
+        continue;
+      }
+      const answer = await replica.upload(this.someUpload(random));
+      await delay(answer ? random.below(LONGEST_PAUSE_MS) : DOWN_PAUSE_MS);
+    }
+  }
+
+  /** Has something go on beside the steps; the history waits for it in the end. */
+  beside(work) {
+    this.#beside.push(work);
+  }
+
+  /** Has something undone before the end. */
+  atEnd(undo) {
+    this.#undo.push(undo);
+  }
+
+  /** Ends the traffic, and what goes on beside it. */
+  async quieten() {
+    this.#isOver = true;
+    for (const undo of this.#undo.splice(0).reverse()) await undo();
+    await Promise.all(this.#beside);
+  }
+
+  /** Ends what would outlive the history. */
+  async dispose() {}
+
+  /**
+   * Makes a trouble, which lasts until all is well again by itself.
+   *
+   * @param {Omit<import('./model.mjs').Trouble, 'from' | 'until'>} trouble
+   * @param {Replica[]} replicas that are to be ready then
+   * @param {(begun: import('./model.mjs').Trouble) => Promise<void>} work makes it, and ends it
+   */
+  async trouble(trouble, replicas, work) {
+    const begun = this.model.begin(trouble);
+    await work(begun);
+    for (const replica of replicas) {
+      if (await replica.untilReady()) continue;
+      this.model.find('ready', `the service isn't ready ${RECOVERY_MS / 1000} s after this was over: ${trouble.name}`);
+      begun.breaks = true;
+      await replica.stop('SIGKILL');
+      await replica.start();
+    }
+    this.model.end(begun);
+  }
+
+  /**
+   * Stops a replica and starts it again.
+   *
+   * @param {object} [options]
+   * @param {() => unknown} [options.meanwhile] what is done in between; returns how it is cured where it keeps the service from starting
+   * @param {string[]} [options.mayName] paths that may keep the service from starting, which one line must then name
+   * @returns {Promise<string | undefined>} that line
+   */
+  async restart(replica, signal, { name = signal === 'SIGKILL' ? 'kill -9' : signal, meanwhile = () => undefined, mayName } = {}) {
+    let line;
+    await this.trouble({ name, breaks: true, stalls: true }, [replica], async () => {
+      await replica.stop(signal);
+      const cure = await meanwhile();
+      try {
+        line = await replica.start({ mayName });
+        if (line === undefined) return;
+      } catch (error) {
+        if (!(error instanceof HistoryOver) || !cure) throw error;
+      }
+      await cure();
+      await replica.start();
+    });
+    return line;
+  }
+}

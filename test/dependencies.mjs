@@ -1,0 +1,59 @@
+// Checks the dependencies: licences, deprecations, install scripts, the Node version that they need, and the tables that
+// say what each is for. Reads package.json, package-lock.json and node_modules, and asks no registry. Run by `npm run lint`;
+// another folder than this one may be named.
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import semver from 'semver';
+
+const OLDEST_NODE = '20.19.0';
+/** Free licences whose terms the service's own licence (Apache-2.0) can be distributed under. */
+const LICENCES = ['0BSD', 'Apache-2.0', 'BSD-2-Clause', 'BSD-3-Clause', 'BlueOak-1.0.0', 'ISC', 'MIT', 'MIT-0', 'Python-2.0'];
+/** Packages that name their licence in a text only, and where. */
+const LICENCES_IN_TEXTS = { 'pause@0.0.1': 'MIT' /* Readme.md */ };
+/** Packages with a script at installation, which `allowScripts` in package.json forbids. */
+const SCRIPTS_FORBIDDEN = ['@scarf/scarf'];
+/** Where the table of each group is. */
+const TABLES = { dependencies: 'README.md', devDependencies: 'CONTRIBUTING.md' };
+
+const root = process.argv[2] ?? '.';
+const read = (path) => readFileSync(join(root, path), 'utf8');
+const readJson = (path) => JSON.parse(read(path));
+
+const manifest = readJson('package.json');
+const entries = Object.entries(readJson('package-lock.json').packages).filter(([path]) => path !== '');
+const problems = [];
+
+const nameOf = (path) => path.slice(path.lastIndexOf('node_modules/') + 'node_modules/'.length);
+
+/** The lock's, or that of the old form `licenses`, which the lock leaves out. Undefined when it isn't known. */
+function licenceOf(path, entry) {
+  const file = `${path}/package.json`;
+  const [old] = entry.license === undefined && existsSync(join(root, file)) ? (readJson(file).licenses ?? []) : [];
+  return entry.license ?? old?.type ?? LICENCES_IN_TEXTS[`${nameOf(path)}@${entry.version}`];
+}
+
+for (const [path, entry] of entries) {
+  const name = `${nameOf(path)}@${entry.version}`;
+  if (!entry.dev && !LICENCES.includes(licenceOf(path, entry))) problems.push(`${name}: the licence ${licenceOf(path, entry) ?? '(none)'} is not in the list of test/dependencies.mjs`);
+  if (entry.deprecated !== undefined) problems.push(`${name}: deprecated: ${entry.deprecated}`);
+  if (entry.hasInstallScript && (!SCRIPTS_FORBIDDEN.includes(nameOf(path)) || manifest.allowScripts?.[nameOf(path)] !== false)) {
+    problems.push(`${name}: runs a script when it is installed`);
+  }
+  if (entry.engines?.node !== undefined && !semver.satisfies(OLDEST_NODE, entry.engines.node)) problems.push(`${name}: needs Node ${entry.engines.node}, not ${OLDEST_NODE}`);
+}
+
+for (const [group, file] of Object.entries(TABLES)) {
+  const rows = [...read(file).matchAll(/^\| `([^`]+)` \| ([A-Za-z0-9.-]+) \| .+ \|$/gm)].map(([, name, licence]) => ({ name, licence }));
+  const names = Object.keys(manifest[group]);
+  const licences = new Map(entries.map(([path, entry]) => [path, licenceOf(path, entry)]));
+  for (const name of names.filter((name) => !rows.some((row) => row.name === name))) problems.push(`${file}: no row for ${name} of ${group}`);
+  for (const { name, licence } of rows) {
+    if (!names.includes(name)) problems.push(`${file}: ${name} is not in ${group}`);
+    else if (licences.get(`node_modules/${name}`) !== licence) problems.push(`${file}: the licence of ${name} is ${licences.get(`node_modules/${name}`)}`);
+  }
+  for (const name of names.filter((name) => semver.valid(manifest[group][name]) === null)) problems.push(`package.json: the version of ${name} is not exact`);
+}
+
+for (const problem of problems) console.error(problem);
+console.log(`dependencies: ${entries.length} packages, ${problems.length} problems`);
+if (problems.length > 0) process.exitCode = 1;

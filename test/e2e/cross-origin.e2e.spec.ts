@@ -1,0 +1,208 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { FileStorage } from '../../src/ingestion/application/ports/file-storage.port.js';
+import { InMemoryFileStorage } from '../../src/testing/in-memory.file-storage.js';
+import { exchange, type RawAnswer } from '../support/raw.js';
+import { type RunningService, startService } from '../support/service.js';
+
+const UPLOAD = '/ingestHistoricalLoadData/upload_historical?customer_id=a&filename=b.csv&manufacturer=c';
+const NOWCAST = UPLOAD.replaceAll('Historical', 'Nowcast').replaceAll('historical', 'nowcast');
+const IDENTITY = '/idpManagementBackend';
+const FOREIGN = 'Origin: https://evil.example';
+const REFUSED = { status: 403, body: '{"error":"Unauthorized."}' };
+const storage = new InMemoryFileStorage();
+
+const start = (variables: Record<string, string>): Promise<RunningService> =>
+  startService(variables, (builder) => builder.overrideProvider(FileStorage).useValue(storage));
+
+const send = (service: RunningService, line: string, ...headers: string[]): Promise<RawAnswer> =>
+  exchange(service.port, [`${line} HTTP/1.1`, ...headers, '', ''].join('\r\n'));
+
+/** Status and body of an upload of three bytes to the host `load.example`. */
+async function upload(service: RunningService, ...headers: string[]): Promise<Pick<RawAnswer, 'status' | 'body'>> {
+  const hosts = headers.some((header) => /^Host:/m.test(header)) ? [] : ['Host: load.example'];
+  const { status, body } = await exchange(
+    service.port,
+    [`POST ${UPLOAD} HTTP/1.1`, ...hosts, 'Content-Type: text/plain', 'Content-Length: 3', ...headers, '', 'abc'].join('\r\n'),
+  );
+  return { status, body };
+}
+
+describe('without CORS_ORIGINS and PUBLIC_URL', () => {
+  let service: RunningService;
+  beforeAll(async () => {
+    service = await start({ TRUST_PROXY: '1' });
+  });
+  afterAll(() => service.close());
+
+  it('keeps nothing of what a page elsewhere sends', async () => {
+    const before = storage.uploads.length;
+    expect(await upload(service, FOREIGN)).toEqual(REFUSED);
+    const form = ['--b', 'Content-Disposition: form-data; name="file"; filename="a"', '', 'abc', '--b--', ''].join('\r\n');
+    const sent = await send(service, `POST ${UPLOAD}`, 'Host: load.example', FOREIGN, 'Content-Type: multipart/form-data; boundary=b', `Content-Length: ${form.length}`, '', form);
+    expect(sent).toMatchObject(REFUSED);
+    expect(storage.uploads).toHaveLength(before);
+  });
+
+  it.each([
+    ['POST', UPLOAD],
+    ['POST', NOWCAST],
+    ['POST', `${IDENTITY}/assign-role`],
+    ['POST', `${IDENTITY}/create-role`],
+    ['POST', `${IDENTITY}/create-user`],
+    ['POST', `${IDENTITY}/update-user`],
+    ['GET', `${IDENTITY}/roles`],
+    ['GET', `${IDENTITY}/users`],
+  ])('refuses %s %s, whatever the token', async (method, path) => {
+    const token = `Authorization: Bearer ${await service.adminToken()}`;
+    const answer = await send(service, `${method} ${path}`, 'Host: x', 'Connection: close', FOREIGN, token);
+    expect(answer.status).toBe(403);
+    expect(answer.headers['x-request-id']).toBeTruthy();
+    expect(answer.headers['access-control-allow-origin']).toBeUndefined();
+    const own = await send(service, `${method} ${path}`, 'Host: x', 'Connection: close', 'Origin: http://x', token, 'Content-Length: 0');
+    expect(own.status).not.toBe(403);
+  });
+
+  it('refuses HEAD as GET', async () => {
+    const headers = { Authorization: `Bearer ${await service.adminToken()}`, Origin: 'https://evil.example' };
+    expect((await fetch(`${service.url}${IDENTITY}/users`, { method: 'HEAD', headers })).status).toBe(403);
+  });
+
+  it.each([
+    ['of a document without an origin', 'Origin: null'],
+    ['that is empty', 'Origin:'],
+    ['of another name', 'Origin: https://evil.load.example'],
+    ['of a name that begins alike', 'Origin: https://load.example.evil'],
+    ['of another port', 'Origin: https://load.example:8443'],
+    ['of the port of another scheme', 'Origin: http://load.example:443'],
+    ['of no web page', 'Origin: ftp://load.example'],
+    ['of an extension that is named alike', 'Origin: chrome-extension://load.example'],
+    ['with a path', 'Origin: https://load.example/'],
+    ['with a person', 'Origin: https://x@load.example'],
+    ['without a scheme', 'Origin: load.example'],
+    ['that is a list', 'Origin: https://load.example https://evil.example'],
+    ['that stands there twice', 'Origin: https://load.example\r\nOrigin: https://evil.example'],
+    ['that stands there twice, the other way round', 'Origin: https://evil.example\r\norigin: https://load.example'],
+    ['that only a forwarded Host has', `${FOREIGN}\r\nX-Forwarded-Host: evil.example\r\nX-Forwarded-Proto: https`],
+    ['that is said to be our own', `${FOREIGN}\r\nSec-Fetch-Site: same-origin`],
+  ])('refuses an Origin %s', async (_which, headers) => {
+    expect(await upload(service, headers)).toEqual(REFUSED);
+  });
+
+  it.each([
+    ['no Origin', 'Sec-Fetch-Site: none'],
+    ["the Host's", 'Origin: http://load.example'],
+    ["the Host's, behind a proxy that ends TLS", 'Origin: https://load.example'],
+    ["the Host's in other letters", 'Origin: HTTPS://Load.Example\r\nHost: LOAD.example'],
+    ["the Host's with its scheme's port", 'Origin: https://load.example\r\nHost: load.example:443'],
+    ["the Host's port", 'Origin: http://load.example:8080\r\nHost: load.example:8080'],
+    ["the Host's address", 'Origin: http://[::1]:80\r\nHost: [0:0::1]'],
+  ])('takes %s', async (_which, headers) => {
+    expect(await upload(service, headers)).toMatchObject({ status: 200 });
+  });
+
+  it("takes its own URL's, whatever the Host", async () => {
+    expect(await upload(service, `Origin: ${service.url}`)).toMatchObject({ status: 200 });
+  });
+
+  it('compares with the host of a target in absolute form, which stands for Host', async () => {
+    const to = (origin: string) => send(service, `POST http://load.example${UPLOAD}`, 'Host: other.example', `Origin: ${origin}`, 'Content-Length: 0');
+    expect((await to('http://load.example')).status).toBe(200);
+    expect((await to('http://other.example')).status).toBe(403);
+  });
+
+  it.each(['/health/live', '/health/ready', '/metrics', '/docs', '/docs-json', '/idp/jwks', '/idp/.well-known/openid-configuration'])(
+    'serves %s to everybody',
+    async (path) => {
+      expect((await send(service, `GET ${path}`, 'Host: x', FOREIGN)).status).toBe(200);
+    },
+  );
+
+  it('leaves requests for tokens to the secret that they hold', async () => {
+    expect((await send(service, 'POST /idp/token', 'Host: x', FOREIGN, 'Content-Length: 0')).status).not.toBe(403);
+  });
+
+  it('refuses behind 404 and ahead of 413, 415 and 400', async () => {
+    const refused = (path: string, ...headers: string[]) => send(service, `POST ${path}`, 'Host: x', FOREIGN, 'Connection: close', ...headers);
+    expect((await refused('/nothing')).status).toBe(404);
+    expect((await refused(UPLOAD, `Content-Length: ${String(2 ** 40)}`, 'Expect: 100-continue')).status).toBe(403);
+    expect((await refused(UPLOAD, 'Content-Type: application/x-www-form-urlencoded')).status).toBe(403);
+    expect((await refused(UPLOAD.replace('customer_id', 'x'))).status).toBe(403);
+  });
+
+  it('answers no preflight', async () => {
+    const answer = await send(service, `OPTIONS ${UPLOAD}`, 'Host: x', FOREIGN, 'Access-Control-Request-Method: POST');
+    expect(answer).toMatchObject({ status: 404, body: '{"error":"Not found."}' });
+    expect(answer.headers['access-control-allow-origin']).toBeUndefined();
+  });
+
+  it('logs what to configure, and not the Origin', async () => {
+    await send(service, `POST ${UPLOAD}`, 'Host: x', FOREIGN, 'X-Request-Id: foreign', 'Content-Length: 0');
+    await expect.poll(() => service.log.text).toMatch(/"requestId":"foreign".*"kind":"unauthorized","reason":"[^"]*PUBLIC_URL[^"]*CORS_ORIGINS/);
+    expect(service.log.text).not.toContain('evil.example');
+  });
+});
+
+it('answers 429 before 403', async () => {
+  const service = await start({ RATE_LIMIT_PER_MINUTE: '1' });
+  expect(await upload(service, FOREIGN)).toEqual(REFUSED);
+  expect((await upload(service, FOREIGN)).status).toBe(429);
+  await service.close();
+});
+
+describe('with PUBLIC_URL, behind a proxy that changes Host', () => {
+  let service: RunningService;
+  beforeAll(async () => {
+    service = await start({ PUBLIC_URL: 'https://Load.Example:443/v1', BASE_PATH: '' });
+  });
+  afterAll(() => service.close());
+
+  it.each([
+    ['https://load.example', 200],
+    ['https://LOAD.example:443', 200],
+    ['http://load.example', 403],
+    ['https://evil.example', 403],
+    ['http://127.0.0.1:3000', 403],
+  ])('answers %s with %i', async (origin, status) => {
+    expect((await upload(service, 'Host: 127.0.0.1:4000', `Origin: ${origin}`)).status).toBe(status);
+  });
+});
+
+describe('with CORS_ORIGINS', () => {
+  let service: RunningService;
+  beforeAll(async () => {
+    service = await start({ CORS_ORIGINS: 'https://app.example, http://localhost:5173' });
+  });
+  afterAll(() => service.close());
+
+  it.each([
+    ['https://app.example', 200],
+    ['https://APP.example:443', 200],
+    ['http://localhost:5173', 200],
+    ['http://app.example', 403],
+    ['http://localhost', 403],
+    ['https://evil.example', 403],
+    ['null', 403],
+    ['*', 403],
+    ['https://load.example', 200],
+  ])('answers %s with %i', async (origin, status) => {
+    expect((await upload(service, `Origin: ${origin}`)).status).toBe(status);
+  });
+});
+
+describe('with CORS_ORIGINS=*', () => {
+  let service: RunningService;
+  beforeAll(async () => {
+    service = await start({ CORS_ORIGINS: '*' });
+  });
+  afterAll(() => service.close());
+
+  it.each(['https://evil.example', 'null', 'chrome-extension://abc'])('takes %s', async (origin) => {
+    expect((await upload(service, `Origin: ${origin}`)).status).toBe(200);
+  });
+
+  it('answers a preflight', async () => {
+    const answer = await send(service, `OPTIONS ${UPLOAD}`, 'Host: x', FOREIGN, 'Access-Control-Request-Method: POST');
+    expect(answer.status).toBe(204);
+    expect(answer.headers['access-control-allow-origin']).toBe('*');
+  });
+});

@@ -1,0 +1,120 @@
+import { rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { PassThrough } from 'node:stream';
+import { pino } from 'pino';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { LOG_SERIALIZERS, PinoLoggerService } from '../../src/operations/logging.js';
+import { exchange, open, readAnswer } from '../support/raw.js';
+import { type RunningService, startService } from '../support/service.js';
+
+const MARK = 'MARK';
+const WHO = 'customer_id=MARK-customer&filename=MARK-file.csv&manufacturer=MARK-maker';
+const UPLOAD = `/ingestHistoricalLoadData/upload_historical?${WHO}`;
+const IDENTITY = '/idpManagementBackend';
+
+/** A service whose log is what the process would write. */
+async function startLogging(variables: Record<string, string> = {}): Promise<RunningService & { readonly logged: () => string }> {
+  const service = await startService(variables);
+  const stream = new PassThrough();
+  let text = '';
+  stream.on('data', (chunk: Buffer) => (text += chunk.toString()));
+  service.app.useLogger(new PinoLoggerService(pino({ base: null, level: 'trace', serializers: LOG_SERIALIZERS }, stream)));
+  return { ...service, logged: () => text };
+}
+
+const post = (path: string, body: string, ...headers: string[]): string =>
+  [`POST ${path} HTTP/1.1`, 'Host: x', `Content-Length: ${Buffer.byteLength(body)}`, ...headers, '', body].join('\r\n');
+
+describe('the log', () => {
+  let service: Awaited<ReturnType<typeof startLogging>>;
+  beforeAll(async () => {
+    service = await startLogging({ REQUEST_IDLE_TIMEOUT_MS: '400' });
+  });
+  afterAll(() => service.close());
+
+  /** Sends a request and waits for its line. */
+  async function logLine(id: string, request: string): Promise<{ status: number; line: string }> {
+    const { status } = await exchange(service.port, request.replace('\r\n', `\r\nX-Request-Id: ${id}\r\n`));
+    return { status, line: await lineOf(id) };
+  }
+  async function lineOf(id: string): Promise<string> {
+    const found = (): string | undefined => service.logged().split('\n').find((line) => line.includes(`"requestId":"${id}"`) && line.includes('"msg":"request"'));
+    return vi.waitFor(() => found() ?? expect.fail(`no line of ${id}`));
+  }
+
+  it('tells of a request under a key that is in progress neither the key nor the customer', async () => {
+    const key = 'Idempotency-Key: MARK-key';
+    const first = await open(service.port);
+    const whole = post(UPLOAD, 'x'.repeat(100), key, 'Content-Type: text/csv');
+    first.write(whole.slice(0, -1));
+    const repeat = (): Promise<{ status: number }> => exchange(service.port, post(UPLOAD, 'abc', key, 'Content-Type: text/csv', 'X-Request-Id: repeat'));
+    await vi.waitFor(async () => { expect((await repeat()).status).toBe(409); });
+    expect(await lineOf('repeat')).toContain('"kind":"request-in-progress"');
+    const answer = readAnswer(first);
+    first.write(whole.slice(-1));
+    expect((await answer).status).toBe(200);
+    first.destroy();
+    expect(service.logged()).not.toContain(MARK);
+  });
+
+  it.each([
+    ['an upload', 200, post(UPLOAD, 'MARK', 'Content-Type: text/csv; charset=MARK')],
+    ['a JSON upload', 200, post(UPLOAD, '{"additional_data":"MARK"}', 'Content-Type: application/json')],
+    ['a form', 200, post(UPLOAD, '--MARK\r\nContent-Disposition: form-data; name="file"; filename="MARK"\r\n\r\nMARK\r\n--MARK--', 'Content-Type: multipart/form-data; boundary=MARK')],
+    ['a malformed form', 400, post(UPLOAD, '--MARK\r\nContent-Disposition: MARK"\r\n\r\nMARK', 'Content-Type: multipart/form-data; boundary=MARK')],
+    ['malformed JSON', 400, post(UPLOAD, '{"MARK', 'Content-Type: application/json')],
+    ['a coding that is not served', 415, post(UPLOAD, 'MARK', 'Content-Encoding: MARK')],
+    ['a malformed digest', 400, post(UPLOAD, 'MARK', 'Content-Digest: MARK')],
+    ['another digest', 400, post(UPLOAD, 'MARK', `Content-Digest: sha-256=:${Buffer.alloc(32, MARK).toString('base64')}:`)],
+    ['a malformed key', 400, post(UPLOAD, 'MARK', 'Idempotency-Key: MARK MARK')],
+    ['a key', 200, post(UPLOAD, 'MARK', 'Idempotency-Key: MARK')],
+    ['a key that is used again', 422, post(UPLOAD, 'MARK2', 'Idempotency-Key: MARK')],
+    ['a malformed query', 400, post(UPLOAD.replace('customer_id=', 'customer_id[MARK]='), 'MARK')],
+    ['a malformed host', 400, post(UPLOAD, 'MARK').replace('Host: x', 'Host: MARK MARK')],
+    ['a transfer coding', 400, post(UPLOAD, 'MARK').replace('Content-Length: 4', 'Transfer-Encoding: MARK, chunked')],
+    ['another origin', 403, post(UPLOAD, 'MARK', 'Origin: https://MARK.example')],
+    ['no token', 403, post(`${IDENTITY}/create-user`, '{"email":"MARK@MARK.example"}', 'Authorization: Bearer MARK.MARK.MARK')],
+    ['two tokens', 403, post(`${IDENTITY}/create-user`, '{}', 'Authorization: Bearer MARK', 'Authorization: Basic MARK')],
+    ['a secret that is none', 401, post('/idp/token', 'grant_type=client_credentials&MARK=MARK', `Authorization: Basic ${Buffer.from('MARK:MARK').toString('base64')}`, 'Content-Type: application/x-www-form-urlencoded')],
+    ['a grant that is none', 401, post('/idp/token', 'grant_type=MARK', 'Content-Type: application/x-www-form-urlencoded')],
+  ])('tells of %s nothing that the client sent', async (name, status, request) => {
+    const { status: answered, line } = await logLine(name.replaceAll(' ', '-'), request);
+    expect(answered).toBe(status);
+    expect(line).toContain(`"status":${String(status)}`);
+    expect(service.logged()).not.toMatch(/MARK|TUFSS/);
+  });
+
+  it('tells of roles and users nothing that the client sent', async () => {
+    const token = await service.adminToken();
+    const sent = [
+      ['create-role', { role_name: 'MARK', permissions: ['read:MARK'] }],
+      ['create-role', { role_name: 'MARK', permissions: ['read:MARK'] }],
+      ['create-role', { role_name: 'MARK\n', permissions: ['MARK'] }],
+      ['create-user', { email: 'MARK@MARK.example', name: 'MARK', roles: [] }],
+      ['create-user', { email: 'mark@MARK.example', name: 'MARK', roles: [] }],
+      ['create-user', { email: 'MARK', name: 'MARK', roles: ['MARK'] }],
+      ['create-user', { email: 'MARK2@MARK.example', roles: ['MARK'] }],
+      ['update-user', { user_id: 'MARK', new_name: 'MARK' }],
+      ['assign-role', { user_id: 'embedded|MARK', role_id: 'MARK' }],
+    ] as const;
+    for (const [index, [operation, body]] of sent.entries()) {
+      const request = post(`${IDENTITY}/${operation}`, JSON.stringify(body), 'Content-Type: application/json', `Authorization: Bearer ${token}`);
+      await logLine(`identity-${String(index)}`, request);
+    }
+    expect(service.logged()).not.toMatch(/mark/i);
+    expect(service.logged()).not.toContain(token);
+  });
+});
+
+it('tells of a disk that fails what failed and where, without the customer', async () => {
+  const service = await startLogging();
+  const files = join(service.dataDirectory, 'files');
+  await rm(files, { recursive: true, force: true });
+  await writeFile(files, '');
+  const body = 'x'.repeat(2_000_000);
+  const answer = await exchange(service.port, post(UPLOAD, body, 'Content-Type: text/csv', 'X-Request-Id: failed'));
+  expect(answer.status).toBe(500);
+  await vi.waitFor(() => { expect(service.logged()).toMatch(/"code":"(ENOTDIR|EEXIST)"/); });
+  expect(service.logged()).not.toContain(MARK);
+  await service.close();
+});

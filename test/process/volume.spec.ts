@@ -1,0 +1,130 @@
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { type ServiceProcess, Workspace } from '../support/process.js';
+
+const UPLOAD = 'ingestHistoricalLoadData/upload_historical?customer_id=c&filename=load.csv&manufacturer=m';
+/** The service and a command start before each test. */
+const STARTED_WITHIN_MS = 60_000;
+/** Too long for a journal. */
+const LARGE = 'x'.repeat(50_000);
+
+describe('DATA_DIR that goes away while the service runs', () => {
+  let workspace: Workspace;
+  let service: ServiceProcess;
+  let token: string;
+
+  const at = (path: string) => join(workspace.data, path);
+  const upload = async (body?: string) => {
+    const headers = { 'Content-Type': 'text/csv' };
+    return (await fetch(`${service.origin}/${UPLOAD}`, { method: 'POST', ...(body !== undefined && { body, headers }) })).status;
+  };
+  const uploads = async () => [await upload(), await upload('small'), await upload(LARGE)];
+  const ready = async () => (await fetch(`${service.origin}/health/ready`)).status;
+  const createUser = async (name: string) => {
+    const headers = { Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' };
+    const body = JSON.stringify({ email: `${name}@example.com`, name, roles: [] });
+    return fetch(`${service.origin}/idpManagementBackend/create-user`, { method: 'POST', headers, body });
+  };
+  const issueToken = async (secret: string) => {
+    const headers = { Authorization: `Basic ${Buffer.from(`admin:${secret}`).toString('base64')}` };
+    return fetch(`${service.origin}/idp/token`, { method: 'POST', headers, body: new URLSearchParams({ grant_type: 'client_credentials' }) });
+  };
+  /** What a check gave is good for a second. */
+  const untilReady = async (status: number) => {
+    while ((await ready()) !== status);
+  };
+  const lines = (root: string): string[] =>
+    readdirSync(join(root, 'uploads'), { recursive: true, encoding: 'utf8' })
+      .filter((name) => name.endsWith('.ndjson'))
+      .flatMap((name) => readFileSync(join(root, 'uploads', name), 'utf8').trimEnd().split('\n'));
+
+  beforeEach(async () => {
+    workspace = await Workspace.create();
+    service = await workspace.start();
+    token = (await workspace.token()).stdout.trim();
+  }, STARTED_WITHIN_MS);
+  afterEach(() => workspace.dispose());
+
+  it.each<[string, () => void, () => void]>([
+    ['nothing is in its place', () => undefined, () => undefined],
+    [
+      'an empty directory is in its place',
+      () => {
+        mkdirSync(workspace.data);
+      },
+      () => {
+        rmSync(workspace.data, { recursive: true });
+      },
+    ],
+    [
+      'another store is in its place',
+      () => {
+        cpSync(`${workspace.data}-away`, workspace.data, { recursive: true });
+        rmSync(at('store-id'));
+        rmSync(at('identity/identity.db'));
+      },
+      () => {
+        rmSync(workspace.data, { recursive: true });
+      },
+    ],
+  ])('is moved away, %s, and comes back', async (_, replace, clear) => {
+    expect(await uploads()).toEqual([200, 200, 200]);
+    expect((await createUser('ada')).status).toBe(201);
+    renameSync(workspace.data, `${workspace.data}-away`);
+    replace();
+    const before = existsSync(workspace.data) ? readdirSync(workspace.data, { recursive: true }).sort() : undefined;
+
+    expect(await uploads()).toEqual([500, 500, 500]);
+    const refused = await createUser('bob');
+    expect([refused.status, refused.headers.has('Retry-After')]).toEqual([503, true]);
+    expect((await fetch(`${service.origin}/idpManagementBackend/users`, { headers: { Authorization: `Bearer ${token}` } })).status).toBe(503);
+    const secret = readFileSync(join(`${workspace.data}-away`, 'identity/admin-secret'), 'utf8').trim();
+    expect((await issueToken(secret)).status).toBe(503);
+    await untilReady(503);
+    expect(await uploads()).toEqual([500, 500, 500]);
+    expect(existsSync(workspace.data) ? readdirSync(workspace.data, { recursive: true }).sort() : undefined).toEqual(before);
+
+    clear();
+    renameSync(`${workspace.data}-away`, workspace.data);
+    await untilReady(200);
+    expect(await uploads()).toEqual([200, 200, 200]);
+    expect((await createUser('bob')).status).toBe(201);
+    expect(lines(workspace.data)).toHaveLength(6);
+  });
+
+  it('loses its lock files: it takes them again, and no other process becomes ready', async () => {
+    for (const name of ['uploads.lock', 'identity.lock']) rmSync(at(name));
+    await uploads();
+    await untilReady(200);
+    expect(await uploads()).toEqual([200, 200, 200]);
+    expect((await createUser('ada')).status).toBe(201);
+    const second = workspace.launch();
+    expect(await second.exited).toEqual({ code: 1, signal: null });
+    expect(second.stderr).toMatch(/^DATA_DIR .*in use by another process\n$/);
+  });
+
+  it('stays away while another process has it', async () => {
+    for (const name of ['uploads.lock', 'identity.lock']) rmSync(at(name));
+    const second = await workspace.start();
+    expect(await uploads()).toEqual([500, 500, 500]);
+    expect((await createUser('ada')).status).toBe(503);
+    await untilReady(503);
+    await second.program.end('SIGKILL');
+    await untilReady(200);
+    expect(await uploads()).toEqual([200, 200, 200]);
+  });
+
+  it('loses identity/: no user is answered for, and npm run token makes nothing', async () => {
+    expect((await createUser('ada')).status).toBe(201);
+    rmSync(at('identity'), { recursive: true });
+    expect((await createUser('bob')).status).toBe(503);
+    await untilReady(503);
+    const command = await workspace.token();
+    expect([command.code, command.stdout]).toEqual([1, '']);
+    expect(command.stderr).toMatch(/^[^\n]*identity\.db is gone[^\n]*\n$/);
+    expect(existsSync(at('identity'))).toBe(false);
+    expect(await uploads()).toEqual([200, 200, 200]);
+    expect(service.program.lines.filter((line) => line.includes('identity.db is gone: put it back, or restart'))).toHaveLength(1);
+  });
+});
