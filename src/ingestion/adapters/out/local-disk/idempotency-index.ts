@@ -12,7 +12,7 @@ import { readLines } from './index-lines.js';
 import { DamagedDatabaseError, type SelfCheckingDatabase } from './self-checking-database.js';
 
 /** Rows of one transaction; they take some milliseconds. */
-const ROWS_AT_ONCE = 100;
+const ROWS_AT_ONCE = 25;
 /** The longest that other work waits while segments are read, beside one transaction. */
 const LONGEST_TURN_MS = 10;
 const PROGRESS_EVERY_MS = 2_000;

@@ -44,6 +44,8 @@ interface ChainedRecord {
  */
 export class SelfCheckingDatabase {
   private isOpen = true;
+  /** Compiling a statement costs far more than running it. */
+  private readonly statements = new Map<string, Database.Statement>();
 
   private constructor(
     private readonly path: string,
@@ -130,7 +132,7 @@ export class SelfCheckingDatabase {
 
   /** The record with a key, or the one in front of it; either way one that leaves no room for another. */
   private atOrBefore(key: Buffer): { key: Buffer; record: ChainedRecord } {
-    const row = this.database.prepare(AT_OR_BEFORE).get([key]) as { key?: unknown; record?: unknown } | undefined;
+    const row = this.statement(AT_OR_BEFORE).get([key]) as { key?: unknown; record?: unknown } | undefined;
     if (!Buffer.isBuffer(row?.key) || !Buffer.isBuffer(row.record)) throw this.damaged();
     const body = row.record.subarray(CHECKSUM_BYTES);
     if (!checksum(row.key, body).equals(row.record.subarray(0, CHECKSUM_BYTES))) throw this.damaged();
@@ -141,8 +143,14 @@ export class SelfCheckingDatabase {
 
   private write(sql: string, key: Buffer, { next, value }: ChainedRecord): void {
     const body = Buffer.concat([next, value]);
-    const { changes } = this.database.prepare(sql).run(Buffer.concat([checksum(key, body), body]), key);
+    const { changes } = this.statement(sql).run(Buffer.concat([checksum(key, body), body]), key);
     if (changes !== 1) throw this.damaged();
+  }
+
+  private statement(sql: string): Database.Statement {
+    const known = this.statements.get(sql) ?? this.database.prepare(sql);
+    this.statements.set(sql, known);
+    return known;
   }
 
   private rollBack(): void {

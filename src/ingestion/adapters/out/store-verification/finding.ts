@@ -14,6 +14,8 @@ export type FindingKind =
   | 'line-malformed'
   /** A second line with the same `upload_id`. */
   | 'line-duplicate'
+  /** A second upload under one `idempotency_key`, of the same kind and customer, received less than 24 hours from the other. */
+  | 'key-duplicate'
   /** A name in uploads/ or files/ that is none of the layout; what is beneath it isn't looked at. */
   | 'name-unknown'
   /** A file in staging/. */

@@ -1,4 +1,6 @@
 import { dirname } from 'node:path';
+import { IDEMPOTENCY_PERIOD_MS, idempotencyScope } from '../../../domain/idempotency.js';
+import type { UploadKind } from '../../../domain/upload.js';
 import { concurrently } from './concurrently.js';
 import type { Finding, FindingKind } from './finding.js';
 import { KeySet, keyOf, partOf } from './key-set.js';
@@ -7,7 +9,7 @@ import { checkLine } from './line-rules.js';
 import type { SegmentLine } from './segment-lines.js';
 import type { Entry, StoreView } from './store-view.js';
 
-/** Two sets of so many places are all the memory that matching takes, whatever is stored: 17 MiB. */
+/** Places of each of the three sets that matching needs, whatever is stored: 26 MiB. */
 const PLACES = 2 ** 19;
 const FILES_AT_ONCE = 4;
 
@@ -157,18 +159,21 @@ class Run {
     const parts = Math.max(1, Math.ceil(Math.max(this.totals.uploads, this.totals.files) / (this.options.uploadsPerPass ?? PLACES / 2)));
     const files = new KeySet(PLACES);
     const uploads = new KeySet(PLACES);
+    const keys = new KeySet(PLACES);
     this.begin('matching', parts);
     for (let part = 0; part < parts; part++) {
       files.clear();
       uploads.clear();
+      keys.clear();
       const isOfPart = (key: Buffer): boolean => partOf(key, parts) === part;
-      yield* this.matchPart(isOfPart, files, uploads);
+      yield* this.matchPart(isOfPart, { files, uploads, keys });
     }
   }
 
   /** Files are listed first, for the line of a file comes after it. */
-  private async *matchPart(isOfPart: (key: Buffer) => boolean, files: KeySet, uploads: KeySet): AsyncGenerator<Finding> {
+  private async *matchPart(isOfPart: (key: Buffer) => boolean, { files, uploads, keys }: MatchingSets): AsyncGenerator<Finding> {
     const suspects = new Suspects();
+    const keySuspects = new Map<string, KeyedLine[]>();
     for await (const { key } of this.files(isOfPart)) files.add(key);
     for await (const line of this.index()) {
       if ('state' in line) {
@@ -177,12 +182,15 @@ class Run {
       }
       const { upload_id: uploadId, content_path: path } = members(line.value);
       if (typeof path === 'string') files.delete(keyOf(path));
+      const keyed = keyedLine(line);
+      if (keyed && isOfPart(keyed.key) && !addPeriod(keys, keyed)) keySuspects.set(nameOf(keyed.key), []);
       const key = typeof uploadId === 'string' ? keyOf(uploadId) : undefined;
       if (!key || !isOfPart(key) || uploads.add(key) || !(await this.view.stays(line.segment, line.end))) continue;
       if (this.view.movesLines) suspects.add(key);
       else yield duplicate(line);
     }
     if (suspects.size > 0) yield* this.duplicates(suspects);
+    if (keySuspects.size > 0) yield* this.keyDuplicates(keySuspects);
     if (files.size === 0) return;
     // Whose marker is gone after the file was seen has its line by now, or is no file any more.
     const isPublished = await this.view.publications();
@@ -226,6 +234,25 @@ class Run {
     }
   }
 
+  /** @param suspects idempotency keys that several lines have, which may be one line twice or more than 24 hours apart. */
+  private async *keyDuplicates(suspects: Map<string, KeyedLine[]>): AsyncGenerator<Finding> {
+    for await (const line of this.index(false)) {
+      if ('state' in line) {
+        yield line;
+        continue;
+      }
+      const keyed = keyedLine(line);
+      const others = keyed && suspects.get(nameOf(keyed.key));
+      if (!others || others.some(({ uploadId }) => uploadId === keyed.uploadId)) continue;
+      if (!(await this.view.stays(line.segment, line.end))) continue;
+      const other = others.find(({ receivedAt }) => Math.abs(receivedAt - keyed.receivedAt) < IDEMPOTENCY_PERIOD_MS);
+      others.push(keyed);
+      if (!other) continue;
+      const detail = `upload ${other.uploadId} has the same idempotency key, less than 24 hours apart`;
+      yield lineFinding(line, { state: 'defect', kind: 'key-duplicate', detail });
+    }
+  }
+
   private *replacement(segment: string): Generator<Finding> {
     if (this.replacing.has(segment)) return;
     this.replacing.add(segment);
@@ -261,6 +288,38 @@ class Run {
   private begin(phase: VerificationProgress['phase'], passes: number): void {
     Object.assign(this.progress, { phase, done: 0, total: this.indexBytes * passes });
   }
+}
+
+interface MatchingSets {
+  readonly files: KeySet;
+  readonly uploads: KeySet;
+  /** What lines have an idempotency key, each with the period of 24 hours in which it was received. */
+  readonly keys: KeySet;
+}
+
+/** A line with an idempotency key. */
+interface KeyedLine {
+  /** Of its `idempotencyScope`. */
+  readonly key: Buffer;
+  readonly uploadId: string;
+  /** Milliseconds since 1970. */
+  readonly receivedAt: number;
+}
+
+function keyedLine({ value }: SegmentLine): KeyedLine | undefined {
+  const { upload_id: uploadId, kind, customer_id: customerId, idempotency_key: idempotencyKey, received_at: received } = members(value);
+  if (typeof uploadId !== 'string' || typeof customerId !== 'string' || typeof idempotencyKey !== 'string') return undefined;
+  const receivedAt = Date.parse(String(received));
+  const scope = idempotencyScope({ kind: kind as UploadKind, customerId, idempotencyKey });
+  return scope === null || Number.isNaN(receivedAt) ? undefined : { key: keyOf(scope), uploadId, receivedAt };
+}
+
+/** False when a line that was added before may be less than 24 hours away. */
+function addPeriod(keys: KeySet, { key, receivedAt }: KeyedLine): boolean {
+  const period = Math.floor(receivedAt / IDEMPOTENCY_PERIOD_MS);
+  const nameIn = (other: number) => keyOf(`${nameOf(key)}\n${other}`);
+  const isNear = [period - 1, period + 1].some((other) => keys.has(nameIn(other)));
+  return keys.add(nameIn(period)) && !isNear;
 }
 
 const messageOf = (error: unknown): string => (error as Error).message;

@@ -5,7 +5,7 @@ import { v7 as uuidV7 } from 'uuid';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { DataDirectoryView } from '../../../../../testing/data-directory.view.js';
 import { anUploadDraft, storeUpload } from '../../../../../testing/upload-draft.builder.js';
-import { indexLine } from '../../../../domain/layout.js';
+import { indexLine, segmentDirectory } from '../../../../domain/layout.js';
 import type { Upload } from '../../../../domain/upload.js';
 import { encodeRecord, newEpoch, stampRecord } from '../journal-records.js';
 import { LocalDiskFileStorage } from '../local-disk.file-storage.adapter.js';
@@ -92,6 +92,34 @@ describe('a store at rest', () => {
     const before = await names();
     await found();
     expect(await names()).toEqual(before);
+  });
+});
+
+describe('lines under one idempotency key', () => {
+  const hours = (count: number) => ({ receivedAt: new Date(TIME.getTime() + count * 3_600_000) });
+
+  it.each<[string, Partial<Upload>[], number]>([
+    ['at once', [{}, {}], 1],
+    ['23 hours apart', [{}, hours(23)], 1],
+    ['23 hours apart, the later one first', [hours(-1), hours(-24)], 1],
+    ['three within 24 hours', [{}, hours(1), hours(2)], 2],
+    ['24 hours apart', [{}, hours(24), hours(48)], 0],
+    ['of two customers', [{}, { customerId: 'customer-2' }], 0],
+    ['of two kinds', [{}, { kind: 'nowcast' }], 0],
+    ['of two keys', [{}, { idempotencyKey: 'other' }], 0],
+    ['without a key', [{ idempotencyKey: null }, { idempotencyKey: null }], 0],
+  ])('are defects where they are less than 24 hours apart: %s', async (_, changes, defects) => {
+    for (const change of changes) {
+      const upload: Upload = { ...json, uploadId: uuidV7(), idempotencyKey: 'k', ...change };
+      const directory = at(segmentDirectory(upload.kind, upload.receivedAt));
+      await mkdir(directory, { recursive: true });
+      await writeFile(join(directory, `${uuidV7()}.ndjson`), `${indexLine(upload)}\n`);
+    }
+    for (const uploadsPerPass of [1, 1_000]) {
+      const { findings } = await found({ uploadsPerPass });
+      expect(findings.map(({ state, kind }) => `${state} ${kind}`)).toEqual(Array(defects).fill('defect key-duplicate'));
+      expect(findings.every(({ detail }) => detail.startsWith('upload '))).toBe(true);
+    }
   });
 });
 
