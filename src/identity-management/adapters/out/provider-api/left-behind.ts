@@ -6,6 +6,8 @@ import { begun, urgent } from './call-turns.js';
 /** A user or a role that must not stay. */
 export interface Remnant {
   readonly what: 'user' | 'role';
+  /** A user's e-mail or a role's name, which nobody else can have while it stays. */
+  readonly name: string;
   /** Whether creation's answer was lost, so that nobody knows whether there is one, or will be. */
   readonly isUncertain: boolean;
   /** What the log may say of it. */
@@ -32,6 +34,8 @@ const REMOVAL_TIMEOUT_MS = 10_000;
 export class LeftBehind {
   private readonly logger = new Logger(LeftBehind.name);
   private readonly closing = new AbortController();
+  /** Those that may still be there. */
+  private readonly remnants = new Set<Remnant>();
   private latestLook: Promise<unknown> = Promise.resolve();
   private latestRemoval: Promise<unknown> = Promise.resolve();
 
@@ -42,8 +46,24 @@ export class LeftBehind {
 
   /** Resolves after the first attempt, however it went; further ones go on by themselves. */
   async remove(remnant: Remnant): Promise<void> {
+    this.remnants.add(remnant);
     const isGone = await this.attempt(remnant, urgent);
-    void this.goOn(remnant, isGone);
+    void this.goOn(remnant, isGone).finally(() => this.remnants.delete(remnant));
+  }
+
+  /**
+   * Removes at once what was left under a name that the provider says is in use: otherwise the repeat of a creation that
+   * failed would be refused for good, because of its own remnant.
+   *
+   * @returns whether there was one; false where somebody else has the name.
+   * @throws ProviderUnavailable, ProviderError when a remnant can't be removed now.
+   */
+  async free(what: Remnant['what'], name: string, signal: AbortSignal): Promise<boolean> {
+    let isFree = false;
+    for (const remnant of this.remnants) {
+      if (remnant.what === what && remnant.name === name && (await remnant.remove(signal))) isFree = true;
+    }
+    return isFree;
   }
 
   /** Begins no further attempts. */
