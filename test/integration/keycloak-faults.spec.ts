@@ -195,7 +195,6 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
 
   it.each<[string, () => unknown]>([
     ['loses the answer that a role is created', () => proxy.cutAnswer({ to: isCreationOfRole })],
-    ['breaks off in the answer that a role is created', () => proxy.cutAnswer({ to: isCreationOfRole, afterBytes: 1 })],
     ['creates a role and does not answer', () => { proxy.hold({ to: isCreationOfRole }); }],
   ])('%s: none is left, and it is not asked for twice', async (_, begin) => {
     const role = newRole();

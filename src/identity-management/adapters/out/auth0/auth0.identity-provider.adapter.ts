@@ -15,7 +15,7 @@ import {
 import type { NewRole, Role } from '../../../domain/role.js';
 import type { NewUser, User } from '../../../domain/user.js';
 import { type ApiAnswer, type ApiClient, read, unexpected } from '../provider-api/api-client.js';
-import { mayBeDone, toNothingDone } from '../provider-api/api-failure.js';
+import { mayBeDone } from '../provider-api/api-failure.js';
 import { ListTurns, urgent } from '../provider-api/call-turns.js';
 import { LeftBehind } from '../provider-api/left-behind.js';
 import { type Look, ProviderHealth } from '../provider-setup/provider-health.js';
@@ -101,14 +101,13 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
   }
 
   override async createRole({ name, permissions }: NewRole, { signal }: ProviderCallOptions): Promise<string> {
+    await this.leftBehind.free('role', name, signal);
     await this.scopes.ensure(permissions, signal);
     // By it a role is known again whose creation got no answer.
     const description = `Created by the load-data service, ${randomUUID()}`;
     let id: string | undefined;
     try {
-      const create = (): Promise<ApiAnswer> => this.api.call({ method: 'POST', path: '/roles', body: { name, description }, signal });
-      let answer = await create();
-      if (answer.status === 409 && (await this.leftBehind.free('role', name, signal).catch(toNothingDone))) answer = await create();
+      const answer = await this.api.call({ method: 'POST', path: '/roles', body: { name, description }, signal });
       if (answer.status === 409) throw new RoleAlreadyExists('role name');
       if (answer.status === 400) throw new InvalidIdentityValue('role name');
       id = read(answer, ROLE).id;
@@ -132,15 +131,12 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     if (roleIds.length > MOST_ROLES_OF_A_USER) throw new InvalidIdentityValue('roles');
     for (const roleId of roleIds) assertRoleId(roleId);
     await this.assertRoles(roleIds, signal);
+    await this.leftBehind.free('user', email, signal);
     // Chosen by us, so that a user whose creation got no answer is known again.
     const ownId = randomBytes(12).toString('hex');
     let userId: string | undefined;
     try {
-      const create = (): Promise<FoundUser> => this.makeUser({ email, name, user_id: ownId }, signal);
-      const user = await create().catch(async (error: unknown) => {
-        if (error instanceof UserAlreadyExists && (await this.leftBehind.free('user', email, signal).catch(toNothingDone))) return await create();
-        throw error;
-      });
+      const user = await this.makeUser({ email, name, user_id: ownId }, signal);
       userId = user.user_id;
       if (roleIds.length > 0) await this.giveRoles(userId, roleIds, signal);
       assertAwaited(signal);

@@ -125,6 +125,7 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
     const description = `Created by the load-data service, ${randomUUID()}`;
     const body = { ...composedRole(name, this.options.audience, permissions), description };
     const create = (): Promise<ApiAnswer> => this.api.call({ method: 'POST', path: '/roles', body, signal });
+    await this.leftBehind.free('role', name, signal);
     let isCreated = false;
     try {
       let answer = await create();
@@ -132,7 +133,6 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
         await this.makePermissions(permissions, signal).catch(toNothingDone);
         answer = await create();
       }
-      if (answer.status === 409 && (await this.leftBehind.free('role', name, signal).catch(toNothingDone))) answer = await create();
       if (answer.status === 409) throw new RoleAlreadyExists('role name');
       if (answer.status !== 201) throw unexpected(answer);
       isCreated = true;
@@ -158,14 +158,13 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
   override async createUser({ email, name, roleIds }: NewUser, { signal }: ProviderCallOptions): Promise<string> {
     for (const roleId of roleIds) assertUuid(roleId, RoleNotFound);
     const roles = await this.roles(roleIds, signal);
+    await this.leftBehind.free('user', email, signal);
     // By it a user is known again whose creation got no answer.
     const createdTimestamp = (this.latestCreation = Math.max(Date.now(), this.latestCreation + 1));
     const body = { username: email, email, ...toKeycloakNames(name), enabled: true, requiredActions: [UPDATE_PASSWORD], createdTimestamp };
     let id: string | undefined;
     try {
-      const create = (): Promise<ApiAnswer> => this.api.call({ method: 'POST', path: '/users', body, signal });
-      let answer = await create();
-      if (answer.status === 409 && (await this.leftBehind.free('user', email, signal).catch(toNothingDone))) answer = await create();
+      const answer = await this.api.call({ method: 'POST', path: '/users', body, signal });
       if (answer.status === 409) throw new UserAlreadyExists('email');
       if (answer.status === 400) throw new InvalidIdentityValue(isAboutEmail(answer) ? 'email' : 'name');
       const newId = answer.location.split('/').at(-1) ?? '';

@@ -36,6 +36,8 @@ export class LeftBehind {
   private readonly closing = new AbortController();
   /** Those that may still be there. */
   private readonly remnants = new Set<Remnant>();
+  /** In progress. */
+  private readonly attempts = new Map<Remnant, Promise<boolean | undefined>>();
   private latestLook: Promise<unknown> = Promise.resolve();
   private latestRemoval: Promise<unknown> = Promise.resolve();
 
@@ -52,18 +54,17 @@ export class LeftBehind {
   }
 
   /**
-   * Removes at once what was left under a name that the provider says is in use: otherwise the repeat of a creation that
-   * failed would be refused for good, because of its own remnant.
+   * Removes at once what was left under a name that is to be used again: otherwise the repeat of a creation that failed
+   * would be refused because of its own remnant. Asks the provider for nothing where there is none.
    *
-   * @returns whether there was one; false where somebody else has the name.
    * @throws ProviderUnavailable, ProviderError when a remnant can't be removed now.
    */
-  async free(what: Remnant['what'], name: string, signal: AbortSignal): Promise<boolean> {
-    let isFree = false;
-    for (const remnant of this.remnants) {
-      if (remnant.what === what && remnant.name === name && (await remnant.remove(signal))) isFree = true;
+  async free(what: Remnant['what'], name: string, signal: AbortSignal): Promise<void> {
+    for (const remnant of [...this.remnants].filter((one) => one.what === what && one.name === name)) {
+      // Two removals at once would be in each other's way.
+      const isRemoved = (await this.attempts.get(remnant)) !== undefined;
+      if (!isRemoved) await remnant.remove(signal);
     }
-    return isFree;
   }
 
   /** Begins no further attempts. */
@@ -100,8 +101,14 @@ export class LeftBehind {
     return attempt;
   }
 
+  private attempt(remnant: Remnant, standing: (signal: AbortSignal) => AbortSignal): Promise<boolean | undefined> {
+    const attempt = this.tryToRemove(remnant, standing).finally(() => this.attempts.delete(remnant));
+    this.attempts.set(remnant, attempt);
+    return attempt;
+  }
+
   /** Undefined when it can't be told. */
-  private async attempt({ what, remove }: Remnant, standing: (signal: AbortSignal) => AbortSignal): Promise<boolean | undefined> {
+  private async tryToRemove({ what, remove }: Remnant, standing: (signal: AbortSignal) => AbortSignal): Promise<boolean | undefined> {
     try {
       return await remove(standing(AbortSignal.timeout(REMOVAL_TIMEOUT_MS)));
     } catch (error) {
