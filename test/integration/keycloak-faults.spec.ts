@@ -10,7 +10,6 @@ import {
   type Fault,
   gatewayOutages,
   LONG_PAGE,
-  type Names,
   type Outage,
   outageAnswer,
   outageMatrix,
@@ -35,7 +34,7 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
   let service: RunningService;
   const target = { url: '', token: '' };
   const requests = identityRequests(target);
-  const { ask, created, known, list, makeKnown, send } = requests;
+  const { ask, created, known, makeKnown, send } = requests;
 
   const start = () =>
     startService({ ...keycloakVariables(proxy.endpoint), OIDC_ISSUER: `${server.endpoint}/realms/${realm.realm}`, INGESTION_AUTH: 'required' });
@@ -57,9 +56,12 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
     await server.stop();
   });
 
-  /** Those users whose creation was asked for: a role stands as a whole, or not at all. */
-  const find = async ({ emails }: Pick<Names, 'emails'>) =>
-    (await Promise.all(emails.map((email) => server.administer('GET', `/users?exact=true&email=${encodeURIComponent(email)}`)))).flat();
+  /** Those users and roles whose creation was asked for. */
+  const find = async ({ emails, roleNames = [] }: { emails: readonly string[]; roleNames?: readonly string[] }) => {
+    const users = await Promise.all(emails.map((email) => server.administer('GET', `/users?exact=true&email=${encodeURIComponent(email)}`)));
+    const roles = (await server.administer('GET', '/roles')) as { name: string }[];
+    return [...users.flat(), ...roles.filter(({ name }) => roleNames.includes(name))];
+  };
   const untilThere = (email: string) => expect.poll(() => find({ emails: [email] }), PATIENCE).toHaveLength(1);
   const untilGone = ({ email }: { email: string }) => expect.poll(() => find({ emails: [email] }), PATIENCE).toEqual([]);
 
@@ -187,20 +189,73 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
     await created('create-user', user);
   });
 
+  const newRole = () => ({ role_name: fresh(), permissions: ['read:roles', 'read:users'] });
+  const isReadingOfRole = ({ method, url }: ProxiedRequest) => method === 'GET' && url.startsWith(`/admin/realms/${realm.realm}/roles/`);
+  const untilFree = ({ role_name: name }: { role_name: string }) => expect.poll(() => find({ emails: [], roleNames: [name] }), PATIENCE).toEqual([]);
+
   it.each<[string, () => unknown]>([
     ['loses the answer that a role is created', () => proxy.cutAnswer({ to: isCreationOfRole })],
     ['creates a role and does not answer', () => { proxy.hold({ to: isCreationOfRole }); }],
-  ])('%s: the role stands as a whole, and it is not asked for twice', async (_, begin) => {
-    const role = { role_name: fresh(), permissions: ['read:roles', 'read:users'] };
+  ])('%s: none is left, and it is not asked for twice', async (_, begin) => {
+    const role = newRole();
     const before = count(isCreationOfRole);
     void begin();
     expect(await outcome(ask('create-role', role))).toEqual(UNAVAILABLE);
     expect(count(isCreationOfRole) - before).toBe(1);
     await proxy.pass();
-    const made = (await list('roles')).find(({ name }) => name === role.role_name);
-    const userId = await created('create-user', { email: freshEmail(), roles: [made?.role_id] });
+    await untilFree(role);
+    await created('create-role', role);
+  });
+
+  const respondToReading = (status: number, body: string) => () => { proxy.respond(status, body, { to: isReadingOfRole }); };
+  const UNREADABLE: readonly (readonly [string, 502 | 503, () => unknown])[] = [
+    ['a lost answer', 503, () => proxy.cutAnswer({ to: isReadingOfRole, times: Infinity })],
+    ['an answer that breaks off', 503, () => proxy.cutAnswer({ to: isReadingOfRole, afterBytes: 20, times: Infinity })],
+    ['silence', 503, () => { proxy.hold({ to: isReadingOfRole }); }],
+    ['500', 503, respondToReading(500, '{"error":"unknown_error"}')],
+    ['429', 503, respondToReading(429, '{"error":"too many"}')],
+    ['408', 503, respondToReading(408, '{}')],
+    ['401', 502, respondToReading(401, '{"error":"HTTP 401 Unauthorized"}')],
+    ['403', 502, respondToReading(403, '{"error":"HTTP 403 Forbidden"}')],
+    ['404 of something else', 502, respondToReading(404, '{"error":"Realm not found."}')],
+    ['HTML', 502, respondToReading(200, PAGE)],
+    ['JSON that ends early', 502, respondToReading(200, '{"id":"4b1b')],
+    ['another JSON', 502, respondToReading(200, '{"a":1}')],
+    ['a redirect', 502, respondToReading(302, '')],
+  ];
+
+  it.each(UNREADABLE)('creates a role and then answers with %s (%i): none is left, and the same request succeeds', async (_, status, begin) => {
+    const role = newRole();
+    void begin();
+    expect((await ask('create-role', role)).status).toBe(status);
+    // The role is still there: nobody can read it, and so nobody can know that it is ours.
+    expect(await find({ emails: [], roleNames: [role.role_name] })).toHaveLength(1);
+    expect((await ask('create-role', role)).status).toBe(status);
+    await proxy.pass();
+    const roleId = await created('create-role', role);
+    const userId = await created('create-user', { email: freshEmail(), roles: [roleId] });
     expect((await keycloakPermissionsOf(server, userId)).sort()).toEqual(role.permissions);
     expect((await ask('create-role', role)).status).toBe(400);
+  });
+
+  it('creates a role that somebody replaces by their own before it is read: theirs stays', async () => {
+    const role = newRole();
+    void proxy.cutAnswer({ to: isReadingOfRole, times: Infinity });
+    expect((await ask('create-role', role)).status).toBe(503);
+    await server.administer('DELETE', `/roles/${role.role_name}`);
+    await server.administer('POST', '/roles', { name: role.role_name });
+    await proxy.pass();
+    expect((await ask('create-role', role)).status).toBe(400);
+    expect(await find({ emails: [], roleNames: [role.role_name] })).toHaveLength(1);
+  });
+
+  it('does not let a new user be removed: their e-mail is free for the same request all the same', async () => {
+    const user = newUser();
+    proxy.respond(500, '{}', { to: (request) => isGift(request) || isRemoval(request) });
+    expect((await ask('create-user', user)).status).toBe(503);
+    expect((await ask('create-user', user)).status).toBe(503);
+    await proxy.pass();
+    await created('create-user', user);
   });
 
   it('does not tell the id of a user that is created: nobody is left, and the e-mail is free', async () => {

@@ -1,11 +1,11 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { KeycloakIdentityProvider, type KeycloakOptions } from '../../src/identity-management/adapters/out/keycloak/keycloak.identity-provider.adapter.js';
 import { REALM_MANAGEMENT, SERVICE_RIGHTS } from '../../src/identity-management/adapters/out/keycloak/realm.js';
 import { ProviderError, type ProviderMisconfigured } from '../../src/identity-management/domain/errors.js';
 import { identityProviderContract } from '../../src/testing/identity-provider.contract.js';
 import { isKeycloakAvailable, type Keycloak, startKeycloak } from '../servers/keycloak.mjs';
 import { identityOperations } from '../support/identity-operations.js';
-import { freshEmail, identityRequests } from '../support/identity-requests.js';
+import { fresh, freshEmail, identityRequests } from '../support/identity-requests.js';
 import { keycloakOptions, keycloakPermissionsOf, keycloakToken, keycloakVariables, testRealm } from '../support/keycloak-realm.js';
 import { type RunningService, startService } from '../support/service.js';
 
@@ -105,21 +105,128 @@ describe.runIf(isKeycloakAvailable())('Keycloak', () => {
     it.each<[string, string, object, number, number]>([
       ['renamed', 'PUT', { name: 'renamed' }, 200, 201],
       ['deleted', 'DELETE', {}, 400, 400],
+      ['taken from those that the service gives', 'PUT', { name: 'known', attributes: {} }, 400, 400],
     ])('meets a role that it knows and that was %s meanwhile', async (_, method, body, assigned, withIt) => {
       const role = { role_name: 'known', permissions };
       const roleId = await created('create-role', role);
       const userId = await created('create-user', { email: freshEmail(), roles: [] });
       await server.administer(method, `/roles-by-id/${roleId}`, body);
-      // Who has its name by now is another one.
-      await created('create-role', { ...role, permissions: ['read:users'] });
+      // Another role has its name by now, unless it kept it.
+      expect((await post('create-role', { ...role, permissions: ['read:users'] })).status).toBe('attributes' in body ? 400 : 201);
       const email = freshEmail();
       expect((await post('assign-role', { user_id: userId, role_id: roleId })).status).toBe(assigned);
       expect((await post('create-user', { email, roles: [roleId] })).status).toBe(withIt);
       expect((await keycloakPermissionsOf(server, userId)).sort()).toEqual(assigned === 200 ? permissions : []);
       expect((await list('users')).filter((user) => user.email === email)).toHaveLength(withIt === 201 ? 1 : 0);
-      for (const { role_id: id, name } of await list('roles')) {
-        if (name === role.role_name) await server.administer('DELETE', `/roles-by-id/${String(id)}`);
+      for (const { id, name } of (await server.administer('GET', '/roles')) as { id: string; name: string }[]) {
+        if (name === role.role_name) await server.administer('DELETE', `/roles-by-id/${id}`);
       }
+    });
+
+    it('gives many roles at once, and none of them where one is not its own to give', async () => {
+      const roleIds: string[] = [];
+      while (roleIds.length < 33) roleIds.push(await created('create-role', { role_name: fresh(), permissions: ['read:users'] }));
+      const rolesOf = async (userId: string) => {
+        const roles = (await server.administer('GET', `/users/${userId.replace('keycloak|', '')}/role-mappings/realm`)) as { id: string; name: string }[];
+        return roles.filter(({ name }) => !name.startsWith('default-roles-')).map(({ id }) => id);
+      };
+      for (const count of [9, 33]) {
+        const userId = await created('create-user', { email: freshEmail(), roles: roleIds.slice(0, count) });
+        expect((await rolesOf(userId)).sort()).toEqual(roleIds.slice(0, count).sort());
+      }
+      const builtIn = (await server.administer('GET', '/roles/offline_access')) as { id: string };
+      for (const wrong of [builtIn.id, UNKNOWN]) {
+        for (const count of [8, 32]) {
+          const email = freshEmail();
+          expect((await post('create-user', { email, roles: [...roleIds.slice(0, count), wrong] })).status).toBe(400);
+          expect((await list('users')).filter((user) => user.email === email)).toEqual([]);
+        }
+        const userId = await created('create-user', { email: freshEmail(), roles: [] });
+        expect((await post('assign-role', { user_id: userId, role_id: wrong })).status).toBe(400);
+        expect(await rolesOf(userId)).toEqual([]);
+      }
+    });
+
+    describe('in a realm that allows users with one e-mail', () => {
+      const allow = (isAllowed: boolean) =>
+        server.administer('PUT', '', { duplicateEmailsAllowed: isAllowed, loginWithEmailAllowed: !isAllowed, registrationEmailAsUsername: !isAllowed });
+      beforeAll(() => allow(true));
+      afterAll(() => allow(false));
+      const having = async (email: string) => (await server.administer('GET', `/users?exact=true&email=${encodeURIComponent(email)}`)) as { username: string }[];
+
+      it.each<[string, (email: string) => object]>([
+        ['e-mail', (email) => ({ username: fresh(), email })],
+        ['e-mail in other letters', (email) => ({ username: fresh(), email: email.toUpperCase() })],
+        ['username and e-mail', (email) => ({ username: email, email })],
+      ])('creates no second one: the %s of another', async (_, other) => {
+        const email = freshEmail();
+        await server.administer('POST', '/users', { ...other(email), enabled: true });
+        expect((await post('create-user', { email: email.toUpperCase(), roles: [] })).status).toBe(400);
+        expect(await having(email)).toHaveLength(1);
+      });
+
+      it('creates one of many at once', async () => {
+        const email = freshEmail();
+        const answers = await Promise.all(Array.from({ length: 8 }, () => post('create-user', { email, roles: [] })));
+        expect(answers.map(({ status }) => status).sort()).toEqual([201, ...Array.from({ length: 7 }, () => 400)]);
+        expect(await having(email)).toHaveLength(1);
+      });
+    });
+
+    describe('in a realm whose user profile drops a value', () => {
+      interface Attribute {
+        readonly name: string;
+        readonly permissions?: { view: string[]; edit: string[] };
+      }
+      interface Profile {
+        readonly attributes: readonly Attribute[];
+      }
+      let before: Profile;
+      beforeAll(async () => {
+        before = (await server.administer('GET', '/users/profile')) as Profile;
+      });
+      afterEach(() => server.administer('PUT', '/users/profile', before));
+      const LONG = `a${'😀'.repeat(254)}`;
+      const users = async () => ((await server.administer('GET', '/users?max=-1')) as { username: string }[]).map(({ username }) => username).sort();
+
+      it.each<[string, (attributes: readonly Attribute[]) => readonly Attribute[], string, number, string]>([
+        ['firstName is absent', (all) => all.filter(({ name }) => name !== 'firstName'), 'Ada', 502, 'has no attribute firstName'],
+        ['lastName is absent', (all) => all.filter(({ name }) => name !== 'lastName'), LONG, 502, 'has no attribute lastName'],
+        [
+          'firstName is for users alone',
+          (all) => all.map((one) => (one.name === 'firstName' ? { ...one, permissions: { view: ['admin', 'user'], edit: ['user'] } } : one)),
+          'Ada',
+          // Keycloak itself refuses to change it.
+          400,
+          'does not let administrators edit firstName',
+        ],
+      ])('where %s: neither creates nor renames somebody, and says why', async (_, change, name, renamed, problem) => {
+        const userId = await created('create-user', { email: freshEmail(), roles: [] });
+        const listed = await users();
+        await server.administer('PUT', '/users/profile', { ...before, attributes: change(before.attributes) });
+        expect((await post('create-user', { email: freshEmail(), name, roles: [] })).status).toBe(502);
+        expect(await users()).toEqual(listed);
+        expect((await post('update-user', { user_id: userId, new_name: name })).status).toBe(renamed);
+        const health = new KeycloakIdentityProvider({ ...keycloakOptions(server.endpoint), checkedForMs: 0 });
+        const problems = await health.checkHealth({ signal: new AbortController().signal }).then(() => [], (error: unknown) => (error as ProviderMisconfigured).problems);
+        expect([...problems, ...health.warnings].join()).toContain(problem);
+        await health.onApplicationShutdown();
+      });
+
+      it('where names are dropped: creates who has no other name than the e-mail', async () => {
+        await server.administer('PUT', '/users/profile', { ...before, attributes: before.attributes.filter(({ name }) => name !== 'firstName') });
+        const email = freshEmail();
+        await created('create-user', { email, roles: [] });
+        expect(await list('users')).toContainEqual(expect.objectContaining({ email, name: email }));
+      });
+
+      it('where the e-mail is for users alone: creates nobody', async () => {
+        const attributes = before.attributes.map((one) => (one.name === 'email' ? { ...one, permissions: { view: ['admin', 'user'], edit: ['user'] } } : one));
+        const listed = await users();
+        await server.administer('PUT', '/users/profile', { ...before, attributes });
+        expect((await post('create-user', { email: freshEmail(), roles: [] })).status).toBe(502);
+        expect(await users()).toEqual(listed);
+      });
     });
 
     it.each<[string, (name: string) => boolean, number]>([
@@ -143,6 +250,27 @@ describe.runIf(isKeycloakAvailable())('Keycloak', () => {
       const staying = some.filter(({ email }) => !isDeleted(email)).map(({ userId }) => userId);
       expect(listed).toEqual(expect.arrayContaining(staying));
     });
+  });
+
+  describe('a realm called as nobody writes it in a URL', () => {
+    it('has its tokens believed, and its users and roles kept', async () => {
+      const realm = ".Lastgänge 'Nord' 100%~😀";
+      const inRealm = await startKeycloak({ realm: { ...testRealm(), realm } });
+      const own = await startService({ ...keycloakVariables(inRealm.endpoint), KEYCLOAK_REALM: realm });
+      try {
+        const body = new URLSearchParams({ grant_type: 'client_credentials', client_id: 'operator', client_secret: 'operator-secret' });
+        const answer = await fetch(`${inRealm.endpoint}/realms/${encodeURIComponent(realm)}/protocol/openid-connect/token`, { method: 'POST', body });
+        const { access_token: token } = (await answer.json()) as { access_token: string };
+        const { send, created, list } = identityRequests({ url: own.url, token });
+        const roleId = await created('create-role', { role_name: 'auditor', permissions: ['read:users'] });
+        const userId = await created('create-user', { email: freshEmail(), roles: [roleId] });
+        expect(await list('users')).toContainEqual(expect.objectContaining({ user_id: userId }));
+        expect((await send('GET', '/health/ready')).status).toBe(200);
+      } finally {
+        await own.close();
+        await inRealm.stop();
+      }
+    }, START_MS);
   });
 
   describe('a realm that loses something while the service runs', () => {

@@ -17,7 +17,6 @@ import type { NewUser, User } from '../../../domain/user.js';
 import { type ApiAnswer, type ApiClient, read, unexpected } from '../provider-api/api-client.js';
 import { mayBeDone } from '../provider-api/api-failure.js';
 import { ListTurns, urgent } from '../provider-api/call-turns.js';
-import { KnownRoles } from '../provider-api/known-roles.js';
 import { LeftBehind } from '../provider-api/left-behind.js';
 import { type Look, ProviderHealth } from '../provider-setup/provider-health.js';
 import { ApiScopes } from './api-scopes.js';
@@ -51,7 +50,7 @@ const SEARCH_PAGES = 10;
 /** Few, as together they have the time of one page. */
 const READ_AT_ONCE = 2;
 /** Beyond so many, roles are looked up in the list: a call for each would take too long on a small plan. */
-const MOST_LOOK_UPS = 5;
+const MAX_LOOK_UPS = 5;
 
 const ROLE = z.object({ id: z.string(), name: z.string(), description: z.string().nullish(), type: z.string().nullish() });
 const ROLES = z.object({ start: z.number(), total: z.number(), roles: z.array(ROLE) });
@@ -81,7 +80,8 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
   private readonly api: ApiClient;
   private readonly scopes: ApiScopes;
   private readonly leftBehind = new LeftBehind();
-  private readonly knownRoles = new KnownRoles<{ readonly id: string }>();
+  /** In progress, by id. */
+  private readonly roleReads = new Map<string, Promise<void>>();
   private readonly recentUsers = new RecentUsers();
   private readonly invitationMail: InvitationMail | undefined;
   private readonly health: ProviderHealth;
@@ -101,6 +101,7 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
   }
 
   override async createRole({ name, permissions }: NewRole, { signal }: ProviderCallOptions): Promise<string> {
+    await this.leftBehind.free('role', name, signal);
     await this.scopes.ensure(permissions, signal);
     // By it a role is known again whose creation got no answer.
     const description = `Created by the load-data service, ${randomUUID()}`;
@@ -112,7 +113,6 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
       id = read(answer, ROLE).id;
       await this.givePermissions(id, permissions, signal);
       assertAwaited(signal);
-      this.knownRoles.add({ id });
       return id;
     } catch (error) {
       if (id !== undefined || mayBeDone(error)) {
@@ -121,7 +121,7 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
           if (roleId !== undefined) await this.removeRole(roleId, limit);
           return roleId !== undefined;
         };
-        await this.leftBehind.remove({ what: 'role', isUncertain: id === undefined, trace: { description }, remove });
+        await this.leftBehind.remove({ what: 'role', name, isUncertain: id === undefined, trace: { description }, remove });
       }
       throw error;
     }
@@ -131,6 +131,7 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     if (roleIds.length > MOST_ROLES_OF_A_USER) throw new InvalidIdentityValue('roles');
     for (const roleId of roleIds) assertRoleId(roleId);
     await this.assertRoles(roleIds, signal);
+    await this.leftBehind.free('user', email, signal);
     // Chosen by us, so that a user whose creation got no answer is known again.
     const ownId = randomBytes(12).toString('hex');
     let userId: string | undefined;
@@ -147,7 +148,7 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
         const id = userId ?? `auth0|${ownId}`;
         this.recentUsers.add(id, Infinity);
         const remove = (limit: AbortSignal) => this.removeUser(id, limit);
-        await this.leftBehind.remove({ what: 'user', isUncertain: userId === undefined, trace: { userId: id }, remove });
+        await this.leftBehind.remove({ what: 'user', name: email, isUncertain: userId === undefined, trace: { userId: id }, remove });
       }
       throw error;
     }
@@ -167,7 +168,6 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     }
   }
 
-  /** One call where the role was created, listed or read in the last minute; otherwise it is read first. */
   override async assignRole(userId: string, roleId: string, { signal }: ProviderCallOptions): Promise<void> {
     assertUserId(userId);
     assertRoleId(roleId);
@@ -182,10 +182,7 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     for (let page = 0, known = 0, isLast = false; !isLast; ) {
       const { start, total, roles } = await this.api.get(`/roles?${pageOf(page)}`, ROLES, turns.next());
       const fresh = roles.filter((role) => isTenantRole(role) && !listed.has(role.id));
-      for (const { id } of fresh) {
-        listed.add(id);
-        this.knownRoles.add({ id });
-      }
+      for (const { id } of fresh) listed.add(id);
       yield fresh.map(({ id, name }) => ({ roleId: id, name }));
       // One was deleted, and those behind it have moved up.
       const isShorter = total < known;
@@ -267,35 +264,50 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
 
   /** @throws as `assertRole`. */
   private async assertRoles(roleIds: readonly string[], signal: AbortSignal): Promise<void> {
-    const unseen = new Set(roleIds.filter((roleId) => !this.knownRoles.get(roleId)));
-    if (unseen.size > MOST_LOOK_UPS) {
+    const unseen = new Set(roleIds);
+    if (unseen.size > MAX_LOOK_UPS) {
       for await (const roles of listPages(this.api, '/roles', { member: 'roles', schema: ROLE, turn: () => signal })) {
-        for (const { id } of roles.filter(isTenantRole)) {
-          this.knownRoles.add({ id });
-          unseen.delete(id);
-        }
+        for (const { id } of roles.filter(isTenantRole)) unseen.delete(id);
         if (unseen.size === 0) return;
       }
       // Fewer may have moved up in the list while it was read.
-      if (unseen.size > MOST_LOOK_UPS) throw new RoleNotFound('role_id');
+      if (unseen.size > MAX_LOOK_UPS) throw new RoleNotFound('role_id');
     }
     await Promise.all([...unseen].map((roleId) => this.assertRole(roleId, signal)));
   }
 
-  /** @throws RoleNotFound also for a role that isn't the tenant's to give. */
+  /**
+   * Reads a role before it is assigned, because Auth0 documents no answer for one that was deleted. Simultaneous calls share
+   * one read: a tenant takes few calls a second.
+   *
+   * @throws RoleNotFound also for a role that isn't the tenant's to give.
+   */
   private async assertRole(roleId: string, signal: AbortSignal): Promise<void> {
-    // What Auth0 answers to an assignment of a role that isn't there is written nowhere.
-    if (this.knownRoles.get(roleId)) return;
+    const shared = this.roleReads.get(roleId);
+    if (!shared) {
+      const read = this.readRole(roleId, signal).finally(() => this.roleReads.delete(roleId));
+      this.roleReads.set(roleId, read);
+      await read;
+      return;
+    }
+    await shared.catch(async (error: unknown) => {
+      if (error instanceof RoleNotFound) throw error;
+      // The other caller may have given up.
+      assertAwaited(signal);
+      await this.readRole(roleId, signal);
+    });
+  }
+
+  private async readRole(roleId: string, signal: AbortSignal): Promise<void> {
     const answer = await this.api.call({ method: 'GET', path: `/roles/${roleId}`, signal });
     if (answer.status === 404 || answer.status === 400 || !isTenantRole(read(answer, ROLE))) throw new RoleNotFound('role_id');
-    this.knownRoles.add({ id: roleId });
   }
 
   private async giveRoles(userId: string, roleIds: readonly string[], signal: AbortSignal): Promise<void> {
     const path = `${userPath(userId)}/roles`;
     try {
       const answer = await this.api.call({ method: 'POST', path, body: { roles: roleIds }, signal });
-      if (answer.status === 404 || answer.status === 400) throw this.missing(answer, roleIds);
+      if (answer.status === 404 || answer.status === 400) throw missing(answer);
       if (answer.status !== 204) throw unexpected(answer);
     } catch (error) {
       if (!mayBeDone(error) || !(await this.hasRoles(path, roleIds, signal))) throw error;
@@ -309,14 +321,6 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
       if (left.size === 0) return true;
     }
     return false;
-  }
-
-  /** What an assignment was refused for. */
-  private missing(answer: ApiAnswer, roleIds: readonly string[]): ServiceError {
-    const { errorCode, message } = refusalOf(answer);
-    if (errorCode === 'inexistent_user' || /\buser does not exist/i.test(message)) return new UserNotFound('user_id');
-    for (const roleId of roleIds) this.knownRoles.forget(roleId);
-    return /\brole does not exist/i.test(message) ? new RoleNotFound('role_id') : new InvalidIdentityValue('roles');
   }
 
   private search(calls: ListCalls): UserSource['search'] {
@@ -355,6 +359,13 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
 }
 
 const refusalOf = ({ body }: ApiAnswer): z.infer<typeof REFUSAL> => REFUSAL.safeParse(body).data ?? { message: '', errorCode: '' };
+
+/** What an assignment was refused for. */
+function missing(answer: ApiAnswer): ServiceError {
+  const { errorCode, message } = refusalOf(answer);
+  if (errorCode === 'inexistent_user' || /\buser does not exist/i.test(message)) return new UserNotFound('user_id');
+  return /\brole does not exist/i.test(message) ? new RoleNotFound('role_id') : new InvalidIdentityValue('roles');
+}
 
 function assertUserId(userId: string): void {
   if (!USER_ID.test(userId)) throw new UserNotFound('user_id');

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import type { OnApplicationShutdown } from '@nestjs/common';
 import { z } from 'zod';
 import type { ServiceError } from '../../../../common/service-error.js';
@@ -15,8 +16,7 @@ import {
 import type { NewRole, Role } from '../../../domain/role.js';
 import type { NewUser, User } from '../../../domain/user.js';
 import { type ApiAnswer, type ApiClient, read, unexpected } from '../provider-api/api-client.js';
-import { mayBeDone } from '../provider-api/api-failure.js';
-import { KnownRoles } from '../provider-api/known-roles.js';
+import { mayBeDone, toNothingDone } from '../provider-api/api-failure.js';
 import { LeftBehind } from '../provider-api/left-behind.js';
 import { ProviderHealth } from '../provider-setup/provider-health.js';
 import { type Findings, isWell } from '../provider-setup/setup-part.js';
@@ -24,7 +24,7 @@ import { InvitationMail, type InvitationMailOptions } from './invitation-mail.js
 import { adminApi, type KeycloakConnection } from './keycloak-connection.js';
 import { composedRole, ROLE_ATTRIBUTE, UPDATE_PASSWORD } from './realm.js';
 import { checkRealm } from './realm-check.js';
-import { fromKeycloakNames, toKeycloakNames } from './user-name.js';
+import { fromKeycloakNames, type KeycloakNames, toKeycloakNames } from './user-name.js';
 import { offsetPages } from './user-pages.js';
 
 export interface KeycloakOptions extends KeycloakConnection {
@@ -49,7 +49,9 @@ const USER_PREFIX = 'keycloak|';
 /** Keycloak's column of a role's name, in UTF-16 units. */
 const MAX_ROLE_NAME_UNITS = 255;
 const ASSIGN_ATTEMPTS = 4;
-const PERMISSIONS_AT_ONCE = 8;
+const CALLS_AT_ONCE = 8;
+/** With more roles than this, all of the realm's are read at once: a call for each would take too long. */
+const MAX_LOOK_UPS = 32;
 const ALL_ROLES_PATH = '/roles?briefRepresentation=false';
 const ROLES_PER_PAGE = 100;
 const ROLES_IN_PAGES_FOR_MS = 600_000;
@@ -57,6 +59,7 @@ const ROLES_IN_PAGES_FOR_MS = 600_000;
 const ROLE = z.object({
   id: z.string(),
   name: z.string(),
+  description: z.string().nullish(),
   composite: z.boolean().nullish(),
   clientRole: z.boolean().nullish(),
   attributes: z.object({ [ROLE_ATTRIBUTE]: z.array(z.string().nullable()).nullish() }).nullish(),
@@ -64,19 +67,31 @@ const ROLE = z.object({
 const ROLES = z.array(ROLE);
 const NAMED = z.array(z.object({ id: z.string(), name: z.string() }));
 const CLIENTS = z.array(z.object({ id: z.string() }));
-const USERS = z.array(
-  z.object({
-    id: z.string(),
-    email: z.string().nullish(),
-    firstName: z.string().nullish(),
-    lastName: z.string().nullish(),
-  }),
-);
+const USER = z.object({
+  id: z.string(),
+  email: z.string().nullish(),
+  firstName: z.string().nullish(),
+  lastName: z.string().nullish(),
+});
+const USERS = z.array(USER);
 const CREATED = z.array(z.object({ id: z.string(), createdTimestamp: z.number().nullish() }));
 const REFUSAL = z.object({ error: z.string().optional(), errorMessage: z.string().optional(), field: z.string().optional() });
 
 type KeycloakRole = z.infer<typeof ROLE>;
+type KeycloakUser = z.infer<typeof USER>;
 type NamedRole = Pick<KeycloakRole, 'id' | 'name'>;
+
+const NAME_DROPPED = "Keycloak has dropped a user's name: see the attributes firstName and lastName of the realm's user profile.";
+
+const toUser = ({ id, email, firstName, lastName }: KeycloakUser): User => ({
+  userId: USER_PREFIX + id,
+  name: fromKeycloakNames(firstName ?? '', lastName ?? '') || (email ?? ''),
+  email: email ?? '',
+});
+
+/** Whether a user doesn't have the names, or only the first of them. */
+const lacksNames = (user: KeycloakUser, { firstName, lastName }: KeycloakNames): boolean =>
+  !user.firstName || (user.firstName === firstName && lastName !== '' && !user.lastName);
 
 const isOurs = ({ clientRole, attributes }: KeycloakRole): boolean =>
   clientRole !== true && attributes?.[ROLE_ATTRIBUTE]?.includes('true') === true;
@@ -86,13 +101,12 @@ const isOurs = ({ clientRole, attributes }: KeycloakRole): boolean =>
  * name is the first name. One that Keycloak has no room for is refused: a role's of more than 255 UTF-16 units.
  *
  * A new user has no password, and has to set one at the first login; `invitationMail` sends them a link for that.
- * A user whose creation fails is removed again, after the answer if need be, and so is a role that got no permissions, because
- * the API's client isn't there. A role whose creation got no answer stands; as a whole unless that client is gone.
+ * A user or a role whose creation fails is removed again, after the answer if need be. Each is known again by a mark of its
+ * creation: a role by its description, a user by the time of creation.
  */
 export class KeycloakIdentityProvider extends IdentityProvider implements OnApplicationShutdown {
   private readonly api: ApiClient;
   private readonly leftBehind = new LeftBehind();
-  private readonly knownRoles = new KnownRoles<NamedRole>();
   private readonly invitationMail: InvitationMail | undefined;
   private readonly health = new ProviderHealth('Keycloak', (previous, signal) => this.look(previous, signal));
   private latestCreation = 0;
@@ -108,32 +122,43 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
 
   override async createRole({ name, permissions }: NewRole, { signal }: ProviderCallOptions): Promise<string> {
     if (name.length > MAX_ROLE_NAME_UNITS) throw new InvalidIdentityValue('role name');
-    const body = composedRole(name, this.options.audience, permissions);
+    const description = `Created by the load-data service, ${randomUUID()}`;
+    const body = { ...composedRole(name, this.options.audience, permissions), description };
     const create = (): Promise<ApiAnswer> => this.api.call({ method: 'POST', path: '/roles', body, signal });
-    let answer = await create();
-    if (answer.status === 404) {
-      await this.makePermissions(permissions, signal);
-      answer = await create();
+    await this.leftBehind.free('role', name, signal);
+    let isCreated = false;
+    try {
+      let answer = await create();
+      if (answer.status === 404) {
+        await this.makePermissions(permissions, signal).catch(toNothingDone);
+        answer = await create();
+      }
+      if (answer.status === 409) throw new RoleAlreadyExists('role name');
+      if (answer.status !== 201) throw unexpected(answer);
+      isCreated = true;
+      const role = await this.createdRole(name, description, signal);
+      if (!role) throw new ProviderError('Keycloak does not have the role that it has created.');
+      // Keycloak passes over the permissions of an API client that isn't there.
+      if (permissions.length > 0 && !role.composite) throw new ProviderError('Keycloak has created the role without its permissions.');
+      assertAwaited(signal);
+      return role.id;
+    } catch (error) {
+      if (isCreated || mayBeDone(error)) {
+        const remove = async (limit: AbortSignal): Promise<boolean> => {
+          const role = await this.createdRole(name, description, limit);
+          if (role) await this.remove(`/roles-by-id/${role.id}`, limit);
+          return role !== undefined;
+        };
+        await this.leftBehind.remove({ what: 'role', name, isUncertain: !isCreated, trace: { description }, remove });
+      }
+      throw error;
     }
-    if (answer.status === 409) throw new RoleAlreadyExists('role name');
-    if (answer.status !== 201) throw unexpected(answer);
-    const { id, composite } = await this.roleNamed(name, signal);
-    // Keycloak passes over the permissions of an API client that isn't there.
-    if (permissions.length > 0 && !composite) {
-      const remove = async (limit: AbortSignal): Promise<boolean> => {
-        await this.remove(`/roles-by-id/${id}`, limit);
-        return true;
-      };
-      await this.leftBehind.remove({ what: 'role', isUncertain: false, trace: { roleId: id }, remove });
-      throw new ProviderError('Keycloak has created the role without its permissions.');
-    }
-    this.knownRoles.add({ id, name });
-    return id;
   }
 
   override async createUser({ email, name, roleIds }: NewUser, { signal }: ProviderCallOptions): Promise<string> {
     for (const roleId of roleIds) assertUuid(roleId, RoleNotFound);
     const roles = await this.roles(roleIds, signal);
+    await this.leftBehind.free('user', email, signal);
     // By it a user is known again whose creation got no answer.
     const createdTimestamp = (this.latestCreation = Math.max(Date.now(), this.latestCreation + 1));
     const body = { username: email, email, ...toKeycloakNames(name), enabled: true, requiredActions: [UPDATE_PASSWORD], createdTimestamp };
@@ -145,7 +170,7 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
       const newId = answer.location.split('/').at(-1) ?? '';
       if (answer.status !== 201 || !UUID.test(newId)) throw unexpected(answer);
       id = newId;
-      if (roles.length > 0) await this.giveRoles(id, roles, signal);
+      await Promise.all([this.assertAsAsked({ id, email, name }, signal), roles.length > 0 ? this.giveRoles(id, roles, signal) : undefined]);
       assertAwaited(signal);
       this.invitationMail?.send(id);
       return USER_PREFIX + id;
@@ -156,7 +181,7 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
           if (userId !== undefined) await this.remove(`/users/${userId}`, limit);
           return userId !== undefined;
         };
-        await this.leftBehind.remove({ what: 'user', isUncertain: id === undefined, trace: { createdTimestamp }, remove });
+        await this.leftBehind.remove({ what: 'user', name: email, isUncertain: id === undefined, trace: { createdTimestamp }, remove });
       }
       throw error;
     }
@@ -164,9 +189,14 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
 
   override async updateUser(userId: string, { name }: { readonly name: string }, { signal }: ProviderCallOptions): Promise<void> {
     const path = `/users/${idOfUser(userId)}`;
-    const answer = await this.api.call({ method: 'PUT', path, body: toKeycloakNames(name), repeatable: true, signal });
+    const names = toKeycloakNames(name);
+    const answer = await this.api.call({ method: 'PUT', path, body: names, repeatable: true, signal });
     if (answer.status === 400) throw new InvalidIdentityValue('name');
     if (answer.status !== 204) throw notFound(answer);
+    const user = await this.api.call({ method: 'GET', path, signal });
+    if (user.status === 404) throw notFound(user);
+    // Another name is that of a later call.
+    if (lacksNames(read(user, USER), names) && toUser(read(user, USER)).name !== name) throw new ProviderError(NAME_DROPPED);
   }
 
   override async assignRole(userId: string, roleId: string, { signal }: ProviderCallOptions): Promise<void> {
@@ -175,16 +205,9 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
     await this.giveRoles(id, await this.roles([roleId], signal), signal);
   }
 
-  /**
-   * All at once, which takes Keycloak milliseconds when it has them in its cache; otherwise its time goes by the square of
-   * their number, and they are asked for page by page. One that is created or deleted meanwhile may be in it or not.
-   */
+  /** One that is created or deleted meanwhile may be in it or not. */
   override async *listRoles({ signal }: ProviderCallOptions): AsyncGenerator<readonly Role[], void, undefined> {
-    const all = await this.allRoles(signal);
-    const read = (first: number, count: number) => this.api.get(`${ALL_ROLES_PATH}&first=${first}&max=${count}`, ROLES, signal);
-    for await (const page of all ? [all] : offsetPages(ROLES_PER_PAGE, read)) {
-      yield page.filter(isOurs).map(({ id, name }) => ({ roleId: id, name }));
-    }
+    for await (const page of this.rolePages(signal)) yield page.filter(isOurs).map(({ id, name }) => ({ roleId: id, name }));
   }
 
   /** A user who is created or deleted meanwhile may be in it or not; each other one is in it once. */
@@ -192,11 +215,7 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
     const read = (first: number, count: number) =>
       this.api.get(`/users?briefRepresentation=true&first=${first}&max=${count}`, USERS, signal);
     for await (const page of offsetPages(this.options.usersPerPage ?? 1_000, read)) {
-      yield page.map(({ id, email, firstName, lastName }) => ({
-        userId: USER_PREFIX + id,
-        name: fromKeycloakNames(firstName ?? '', lastName ?? '') || (email ?? ''),
-        email: email ?? '',
-      }));
+      yield page.map(toUser);
     }
   }
 
@@ -244,6 +263,16 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
     return api.id;
   }
 
+  /**
+   * All roles of the realm at once, which takes Keycloak milliseconds when it has them in its cache; otherwise its time goes by
+   * the square of their number, and they are asked for page by page.
+   */
+  private async *rolePages(signal: AbortSignal): AsyncGenerator<readonly KeycloakRole[], void, undefined> {
+    const all = await this.allRoles(signal);
+    const read = (first: number, count: number) => this.api.get(`${ALL_ROLES_PATH}&first=${first}&max=${count}`, ROLES, signal);
+    yield* all ? [all] : offsetPages(ROLES_PER_PAGE, read);
+  }
+
   /** Undefined where they take too long. Keycloak goes on with what nobody waits for, so that is asked for seldom. */
   private async allRoles(signal: AbortSignal): Promise<KeycloakRole[] | undefined> {
     if (performance.now() < this.rolesInPagesUntil) return undefined;
@@ -268,26 +297,47 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
       // Another call may have made it just now.
       if (answer.status !== 201 && answer.status !== 409) throw unexpected(answer);
     };
-    for (let start = 0; start < absent.length; start += PERMISSIONS_AT_ONCE) {
-      await Promise.all(absent.slice(start, start + PERMISSIONS_AT_ONCE).map(make));
+    for (let start = 0; start < absent.length; start += CALLS_AT_ONCE) {
+      await Promise.all(absent.slice(start, start + CALLS_AT_ONCE).map(make));
     }
   }
 
-  private async roleNamed(name: string, signal: AbortSignal): Promise<KeycloakRole> {
+  /** The role of this name, if it is the one that was created with this description; somebody else's is none. */
+  private async createdRole(name: string, description: string, signal: AbortSignal): Promise<KeycloakRole | undefined> {
     // In a path these mean something else, encoded or not.
     const isDots = name === '.' || name === '..';
-    const roles = isDots
-      ? await this.api.get('/roles?briefRepresentation=true', ROLES, signal)
-      : [await this.api.get(`/roles/${encodeURIComponent(name)}`, ROLE, signal)];
-    const role = roles.find((one) => one.name === name);
-    if (!role) throw new ProviderError('Keycloak does not have the role that it has created.');
-    return role;
+    if (isDots) {
+      const roles = await this.api.get('/roles?briefRepresentation=true', ROLES, signal);
+      return roles.find((one) => one.name === name && one.description === description);
+    }
+    const answer = await this.api.call({ method: 'GET', path: `/roles/${encodeURIComponent(name)}`, signal });
+    // Any other 404 says nothing of the role.
+    if (answer.status === 404 && notFound(answer) instanceof RoleNotFound) return undefined;
+    const role = read(answer, ROLE);
+    return role.description === description ? role : undefined;
   }
 
-  /** @throws RoleNotFound also for a role that isn't ours to give. */
-  private async roles(ids: readonly string[], signal: AbortSignal): Promise<NamedRole[]> {
+  /**
+   * As they are now: one that was assignable a moment ago may be so no longer.
+   *
+   * @throws RoleNotFound also for a role that isn't ours to give.
+   */
+  private async roles(ids: readonly string[], signal: AbortSignal): Promise<readonly NamedRole[]> {
+    if (ids.length > MAX_LOOK_UPS) return await this.rolesOfAll(ids, signal);
     const roles: NamedRole[] = [];
-    for (const id of ids) roles.push(this.knownRoles.get(id) ?? (await this.role(id, signal)));
+    for (let start = 0; start < ids.length; start += CALLS_AT_ONCE) {
+      roles.push(...(await Promise.all(ids.slice(start, start + CALLS_AT_ONCE).map((id) => this.role(id, signal)))));
+    }
+    return roles;
+  }
+
+  private async rolesOfAll(ids: readonly string[], signal: AbortSignal): Promise<readonly NamedRole[]> {
+    const unseen = new Set(ids);
+    const roles: NamedRole[] = [];
+    for await (const page of this.rolePages(signal)) {
+      for (const { id, name } of page.filter((role) => isOurs(role) && unseen.delete(role.id))) roles.push({ id, name });
+    }
+    if (unseen.size > 0) throw new RoleNotFound('role_id');
     return roles;
   }
 
@@ -296,9 +346,7 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
     if (answer.status === 404) throw notFound(answer);
     const role = read(answer, ROLE);
     if (!isOurs(role)) throw new RoleNotFound('role_id');
-    const named = { id: role.id, name: role.name };
-    this.knownRoles.add(named);
-    return named;
+    return { id: role.id, name: role.name };
   }
 
   /** Of the user with this e-mail who was created then; undefined when there is none. */
@@ -307,23 +355,26 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
     return found.find((user) => user.createdTimestamp === createdTimestamp)?.id;
   }
 
+  /**
+   * Reads a new user back. Keycloak drops what the realm's user profile has no room for, and takes an e-mail that is in use
+   * where the realm allows duplicates; which of two users came first nobody can tell then, so that ours goes.
+   *
+   * @throws UserAlreadyExists, ProviderError
+   */
+  private async assertAsAsked({ id, email, name }: { readonly id: string; readonly email: string; readonly name: string }, signal: AbortSignal): Promise<void> {
+    const users = await this.api.get(`/users?exact=true&email=${encodeURIComponent(email)}`, USERS, signal);
+    if (users.some((user) => user.id !== id)) throw new UserAlreadyExists('email');
+    const user = users.find((one) => one.id === id);
+    if (!user) throw new ProviderError("Keycloak has created a user without the e-mail: see the realm's user profile.");
+    if (toUser(user).name !== name) throw new ProviderError(NAME_DROPPED);
+  }
+
   private async remove(path: string, signal: AbortSignal): Promise<void> {
     const answer = await this.api.call({ method: 'DELETE', path, repeatable: true, signal });
     if (answer.status !== 204 && answer.status !== 404) throw unexpected(answer);
   }
 
-  /** Keycloak wants a role's name beside its id: one that it doesn't know may have another name by now, and is read again. */
   private async giveRoles(userId: string, roles: readonly NamedRole[], signal: AbortSignal): Promise<void> {
-    try {
-      await this.mapRoles(userId, roles, signal);
-    } catch (error) {
-      if (!(error instanceof RoleNotFound)) throw error;
-      for (const { id } of roles) this.knownRoles.forget(id);
-      await this.mapRoles(userId, await this.roles(roles.map(({ id }) => id), signal), signal);
-    }
-  }
-
-  private async mapRoles(userId: string, roles: readonly NamedRole[], signal: AbortSignal): Promise<void> {
     const path = `/users/${userId}/role-mappings/realm`;
     for (let attempt = 0; attempt < ASSIGN_ATTEMPTS; attempt++) {
       const answer = await this.api.call({ method: 'POST', path, body: roles, repeatable: true, signal });

@@ -31,6 +31,26 @@ describe('a user profile', () => {
     expect(profileDefects({ attributes })).toEqual([expect.objectContaining({ problem: 'The user profile requires a last name.', isFatal })]);
   });
 
+  it.each([
+    ['username', true],
+    ['email', true],
+    ['firstName', true],
+    ['lastName', false],
+  ])('that keeps administrators from editing %s', (name, isFatal) => {
+    const permissions = { view: ['admin'], edit: ['user'] };
+    const profile = { attributes: NEW_USER_PROFILE.attributes.map((attribute) => (attribute.name === name ? { ...attribute, permissions } : attribute)) };
+    expect(profileDefects(profile)).toEqual([expect.objectContaining({ problem: `The user profile does not let administrators edit ${name}.`, isFatal })]);
+    expect(repaired(profile).attributes).toContainEqual(expect.objectContaining({ name, permissions: { view: ['admin'], edit: ['user', 'admin'] } }));
+  });
+
+  it.each([
+    ['firstName', true],
+    ['lastName', false],
+  ])('without %s drops names', (name, isFatal) => {
+    const profile = { attributes: NEW_USER_PROFILE.attributes.filter((attribute) => attribute.name !== name) };
+    expect(profileDefects(profile)).toEqual([expect.objectContaining({ problem: `The user profile has no attribute ${name}.`, isFatal })]);
+  });
+
   it('of others fits after its repairs, which leave the rest', () => {
     expect(profileDefects(FOREIGN).map(({ change }) => change)).toEqual([
       '~ user profile: username without up-username-not-idn-homograph',

@@ -47,20 +47,37 @@ const FREE: Readonly<Record<string, number>> = { username: 3, firstName: 1, last
 const LENGTH_OPTIONS = z.looseObject({ min: z.coerce.number().default(0), max: z.coerce.number().default(MOST_UNITS) });
 
 /**
- * What doesn't fit the service in a user profile: names are of any characters, no last name is demanded, and `customer_id`
- * is there and the administrators'.
+ * What doesn't fit the service in a user profile: names are of any characters and the service may set them, no last name is
+ * demanded, and `customer_id` is there and the administrators'.
  */
 export function profileDefects({ attributes }: UserProfile): ProfileDefect[] {
   const absent = NEW_USER_PROFILE.attributes.filter(({ name }) => !attributes.some((attribute) => attribute.name === name));
-  return [...absent.map(absence), ...attributes.flatMap((attribute) => [...refusal(attribute), ...demand(attribute), ...exposure(attribute)])];
+  return [...absent.map(absence), ...attributes.flatMap((attribute) => [...refusal(attribute), ...demand(attribute), ...rejection(attribute), ...exposure(attribute)])];
 }
 
 const absence = (attribute: Attribute): ProfileDefect => ({
   change: `+ user profile: ${attribute.name}`,
   problem: `The user profile has no attribute ${attribute.name}.`,
-  isFatal: false,
+  // Without it every name that is asked for is dropped.
+  isFatal: attribute.name === 'firstName',
   repair: (profile) => ({ ...profile, attributes: [...profile.attributes, attribute] }),
 });
+
+/** Keycloak drops what the service, an administrator, may not edit. */
+function rejection({ name, permissions }: Attribute): ProfileDefect[] {
+  if (![...GIVEN, 'lastName'].includes(name) || !permissions?.edit || permissions.edit.includes('admin')) return [];
+  return [
+    {
+      change: `~ user profile: ${name} editable by administrators`,
+      problem: `The user profile does not let administrators edit ${name}.`,
+      isFatal: name !== 'lastName',
+      repair: replacing(name, (attribute) => ({
+        ...attribute,
+        permissions: { ...attribute.permissions, edit: [...(attribute.permissions?.edit ?? []), 'admin'] },
+      })),
+    },
+  ];
+}
 
 function refusal({ name, validations }: Attribute): ProfileDefect[] {
   const leastLength = FREE[name];

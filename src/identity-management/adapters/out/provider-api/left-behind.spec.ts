@@ -11,7 +11,7 @@ it('looks again for what was not there, also after some seconds: its creation ma
       removed();
       return Promise.resolve(true);
     };
-    void leftBehind.remove({ what: 'user', isUncertain: true, trace: {}, remove });
+    void leftBehind.remove({ what: 'user', name: 'a@b.example', isUncertain: true, trace: {}, remove });
   });
   expect(looks).toBe(5);
   leftBehind.close();
@@ -40,7 +40,7 @@ it.each([
     new Promise((resolve) => {
       const attempts = [first, () => further().finally(resolve)];
       const remove = () => attempts.shift()?.() ?? Promise.resolve(true);
-      void leftBehind.remove({ what: 'user', isUncertain, trace: {}, remove });
+      void leftBehind.remove({ what: 'user', name: 'a@b.example', isUncertain, trace: {}, remove });
     });
   const looks = Array.from({ length: 3 }, () => removed(isUncertain, first, look));
   await removed(!isUncertain, isUncertain ? down : absent, () => Promise.resolve(true));
@@ -50,5 +50,22 @@ it.each([
   }
   await Promise.all(looks);
   expect(most).toBe(1);
+  leftBehind.close();
+});
+
+it('frees a name of its own remnants alone, at once, and no more once they are gone', async () => {
+  const leftBehind = new LeftBehind();
+  const { signal } = new AbortController();
+  let isStuck = true;
+  const remove = vi.fn(() => (isStuck ? down() : Promise.resolve(true)));
+  await leftBehind.remove({ what: 'role', name: 'auditor', isUncertain: false, trace: {}, remove });
+  await expect(leftBehind.free('role', 'auditor', signal)).rejects.toThrow('down');
+  isStuck = false;
+  const calls = remove.mock.calls.length;
+  await leftBehind.free('user', 'auditor', signal);
+  await leftBehind.free('role', 'Auditor', signal);
+  expect(remove.mock.calls.length).toBe(calls);
+  await leftBehind.free('role', 'auditor', signal);
+  expect(remove.mock.calls.length).toBe(calls + 1);
   leftBehind.close();
 });

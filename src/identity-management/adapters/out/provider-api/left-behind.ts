@@ -6,6 +6,8 @@ import { begun, urgent } from './call-turns.js';
 /** A user or a role that must not stay. */
 export interface Remnant {
   readonly what: 'user' | 'role';
+  /** A user's e-mail or a role's name, which nobody else can have while it stays. */
+  readonly name: string;
   /** Whether creation's answer was lost, so that nobody knows whether there is one, or will be. */
   readonly isUncertain: boolean;
   /** What the log may say of it. */
@@ -32,6 +34,10 @@ const REMOVAL_TIMEOUT_MS = 10_000;
 export class LeftBehind {
   private readonly logger = new Logger(LeftBehind.name);
   private readonly closing = new AbortController();
+  /** Those that may still be there. */
+  private readonly remnants = new Set<Remnant>();
+  /** In progress. */
+  private readonly attempts = new Map<Remnant, Promise<boolean | undefined>>();
   private latestLook: Promise<unknown> = Promise.resolve();
   private latestRemoval: Promise<unknown> = Promise.resolve();
 
@@ -42,8 +48,23 @@ export class LeftBehind {
 
   /** Resolves after the first attempt, however it went; further ones go on by themselves. */
   async remove(remnant: Remnant): Promise<void> {
+    this.remnants.add(remnant);
     const isGone = await this.attempt(remnant, urgent);
-    void this.goOn(remnant, isGone);
+    void this.goOn(remnant, isGone).finally(() => this.remnants.delete(remnant));
+  }
+
+  /**
+   * Removes at once what was left under a name that is to be used again: otherwise the repeat of a creation that failed
+   * would be refused because of its own remnant. Asks the provider for nothing where there is none.
+   *
+   * @throws ProviderUnavailable, ProviderError when a remnant can't be removed now.
+   */
+  async free(what: Remnant['what'], name: string, signal: AbortSignal): Promise<void> {
+    for (const remnant of [...this.remnants].filter((one) => one.what === what && one.name === name)) {
+      // Two removals at once would be in each other's way.
+      const isRemoved = (await this.attempts.get(remnant)) !== undefined;
+      if (!isRemoved) await remnant.remove(signal);
+    }
   }
 
   /** Begins no further attempts. */
@@ -80,8 +101,14 @@ export class LeftBehind {
     return attempt;
   }
 
+  private attempt(remnant: Remnant, standing: (signal: AbortSignal) => AbortSignal): Promise<boolean | undefined> {
+    const attempt = this.tryToRemove(remnant, standing).finally(() => this.attempts.delete(remnant));
+    this.attempts.set(remnant, attempt);
+    return attempt;
+  }
+
   /** Undefined when it can't be told. */
-  private async attempt({ what, remove }: Remnant, standing: (signal: AbortSignal) => AbortSignal): Promise<boolean | undefined> {
+  private async tryToRemove({ what, remove }: Remnant, standing: (signal: AbortSignal) => AbortSignal): Promise<boolean | undefined> {
     try {
       return await remove(standing(AbortSignal.timeout(REMOVAL_TIMEOUT_MS)));
     } catch (error) {
