@@ -106,7 +106,8 @@ async function main() {
   if (noFileSystem) console.log(`No volume of its own (${noFileSystem}): DATA_DIR is a directory, which is not unmounted, filled or made read-only.`);
   const noBucket = options.stores.includes('s3') ? missingBucket() : undefined;
   if (noBucket) console.log(`No bucket: ${noBucket}.`);
-  const stores = options.stores.filter((name) => name !== 's3' || !noBucket);
+  const hasKind = (store) => !options.only || ACTIONS[store].some(({ name }) => options.only.includes(name));
+  const stores = options.stores.filter((name) => hasKind(name) && (name !== 's3' || !noBucket));
   const progress = new Progress();
   const isKept = options.only?.every((name) => name === SELF_TEST) || (await attack({ ...options, stores, noFileSystem, progress }));
   const canFail = (options.only && !options.only.includes(SELF_TEST)) || (await selfTest({ ...options, progress }));

@@ -6,7 +6,7 @@ import { LiveWatch, MOST_LIVE_MS } from './live-watch.mjs';
 /** All is well again so long after a trouble is over. */
 const RECOVERY_MS = 10_000;
 /** A full machine starts processes slowly. */
-const START_MS = 60_000;
+const START_MS = 120_000;
 const STOP_MS = 30_000;
 const SHUTDOWN_TIMEOUT_MS = 2_000;
 const CLIENTS = 4;
