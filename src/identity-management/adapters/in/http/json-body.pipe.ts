@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { type ArgumentMetadata, Injectable, type PipeTransform } from '@nestjs/common';
+import { plainToInstance } from 'class-transformer';
 import { getMetadataStorage, validateSync } from 'class-validator';
 import type { JsonMember } from '../../../../common/json-reader.js';
 import { ServiceError } from '../../../../common/service-error.js';
@@ -53,7 +54,7 @@ function memberNames(dtoType: new () => object): ReadonlySet<string> {
 
 function validated(dtoType: new () => object, values: Readonly<Record<string, JsonMember>>): object {
   // No member of ours is anything else than a text or a list of texts: no rule takes a symbol.
-  const dto = Object.assign(new dtoType(), values);
+  const dto = plainToInstance(dtoType, values);
   const defects = validateSync(dto);
   if (defects.length > 0) {
     throw new ServiceError('invalid-request-body', defects.map(({ property }) => property).join(', '));

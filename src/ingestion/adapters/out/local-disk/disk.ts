@@ -171,7 +171,8 @@ export class NodeDisk extends Disk {
 
   override assertDirectory(path: string): Promise<void> {
     return new Promise((resolve) => {
-      resolve(assertDirectory(path));
+      assertDirectory(path);
+      resolve();
     });
   }
 

@@ -127,8 +127,12 @@ export class LocalDiskFileStorage extends FileStorage implements OnApplicationSh
     return this.current;
   }
 
+  private isClosing(): boolean {
+    return this.closing !== undefined;
+  }
+
   private async comeBack(): Promise<void> {
-    if (this.current || this.closing) return;
+    if (this.current || this.isClosing()) return;
     await this.leaving;
     const store = await this.reopen().catch((error: unknown) => {
       this.warnOfAbsence(error);
@@ -136,7 +140,7 @@ export class LocalDiskFileStorage extends FileStorage implements OnApplicationSh
     });
     this.warn(`DATA_DIR ${this.options.directory} is back; uploads are accepted again.`);
     this.current = store;
-    if (this.closing) await store.close();
+    if (this.isClosing()) await store.close();
   }
 
   /** Opens the store when it is the same one, and takes writes. */

@@ -414,7 +414,9 @@ describe('recovery', () => {
     });
 
     const fifo = (path: string) => promisify(execFile)('mkfifo', [path]);
-    const directory = async (path: string) => void (await mkdir(join(path, 'in'), { recursive: true }));
+    const directory = async (path: string) => {
+      await mkdir(join(path, 'in'), { recursive: true });
+    };
     const link = (path: string) => symlink('/nowhere', path);
     const random = (path: string) => writeFile(path, randomBytes(9_000).fill(7, 0, 1));
 

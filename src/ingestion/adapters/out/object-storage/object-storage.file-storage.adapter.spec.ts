@@ -369,7 +369,9 @@ describe('readiness', () => {
   it('asks for rights that were there no more than once a minute', async () => {
     const bucket = new InMemoryBucket();
     const asked: string[] = [];
-    bucket.before = (operation, key) => void (key.startsWith('health') && asked.push(operation));
+    bucket.before = (operation, key) => {
+      if (key.startsWith('health')) asked.push(operation);
+    };
     const storage = open(bucket);
     await storage.checkHealth();
     // An answer is good for a second.
