@@ -121,7 +121,7 @@ describe('npm run token', () => {
 
   it('says in one line that DATA_DIR cannot be used', async () => {
     writeFileSync(data, '');
-    expectRefusal(await run(), /EEXIST|ENOTDIR/);
+    expectRefusal(await run(), new RegExp(`^${data} is not a directory: move it away, or set DATA_DIR to another directory$`, 'm'));
     expect(readdirSync(directory)).toEqual(['data']);
   });
 });

@@ -5,11 +5,12 @@ import type { StorageLogger } from '../../../application/storage-logger.js';
 import { IDEMPOTENCY_PERIOD_MS, isKeptUnderKey } from '../../../domain/idempotency.js';
 import { utcDate } from '../../../domain/layout.js';
 import { UPLOAD_KINDS } from '../../../domain/upload.js';
-import { hasCode, unlessAbsent } from './disk-error.js';
+import { hasCode, StoreAwayError, unlessAbsent } from './disk-error.js';
 import type { Disk } from './disk.js';
 import type { DurableDirectories } from './durable-directories.js';
 import { readLines } from './index-lines.js';
 import { DamagedDatabaseError, type SelfCheckingDatabase } from './self-checking-database.js';
+import type { StorePresence } from './store-presence.js';
 
 /** Rows of one transaction; they take some milliseconds. */
 const ROWS_AT_ONCE = 25;
@@ -49,6 +50,7 @@ export interface ClosedSegment {
 export interface IdempotencyIndexOptions {
   readonly disk: Disk;
   readonly directories: DurableDirectories;
+  readonly presence: Pick<StorePresence, 'assertHere'>;
   readonly logger: StorageLogger;
   /** The store's root directory; absolute. */
   readonly root: string;
@@ -100,10 +102,19 @@ export class IdempotencyIndex {
   private completing: Promise<void> | undefined;
   private turn: Promise<unknown> = Promise.resolve();
   private setAsides = 0;
+  private isClosed = false;
+  /** The directories that it reads and writes; each may be a volume of its own. */
+  private readonly parts: readonly string[];
 
-  constructor(private readonly options: IdempotencyIndexOptions) {}
+  constructor(private readonly options: IdempotencyIndexOptions) {
+    this.parts = [join(options.root, 'uploads'), this.directory];
+  }
 
-  /** Undefined when `find` knows all uploads of the last 24 hours; otherwise to be awaited, and then asked again. */
+  /**
+   * Undefined when `find` knows all uploads of the last 24 hours; otherwise to be awaited, and then asked again.
+   *
+   * Rejects with StoreAwayError when the store goes away meanwhile, or the index is closed.
+   */
   ready(): Promise<void> | undefined {
     const from = firstKeptDay();
     if (this.completeFrom === from) return undefined;
@@ -127,6 +138,7 @@ export class IdempotencyIndex {
   /** Adds uploads and segments; some may be known already. A segment's uploads must be known, or be added with it. */
   add(uploads: readonly KeyedUpload[], segments: readonly ClosedSegment[]): Promise<void> {
     return this.inTurn(async () => {
+      this.assertUsable();
       const entries = [...uploads.map((upload) => uploadEntry(utcDate(upload.receivedAt), upload)), ...segments.map(segmentEntry)];
       for (const day of new Set(entries.map((entry) => entry.day))) {
         await this.put(day, entries.filter((entry) => entry.day === day));
@@ -134,9 +146,10 @@ export class IdempotencyIndex {
     });
   }
 
-  /** Resolves when what was being added is there. */
+  /** Resolves when what was being added is there. Nothing is opened afterwards: the next store in this process needs the databases. */
   close(): Promise<void> {
     return this.inTurn(() => {
+      this.isClosed = true;
       this.completeFrom = undefined;
       for (const database of this.days.values()) database.close();
       this.days.clear();
@@ -168,11 +181,25 @@ export class IdempotencyIndex {
     }
   }
 
+  /**
+   * To be called after each look at the disk too: with the store away, its segments would look removed, and its databases
+   * would be made elsewhere.
+   *
+   * @throws StoreAwayError
+   */
+  private assertUsable(): void {
+    if (this.isClosed) throw new StoreAwayError('The index of idempotency keys is closed');
+    this.options.presence.assertHere(this.parts);
+  }
+
   private async complete(from: string): Promise<void> {
+    this.assertUsable();
     for (const [day, error] of this.damaged) await this.setAside(day, error);
     if (this.completeFrom === undefined || from < this.completeFrom) await this.addMissingSegments(from);
+    this.assertUsable();
     this.completeFrom = from;
     await this.removeExpired(from).catch((error: unknown) => {
+      if (error instanceof StoreAwayError) throw error;
       this.options.logger.warn(`Removing expired databases from ${this.directory} failed; it is tried again tomorrow.`, error);
     });
   }
@@ -212,7 +239,10 @@ export class IdempotencyIndex {
     const { setAsides } = this;
     // Removed since it was listed.
     const file = await unlessAbsent(disk.open(join(root, path)));
-    if (!file) return 0;
+    if (!file) {
+      this.assertUsable();
+      return 0;
+    }
     try {
       let count = 0;
       let rows: DayEntry[] = [];
@@ -262,7 +292,9 @@ export class IdempotencyIndex {
   }
 
   private async namesIn(path: string): Promise<string[]> {
-    return (await unlessAbsent(this.options.disk.readDirectory(join(this.options.root, path)))) ?? [];
+    const names = await unlessAbsent(this.options.disk.readDirectory(join(this.options.root, path)));
+    this.assertUsable();
+    return names ?? [];
   }
 
   private pathOf(day: string): string {
@@ -356,18 +388,22 @@ export class IdempotencyIndex {
   private async makeDirectory(): Promise<string[]> {
     const { disk, directories } = this.options;
     const list = () => directories.within(this.directory, () => disk.readDirectory(this.directory));
+    let names: string[];
     try {
-      return await list();
+      names = await list();
     } catch (error) {
       if (!hasCode(error, 'ENOTDIR', 'ENOENT', 'ELOOP', 'EACCES', 'EPERM')) throw error;
       await this.setDirectoryAside(error);
-      return list();
+      names = await list();
     }
+    this.assertUsable();
+    return names;
   }
 
   private async setDirectoryAside(reason: unknown): Promise<void> {
     const { disk, root, logger } = this.options;
     const aside = freeName('idempotency', await disk.readDirectory(root));
+    this.assertUsable();
     if (aside === undefined) throw reason;
     await disk.rename(this.directory, join(root, aside));
     this.setAsides += 1;

@@ -306,6 +306,69 @@ describe('idempotency keys on the local disk', () => {
     });
   });
 
+  describe('while the store is away', () => {
+    const away = () => join(base, 'away');
+    const expectRefused = (key: string) => expect(store(key)).rejects.toMatchObject({ kind: 'storage-failure' });
+    const copyWithoutLogs = async (): Promise<void> => {
+      await cp(away(), view.directory, { recursive: true });
+      for (const name of await databases()) if (!name.endsWith('.db')) await rm(view.at(`idempotency/${name}`));
+    };
+
+    it('answers no repeated request, and knows it again once the store is back', async () => {
+      await store('a');
+      await rename(view.directory, away());
+      await expectRefused('a');
+      await rename(away(), view.directory);
+      await expectKept('a');
+      expect(warnings).toEqual([expect.stringContaining('Uploads are refused'), expect.stringContaining('is back')]);
+    });
+
+    it('touches no databases of another store in its place, whatever the day', async () => {
+      await store('a');
+      await reopen();
+      await expectKept('a');
+      await rename(view.directory, away());
+      await copyWithoutLogs();
+      setClock(NOON + 30 * DAY);
+      await expectRefused('b');
+      expect(await databases()).toEqual([TODAY]);
+    });
+
+    it('takes no segment for removed that went with the store during a rebuild', async () => {
+      await store('a');
+      await storage.close();
+      await rm(view.at('idempotency'), { recursive: true });
+      await open();
+      const historical = view.at('uploads/kind=historical');
+      let isAway = false;
+      disk.gate = async (perform, operation, path) => {
+        if (isAway) await rename(away(), view.directory);
+        else if (operation === 'readDirectory' && path === historical) await rename(view.directory, away());
+        isAway = !isAway && operation === 'readDirectory' && path === historical;
+        return perform();
+      };
+      await expectRefused('a');
+      disk.gate = (perform) => perform();
+      if (isAway) await rename(away(), view.directory);
+      await expectKept('a');
+    });
+
+    it('opens nothing again for a request that waited for a rebuild', async () => {
+      await store('a');
+      await storage.close();
+      await rm(view.at('idempotency'), { recursive: true });
+      await open();
+      const held = disk.holdNext('plainFileSize');
+      const waiting = expectRefused('a');
+      await held.reached;
+      const closing = storage.close();
+      held.release();
+      await Promise.all([waiting, closing]);
+      await open();
+      await expectKept('a');
+    });
+  });
+
   it('costs a boot nothing', async () => {
     await store('a');
     await storage.close();

@@ -8,7 +8,9 @@ import type { Upload } from '../../../domain/upload.js';
 import type { Disk } from './disk.js';
 import type { DurableDirectories } from './durable-directories.js';
 import { type ClosedSegment, IdempotencyIndex, type IndexedUpload, type KeyedUpload } from './idempotency-index.js';
+import { StoreAwayError } from './disk-error.js';
 import { DamagedDatabaseError } from './self-checking-database.js';
+import type { StorePresence } from './store-presence.js';
 
 const ADD_AFTER_MS = 50;
 const ADD_AT = 1_000;
@@ -16,6 +18,7 @@ const MOST_WAITING = 10_000;
 const RETRY_AFTER_SECONDS = 1;
 /** The index is read again at most this often for one request. */
 const MOST_ATTEMPTS = 3;
+const NO_PARTS: readonly string[] = [];
 const KEY_MEMBER = Buffer.from('"idempotency_key":');
 
 /** A segment that this process writes to. */
@@ -43,12 +46,13 @@ export class IdempotencyKeys {
   constructor(
     disk: Disk,
     directories: DurableDirectories,
+    private readonly presence: Pick<StorePresence, 'assertHere'>,
     private readonly logger: StorageLogger,
     /** The store's root directory; absolute. */
     root: string,
   ) {
     const durableLength = (path: string) => this.openSegments.get(path)?.durableLength;
-    this.index = new IdempotencyIndex({ disk, directories, logger, root, parse: parseKeyed, durableLength });
+    this.index = new IdempotencyIndex({ disk, directories, presence, logger, root, parse: parseKeyed, durableLength });
   }
 
   /**
@@ -100,6 +104,8 @@ export class IdempotencyKeys {
         throw new ServiceError('request-in-progress', 'A request with this Idempotency-Key is in progress.', { retryAfterSeconds: RETRY_AFTER_SECONDS });
       }
       try {
+        // Open databases go on without their volume; an upload on it can't be promised.
+        this.presence.assertHere(NO_PARTS);
         const earlier = this.find(scope);
         if (!earlier && this.waiting.size >= MOST_WAITING) throw new Error('Too many keys are to be added.');
         if (!earlier) this.running.set(scope, this.begun++);
@@ -134,6 +140,8 @@ export class IdempotencyKeys {
     while (this.adding) await this.adding;
     this.adding = this.add()
       .catch((error: unknown) => {
+        // The lines have the keys, and the store that comes back reads them.
+        if (error instanceof StoreAwayError) return;
         this.logger.warn('Adding to the index of idempotency keys failed; it is tried again with the next upload.', error);
       })
       .finally(() => (this.adding = undefined));

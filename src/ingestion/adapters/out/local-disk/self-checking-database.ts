@@ -101,8 +101,9 @@ export class SelfCheckingDatabase {
     if (!this.isOpen) return;
     this.isOpen = false;
     try {
-      // libsql's own `close` keeps the lock until the garbage collector has every statement.
-      this.database.exec('PRAGMA journal_mode = DELETE; PRAGMA locking_mode = NORMAL; SELECT count(*) FROM sqlite_schema');
+      // libsql's own `close` keeps the lock until the garbage collector has every statement. A journal on disk would fail
+      // for a file that was moved, and keep the lock too.
+      this.database.exec('PRAGMA journal_mode = MEMORY; PRAGMA locking_mode = NORMAL; SELECT count(*) FROM sqlite_schema');
     } catch {
       // The next one to open it finds what is wrong with it.
     }

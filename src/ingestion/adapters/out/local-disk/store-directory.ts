@@ -41,7 +41,7 @@ export class StoreDirectory {
     this.directories = new DurableDirectories(disk, root, this.presence);
     this.markers = new PendingMarkers(disk, this.directories, this.syncs, this.presence, this.at('pending'));
     this.journals = new ContentJournals(this, logger, this.at('pending'), maxJournalBytes);
-    this.idempotency = new IdempotencyKeys(disk, this.directories, logger, root);
+    this.idempotency = new IdempotencyKeys(disk, this.directories, this.presence, logger, root);
   }
 
   /** The absolute path of one that is relative to the root. */
