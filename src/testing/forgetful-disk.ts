@@ -1,6 +1,6 @@
 import { basename, dirname } from 'node:path';
 import type { DataDirectoryLock } from '../data-directory/data-directory-lock.js';
-import { Disk, type DiskFile } from '../ingestion/adapters/out/local-disk/disk.js';
+import { type DirectoryOrigin, Disk, type DiskFile } from '../ingestion/adapters/out/local-disk/disk.js';
 import { DirectoryNode, FileNode, LinkNode, type Node, survivors } from './forgetful-nodes.js';
 import type { Random } from './random.js';
 
@@ -133,6 +133,10 @@ export class ForgetfulDisk extends Disk {
 
   override deviceOf(): bigint {
     return 1n;
+  }
+
+  override originOf(): DirectoryOrigin {
+    return { device: 1n, inode: 1n, bornAt: 0n };
   }
 
   override assertDirectory(path: string): Promise<void> {

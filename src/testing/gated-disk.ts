@@ -1,5 +1,5 @@
 import type { DataDirectoryLock } from '../data-directory/data-directory-lock.js';
-import { Disk, type DiskFile, NodeDisk } from '../ingestion/adapters/out/local-disk/disk.js';
+import { type DirectoryOrigin, Disk, type DiskFile, NodeDisk } from '../ingestion/adapters/out/local-disk/disk.js';
 import type { SelfCheckingDatabase } from '../ingestion/adapters/out/local-disk/self-checking-database.js';
 
 /** The methods of `Disk`, and those of its files as `file.<method>`. */
@@ -114,6 +114,10 @@ export class GatedDisk extends Disk {
 
   override deviceOf(path: string): bigint | undefined {
     return this.disk.deviceOf(path);
+  }
+
+  override originOf(path: string): DirectoryOrigin | undefined {
+    return this.disk.originOf(path);
   }
 
   override assertDirectory(path: string): Promise<void> {

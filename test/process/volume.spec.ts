@@ -15,6 +15,11 @@ describe('DATA_DIR that goes away while the service runs', () => {
   let token: string;
 
   const at = (path: string) => join(workspace.data, path);
+  const keyedUpload = async () => {
+    const headers = { 'Idempotency-Key': 'k' };
+    const { status, headers: answered } = await fetch(`${service.origin}/${UPLOAD}`, { method: 'POST', headers });
+    return [status, answered.get('X-Upload-Id')];
+  };
   const upload = async (body?: string) => {
     const headers = { 'Content-Type': 'text/csv' };
     return (await fetch(`${service.origin}/${UPLOAD}`, { method: 'POST', ...(body !== undefined && { body, headers }) })).status;
@@ -70,6 +75,8 @@ describe('DATA_DIR that goes away while the service runs', () => {
     ],
   ])('is moved away, %s, and comes back', async (_, replace, clear) => {
     expect(await uploads()).toEqual([200, 200, 200]);
+    const keyed = await keyedUpload();
+    expect(keyed).toEqual([200, expect.any(String)]);
     expect((await createUser('ada')).status).toBe(201);
     renameSync(workspace.data, `${workspace.data}-away`);
     replace();
@@ -83,14 +90,16 @@ describe('DATA_DIR that goes away while the service runs', () => {
     expect((await issueToken(secret)).status).toBe(503);
     await untilReady(503);
     expect(await uploads()).toEqual([500, 500, 500]);
+    expect((await keyedUpload())[0]).toBe(500);
     expect(existsSync(workspace.data) ? readdirSync(workspace.data, { recursive: true }).sort() : undefined).toEqual(before);
 
     clear();
     renameSync(`${workspace.data}-away`, workspace.data);
     await untilReady(200);
     expect(await uploads()).toEqual([200, 200, 200]);
+    expect(await keyedUpload()).toEqual(keyed);
     expect((await createUser('bob')).status).toBe(201);
-    expect(lines(workspace.data)).toHaveLength(6);
+    expect(lines(workspace.data)).toHaveLength(7);
   });
 
   it('loses its lock files: it takes them again, and no other process becomes ready', async () => {

@@ -5,7 +5,7 @@ import { release } from 'node:os';
 import { dirname, sep } from 'node:path';
 import { promisify } from 'node:util';
 import { type DataDirectoryLock, lockDataDirectory } from '../../../../data-directory/data-directory-lock.js';
-import { type FileIdentity, fileIdentity, isSameFile } from '../../../../data-directory/file-identity.js';
+import { type FileIdentity, fileIdentity, isSameFile, statUnlessAbsent } from '../../../../data-directory/file-identity.js';
 import { assertDirectory } from '../../../../data-directory/make-directories.js';
 import { allDone } from './all-done.js';
 import { hasCode, NotAFileError, unlessAbsent } from './disk-error.js';
@@ -29,6 +29,14 @@ export interface DiskFile {
   /** Whether this is the file that a path names now. */
   standsAt(path: string): Promise<boolean>;
   close(): Promise<void>;
+}
+
+/** A directory by its inode and birth, which stay when its file system is mounted again with another device number. */
+export interface DirectoryOrigin {
+  readonly device: bigint;
+  readonly inode: bigint;
+  /** Nanoseconds since 1970. */
+  readonly bornAt: bigint;
 }
 
 /**
@@ -62,6 +70,8 @@ export abstract class Disk {
   abstract readLink(path: string): Promise<string>;
   /** The number of the device that a path is on, links followed; undefined where there is nothing. Synchronous, as it costs less than a turn. */
   abstract deviceOf(path: string): bigint | undefined;
+  /** What a directory is known by, links followed, also on another device; undefined where there is nothing. */
+  abstract originOf(path: string): DirectoryOrigin | undefined;
   /** @throws DataDirectoryError for anything but a directory, or a link to one. */
   abstract assertDirectory(path: string): Promise<void>;
   /** Whether a directory, links followed, is below another one or is the same; also resolves to true where there is none. */
@@ -167,6 +177,11 @@ export class NodeDisk extends Disk {
 
   override deviceOf(path: string): bigint | undefined {
     return fileIdentity(path)?.dev;
+  }
+
+  override originOf(path: string): DirectoryOrigin | undefined {
+    const stats = statUnlessAbsent(path);
+    return stats && { device: stats.dev, inode: stats.ino, bornAt: stats.birthtimeNs };
   }
 
   override assertDirectory(path: string): Promise<void> {

@@ -103,11 +103,11 @@ export class IdempotencyIndex {
   private turn: Promise<unknown> = Promise.resolve();
   private setAsides = 0;
   private isClosed = false;
-  /** The directories that it reads and writes; each may be a volume of its own. */
-  private readonly parts: readonly string[];
+  /** What it is derived from; may be a volume of its own. */
+  private readonly source: readonly string[];
 
   constructor(private readonly options: IdempotencyIndexOptions) {
-    this.parts = [join(options.root, 'uploads'), this.directory];
+    this.source = [join(options.root, 'uploads')];
   }
 
   /**
@@ -189,7 +189,7 @@ export class IdempotencyIndex {
    */
   private assertUsable(): void {
     if (this.isClosed) throw new StoreAwayError('The index of idempotency keys is closed');
-    this.options.presence.assertHere(this.parts);
+    this.options.presence.assertHere(this.source);
   }
 
   private async complete(from: string): Promise<void> {

@@ -1,17 +1,32 @@
 import { mkdtemp, readFile, readdir, rename, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join, relative } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { ServiceError } from '../../../../common/service-error.js';
 import { DataDirectoryView } from '../../../../testing/data-directory.view.js';
 import { fileStorageContract } from '../../../../testing/file-storage.contract.js';
 import { GatedDisk } from '../../../../testing/gated-disk.js';
 import { anUploadDraft } from '../../../../testing/upload-draft.builder.js';
+import { type DirectoryOrigin, NodeDisk } from './disk.js';
 import type { Flush } from './index-log.js';
 import { LocalDiskFileStorage, type LocalDiskOptions } from './local-disk.file-storage.adapter.js';
 
 /** Too long for a journal. */
 const LARGE = 'bytes '.repeat(3_000);
+
+/** Lets one directory seem to be the root of another volume. */
+class CoveredDisk extends NodeDisk {
+  covered = '';
+  device = 1n;
+
+  override deviceOf(path: string): bigint | undefined {
+    return path === this.covered ? this.device : super.deviceOf(path);
+  }
+
+  override originOf(path: string): DirectoryOrigin | undefined {
+    return path === this.covered ? { device: this.device, inode: 2n, bornAt: 3n } : super.originOf(path);
+  }
+}
 
 fileStorageContract('local disk', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'contract-'));
@@ -411,6 +426,33 @@ describe('LocalDiskFileStorage', () => {
     await storage.store(anUploadDraft().build());
     expect(await view.lines()).toHaveLength(2);
     expect(await view.files('uploads')).not.toContain(segment);
+  });
+
+  it.each(['uploads', 'files', 'staging', 'pending'])('is away while another volume covers %s/', async (part) => {
+    const disk = new CoveredDisk();
+    await open({ disk });
+    await storage.checkHealth();
+    disk.covered = view.at(part);
+    for (let time = 0; time < 2; time++) {
+      await expect(storage.store(anUploadDraft().file(LARGE).build())).rejects.toMatchObject({ kind: 'storage-failure' });
+      await expect(storage.checkHealth()).rejects.toMatchObject({ kind: 'storage-failure' });
+    }
+    expect(await view.files('uploads')).toEqual([]);
+    expect(warnings.at(-1)).toContain(`${view.at(part)} is on another volume than before`);
+    disk.covered = '';
+    await vi.waitUntil(() => storage.checkHealth().then(() => true, () => false), { timeout: 10_000 });
+    await storage.store(anUploadDraft().file(LARGE).build());
+  });
+
+  it('goes on when a volume of its own comes back under another device number', async () => {
+    const disk = new CoveredDisk();
+    disk.covered = view.at('files');
+    await open({ disk });
+    await storage.store(anUploadDraft().file(LARGE).build());
+    disk.device = 4n;
+    await expect(storage.store(anUploadDraft().file(LARGE).build())).rejects.toMatchObject({ kind: 'storage-failure' });
+    await storage.store(anUploadDraft().file(LARGE).build());
+    expect(await view.lines()).toHaveLength(2);
   });
 
   it('keeps a second storage out until it is closed', async () => {

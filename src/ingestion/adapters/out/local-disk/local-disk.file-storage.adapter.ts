@@ -11,6 +11,7 @@ import { makeRoot } from './durable-directories.js';
 import type { Flush } from './index-log.js';
 import { OpenStore, type OpenStoreOptions } from './open-store.js';
 import { ensureStoreId, readStoreId } from './store-id.js';
+import { StoreVolumes } from './store-volumes.js';
 
 const MIB = 1024 * 1024;
 
@@ -46,6 +47,7 @@ export class LocalDiskFileStorage extends FileStorage implements OnApplicationSh
   private constructor(
     private readonly options: OpenStoreOptions,
     private readonly storeId: string,
+    private readonly volumes: StoreVolumes,
     store: OpenStore,
   ) {
     super();
@@ -67,7 +69,7 @@ export class LocalDiskFileStorage extends FileStorage implements OnApplicationSh
     const openOptions = { root, directory, disk, logger, maxSegmentBytes, maxJournalBytes, onFlush };
     const store = await OpenStore.open(openOptions);
     try {
-      return new LocalDiskFileStorage(openOptions, await ensureStoreId(disk, root), store);
+      return new LocalDiskFileStorage(openOptions, await ensureStoreId(disk, root), new StoreVolumes(disk, root), store);
     } catch (error) {
       await store.close();
       throw error;
@@ -149,6 +151,7 @@ export class LocalDiskFileStorage extends FileStorage implements OnApplicationSh
     const id = await readStoreId(disk, root);
     if (id === undefined) throw new StoreAwayError(`${root} holds no store: put it back, or restart the service to begin a new one`);
     if (id !== this.storeId) throw new StoreAwayError(`${root} holds another store: put the right one back, or restart the service to use this one`);
+    this.volumes.assertSame();
     const store = await OpenStore.open(this.options);
     try {
       await store.checkHealth();

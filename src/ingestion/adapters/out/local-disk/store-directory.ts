@@ -10,7 +10,8 @@ import { PendingMarkers } from './pending-markers.js';
 import { SharedSyncs } from './shared-syncs.js';
 import { StorePresence } from './store-presence.js';
 
-const PARTS = ['uploads', 'files', 'staging', 'pending'];
+/** Names in the store's root that every store has. */
+export const STORE_PARTS = ['uploads', 'files', 'staging', 'pending'];
 
 /** The store's root directory, and what its parts share: the disk, durable directories, markers, journals and idempotency keys. */
 export class StoreDirectory {
@@ -34,7 +35,7 @@ export class StoreDirectory {
     maxJournalBytes: number,
     lock: DataDirectoryLock,
   ) {
-    this.parts = PARTS.map((name) => this.at(name));
+    this.parts = STORE_PARTS.map((name) => this.at(name));
     this.contentParts = [this.at('files')];
     this.presence = new StorePresence(disk, root, this.parts, lock);
     this.syncs = new SharedSyncs(disk);
