@@ -35,11 +35,25 @@ export async function inspect(data) {
     else if (!(await hasBytes(data, line))) halves.push(`${line.upload_id} has a line and other bytes`);
   }
   for (const file of files) halves.push(`${file} has no line`);
-  for (const folder of ['staging', 'pending']) {
-    for (const name of await entriesOf(join(data, folder))) halves.push(`${folder}/${name} is left over`);
-  }
+  for (const path of await leftovers(data)) halves.push(`${path} is left over`);
   return { lines, doubled, halves };
 }
+
+/**
+ * What is in progress, or was left in that state, as paths. In a bucket the marker of a failed upload stays for a while
+ * after everything else of it was removed, in case the store carries something out late: that is no leftover.
+ */
+export async function leftovers(data) {
+  const found = [];
+  for (const folder of ['staging', 'pending']) {
+    for (const name of await entriesOf(join(data, folder))) {
+      if (!(await isClearedMarker(join(data, folder, name)))) found.push(`${folder}/${name}`);
+    }
+  }
+  return found;
+}
+
+const isClearedMarker = async (path) => parse(await readFile(path, 'utf8').catch(() => ''))?.cleared === true;
 
 /** A bucket has no folders but those of its objects. */
 async function entriesOf(directory, options) {

@@ -61,9 +61,8 @@ function isHost(text: string): boolean {
 /** Whether the form of the target is one that the method may have. The parser has refused blanks and control characters. */
 function isTarget({ method, url = '' }: IncomingMessage): boolean {
   if (url.includes('#')) return false;
-  if (method === 'CONNECT') return isHost(url);
-  if (url.startsWith('/')) return true;
-  if (url === '*') return method === 'OPTIONS';
+  // Whatever CONNECT and `*` name, it is no path of ours: 404.
+  if (method === 'CONNECT' || url === '*' || url.startsWith('/')) return true;
   const authority = ABSOLUTE_FORM.exec(url)?.[1];
   return authority !== undefined && isHost(authority);
 }

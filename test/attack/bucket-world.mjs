@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { filesIn } from '../../bench/support/store.mjs';
+import { leftovers } from '../../bench/support/store.mjs';
 import { untilSwept } from '../crash/object-storage.mjs';
 import { startFaultProxy } from '../servers/fault-proxy.mjs';
 import { freePort } from '../servers/server.mjs';
@@ -75,7 +75,7 @@ export class BucketWorld extends World {
     await this.quieten();
     await Promise.all(model.held(random, MOST_REPEATED).map((upload) => this.someReplica().upload(upload)));
     await this.endLive();
-    if ((await filesIn(bucket.directory, 'staging')).length > 0) await untilSwept(bucket.directory, progress);
+    if ((await leftovers(bucket.directory)).length > 0) await untilSwept(bucket.directory, progress);
     const trouble = model.begin({ name: 'the end', breaks: true, stalls: true });
     await Promise.all(replicas.map((replica) => replica.stop('SIGTERM')));
     model.end(trouble);

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { withServices } from '../../bench/support/service.mjs';
-import { filesIn } from '../../bench/support/store.mjs';
+import { leftovers } from '../../bench/support/store.mjs';
 import { withBucket } from './bucket.mjs';
 import { share } from './kills.mjs';
 import { Ledger } from './ledger.mjs';
@@ -82,7 +82,7 @@ class Replica {
 export async function untilSwept(directory, progress) {
   const began = performance.now();
   for (;;) {
-    const markers = await filesIn(directory, 'staging');
+    const markers = await leftovers(directory);
     const waited = performance.now() - began;
     if (markers.length === 0 || waited > SWEPT_AFTER_MS) return;
     progress.show(`object storage: ${markers.length} markers to be swept up, after ${Math.floor(waited / 1000)} s`);

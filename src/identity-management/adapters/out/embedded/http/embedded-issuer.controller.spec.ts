@@ -208,6 +208,12 @@ describe('a wrong client', () => {
     const MOST = Array.from({ length: 50 }, () => 401);
     const from = (address: string) => ({ 'X-Forwarded-For': address });
     const statusFrom = async (address: string) => (await postToken({ headers: from(address) })).status;
+    /** Resolves when no further attempt of a network may wait, to the answers to those that do. */
+    const fillTurns = async (address: string) => {
+      const waiting = guesses(25, from(address));
+      await expect.poll(() => statusFrom(address), { timeout: 10_000 }).toBe(429);
+      return { waiting };
+    };
     beforeEach(async () => {
       await start();
       (app as NestExpressApplication).set('trust proxy', 1);
@@ -216,31 +222,51 @@ describe('a wrong client', () => {
       vi.useRealTimers();
     });
 
-    it('has its 51st guess in a minute refused, and the right secret too, until the minute is over', async () => {
+    it('is compared in turns after 50 wrong secrets in a minute, and refused while too many of them wait', async () => {
+      expect(await guesses(50, from('192.0.2.1'))).toEqual(MOST);
+      const answered: string[] = [];
+      const right = postToken({ headers: from('192.0.2.1') }).then((answer) => {
+        answered.push('right, but slowed down');
+        return answer;
+      });
+      const burst = await guesses(30, from('192.0.2.1'));
+      expect(burst.filter((status) => status === 401).length).toBeGreaterThan(20);
+      expect(burst.filter((status) => status === 429).length).toBeGreaterThan(3);
+      expect((await right).status).toBe(200);
+      expect(answered).toHaveLength(1);
+    });
+
+    it('is told when to try again', async () => {
       vi.useFakeTimers({ toFake: ['performance'] });
-      expect(await guesses(20, from('192.0.2.1'))).toEqual(MOST.slice(0, 20));
-      vi.advanceTimersByTime(59_000);
-      expect(await guesses(40, from('192.0.2.1'))).toEqual([...MOST.slice(0, 30), ...Array.from({ length: 10 }, () => 429)]);
+      expect(await guesses(50, from('192.0.2.1'))).toEqual(MOST);
+      const { waiting } = await fillTurns('192.0.2.1');
       const refused = await postToken({ headers: from('192.0.2.1') });
-      expect(refused).toMatchObject({ status: 429, body: { error: 'Too many requests.' }, headers: { 'retry-after': '1' } });
-      vi.advanceTimersByTime(1_000);
-      expect(await statusFrom('192.0.2.1')).toBe(200);
+      expect(refused).toMatchObject({ status: 429, body: { error: 'Too many requests.' }, headers: { 'retry-after': '3' } });
+      expect(await waiting).toContain(401);
+      vi.advanceTimersByTime(60_000);
       expect(await guesses(50, from('192.0.2.1'))).toEqual(MOST);
     });
 
-    it('keeps nobody else from a token: no other address, nor who asks with the right secret', async () => {
-      expect(await guesses(60, from('192.0.2.1'))).toContain(429);
+    it('slows nobody else down: no other address, nor one that shows the right secret', async () => {
+      vi.useFakeTimers({ toFake: ['performance'] });
+      expect(await guesses(50, from('192.0.2.1'))).toEqual(MOST);
+      const { waiting } = await fillTurns('192.0.2.1');
       expect(await statusFrom('192.0.2.2')).toBe(200);
       for (let index = 0; index < 60; index++) expect(await statusFrom('192.0.2.3')).toBe(200);
       expect(await guesses(1, from('192.0.2.3'))).toEqual([401]);
+      await waiting;
     });
 
     it('counts as one by its network of IPv6, and whatever port a proxy names', async () => {
+      vi.useFakeTimers({ toFake: ['performance'] });
       expect(await guesses(50, from('2001:db8:1::1'))).toEqual(MOST);
+      const { waiting } = await fillTurns('2001:db8:1::1');
       for (const address of ['2001:db8:1::2', '2001:DB8:0001:0:ffff::', '[2001:db8:1::3]:50000']) expect(await statusFrom(address)).toBe(429);
       expect(await statusFrom('2001:db8:1:1::1')).toBe(200);
       expect(await guesses(50, from('192.0.2.4:1'))).toEqual(MOST);
+      const { waiting: waitingToo } = await fillTurns('192.0.2.4:1');
       for (const address of ['192.0.2.4', '192.0.2.4:2', '::ffff:192.0.2.4']) expect(await statusFrom(address)).toBe(429);
+      await Promise.all([waiting, waitingToo]);
     });
 
     it('does not get rid of its count by a malformed request, nor count with one', async () => {

@@ -68,7 +68,7 @@ export class EmbeddedIssuerController {
 
   private async authorize(request: Request): Promise<void> {
     const parameters = await readTokenRequest(request);
-    this.authenticate(request, parameters);
+    await this.authenticate(request, parameters);
     const grantType = parameters.get('grant_type');
     if (grantType === undefined) throw new OAuthError('invalid_request', 'grant_type is missing.');
     if (grantType !== 'client_credentials') {
@@ -76,10 +76,11 @@ export class EmbeddedIssuerController {
     }
   }
 
-  /** Without a turn of the event loop between looking at the limit and counting, so that requests at once can't pass it. */
-  private authenticate(request: Request, parameters: ReadonlyMap<string, string>): void {
+  private async authenticate(request: Request, parameters: ReadonlyMap<string, string>): Promise<void> {
     const network = clientNetwork(request.ip);
-    this.failedAttempts.assertAllowed(network);
+    // Awaited only where there is something to wait for: simultaneous requests must not all pass before one is counted.
+    const turn = this.failedAttempts.turn(network);
+    if (turn) await turn;
     try {
       this.clients.authenticate(request, parameters);
     } catch (error) {

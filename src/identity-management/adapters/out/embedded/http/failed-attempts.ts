@@ -1,24 +1,45 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { ServiceError } from '../../../../../common/service-error.js';
 
 const WINDOW_MS = 60_000;
-/** Enough for clients that share an address and got a wrong secret; against 16 characters of it, as good as none. */
+/** Enough for clients that share an address and have a wrong secret. */
 const MAX_FAILURES = 50;
+/** Between two attempts of a network that has failed too often. */
+const PAUSE_MS = 100;
+const MAX_WAIT_MS = 2_500;
 const MAX_NETWORKS = 10_000;
 
+interface Window {
+  readonly endsAt: number;
+  failures: number;
+  /** When the last attempt that had to wait has its turn. */
+  lastTurn: number;
+}
+
 /**
- * Limits how often one client network may show a wrong secret: 50 times in a minute, counted from the first. Then nothing
- * is compared for that network until the minute is over. Other networks aren't affected. Keeps at most 10,000 networks; the
- * one that failed first goes first.
+ * Slows down clients that guess a secret. Once a client network has shown 50 wrong secrets in a minute, its attempts,
+ * right ones included, are compared one every 100 ms until the minute is over. Other networks aren't affected. Keeps at
+ * most 10,000 networks; the one that failed first goes first.
  */
 export class FailedAttempts {
-  private readonly windows = new Map<string, { readonly endsAt: number; failures: number }>();
+  private readonly windows = new Map<string, Window>();
 
-  /** @throws ServiceError `too-many-requests`, with the seconds until the minute is over. */
-  assertAllowed(network: string): void {
+  /**
+   * Undefined when a secret of this network may be compared now; otherwise resolves when it may.
+   *
+   * @throws ServiceError `too-many-requests` when attempts that wait take more than 2.5 s.
+   */
+  turn(network: string): Promise<void> | undefined {
     const window = this.current(network);
-    if (window === undefined || window.failures < MAX_FAILURES) return;
-    const retryAfterSeconds = Math.max(1, Math.ceil((window.endsAt - performance.now()) / 1000));
-    throw new ServiceError('too-many-requests', 'Too many wrong secrets from one address.', { retryAfterSeconds });
+    if (window === undefined || window.failures < MAX_FAILURES) return undefined;
+    const now = performance.now();
+    const turnAt = Math.max(now, window.lastTurn) + PAUSE_MS;
+    if (turnAt - now > MAX_WAIT_MS) {
+      const retryAfterSeconds = Math.ceil((turnAt - now) / 1000);
+      throw new ServiceError('too-many-requests', 'Too many wrong secrets from one address.', { retryAfterSeconds });
+    }
+    window.lastTurn = turnAt;
+    return delay(turnAt - now);
   }
 
   /** Counts a wrong secret. */
@@ -29,12 +50,12 @@ export class FailedAttempts {
       return;
     }
     this.windows.delete(network);
-    this.windows.set(network, { endsAt: performance.now() + WINDOW_MS, failures: 1 });
+    this.windows.set(network, { endsAt: performance.now() + WINDOW_MS, failures: 1, lastTurn: -Infinity });
     const [oldest] = this.windows.keys();
     if (this.windows.size > MAX_NETWORKS && oldest !== undefined) this.windows.delete(oldest);
   }
 
-  private current(network: string) {
+  private current(network: string): Window | undefined {
     const window = this.windows.get(network);
     return window && performance.now() < window.endsAt ? window : undefined;
   }
