@@ -104,9 +104,14 @@ describe('the service on Auth0', () => {
     const GET_SCOPES = 'GET /resource-servers/load-data-api';
 
     it.each<[string, () => Promise<string>, (roleId: string) => Promise<{ status: number }>, string[]]>([
-      ['assign-role', async () => Promise.resolve(known.roleId), (roleId) => post('assign-role', { user_id: known.userId, role_id: roleId }), ['POST /users/{id}/roles']],
       [
-        'assign-role with a role not seen lately',
+        'assign-role',
+        () => Promise.resolve(known.roleId),
+        (roleId) => post('assign-role', { user_id: known.userId, role_id: roleId }),
+        ['GET /roles/{id}', 'POST /users/{id}/roles'],
+      ],
+      [
+        'assign-role with a role that others made',
         async () => ((await callManagementApi(tenant, 'POST /roles', { name: 'by others' })).body as { id: string }).id,
         (roleId) => post('assign-role', { user_id: known.userId, role_id: roleId }),
         ['GET /roles/{id}', 'POST /users/{id}/roles'],
@@ -117,7 +122,7 @@ describe('the service on Auth0', () => {
         'create-user',
         () => Promise.resolve(known.roleId),
         (roleId) => post('create-user', { email: freshEmail(), roles: [roleId] }),
-        ['POST /users', 'POST /users/{id}/roles'],
+        ['GET /roles/{id}', 'POST /users', 'POST /users/{id}/roles'],
       ],
       [
         'create-role',

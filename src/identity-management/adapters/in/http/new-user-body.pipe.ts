@@ -4,11 +4,12 @@ import { assertPermission } from '../../../../authentication/permission.guard.js
 import { RequestParam } from '../../../../http/request-param.js';
 import { JsonBodyPipe } from './json-body.pipe.js';
 
-/** The body of `POST /create-user`: giving the new user roles takes the permission to assign roles, too. */
+/** The body of `POST /create-user`: giving the new user roles takes the permission to assign roles, too, whatever form they have. */
 @Injectable()
 export class NewUserBodyPipe extends JsonBodyPipe {
   protected override assertPermitted(request: IncomingMessage, { roles }: Readonly<Record<string, unknown>>): void {
-    if (Array.isArray(roles) && roles.length > 0) assertPermission(request, 'assign:roles');
+    const isNone = roles === undefined || roles === null || (Array.isArray(roles) && roles.length === 0);
+    if (!isNone) assertPermission(request, 'assign:roles');
   }
 }
 

@@ -217,7 +217,7 @@ describe('Auth0IdentityProvider', () => {
     },
   );
 
-  describe('asked for a user with roles that it has not seen lately', () => {
+  describe('asked for a user with roles', () => {
     const newRoles = async (count: number): Promise<string[]> => {
       const made = await Promise.all(Array.from({ length: count }, (_, index) => administer('POST', '/roles', { name: `role ${index}` })));
       return made.map(({ id }) => String(id));
@@ -404,6 +404,31 @@ describe('Auth0IdentityProvider', () => {
       tenant.settings.rateLimit = undefined;
       expect((await listUsers()).map(({ userId }) => userId).sort()).toEqual(created.sort());
       for (const userId of created) expect(tenant.permissionsOf(userId)).toEqual(['a:b']);
+    });
+
+    describe('with 20 assignments of one role at once', () => {
+      const READ_ROLE = 'GET /api/v2/roles/{id}';
+      const assignments = async (): Promise<{ users: string[]; outcomes: PromiseSettledResult<void>[] }> => {
+        const role = await createRole('role');
+        const users = await Promise.all(Array.from({ length: 20 }, (_, index) => createUser(`${index}@example.com`)));
+        tenant.settings.rateLimit = { burst: 4, perSecond: 10 };
+        await provider.listRoles(options).next();
+        return { users, outcomes: await Promise.allSettled(users.map((userId) => provider.assignRole(userId, role, { signal: AbortSignal.timeout(10_000) }))) };
+      };
+      const having = (users: string[]): string[] => users.filter((userId) => tenant.permissionsOf(userId).includes('a:b'));
+
+      it('reads the role once', async () => {
+        const { users } = await assignments();
+        expect(having(users)).toEqual(users);
+        expect(tenant.count(READ_ROLE)).toBe(1);
+      });
+
+      it('fails only the one whose call fails', async () => {
+        tenant.fail(READ_ROLE, { kind: 'answer', status: 500, body: {} });
+        const { users, outcomes } = await assignments();
+        expect(outcomes.filter(({ status }) => status === 'rejected')).toHaveLength(1);
+        expect(having(users)).toHaveLength(19);
+      });
     });
 
     it('makes what it can of 40 roles at once, the rest not at all, and tells when to come again', async () => {

@@ -80,8 +80,6 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
   private readonly api: ApiClient;
   private readonly scopes: ApiScopes;
   private readonly leftBehind = new LeftBehind();
-  /** In progress, by id. */
-  private readonly roleReads = new Map<string, Promise<void>>();
   private readonly recentUsers = new RecentUsers();
   private readonly invitationMail: InvitationMail | undefined;
   private readonly health: ProviderHealth;
@@ -277,29 +275,13 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
   }
 
   /**
-   * Reads a role before it is assigned, because Auth0 documents no answer for one that was deleted. Simultaneous calls share
-   * one read: a tenant takes few calls a second.
+   * Reads a role before it is assigned, because Auth0 documents no answer for one that was deleted. Commands that wait for
+   * their turn share one read, because a tenant takes few calls a second.
    *
    * @throws RoleNotFound also for a role that isn't the tenant's to give.
    */
   private async assertRole(roleId: string, signal: AbortSignal): Promise<void> {
-    const shared = this.roleReads.get(roleId);
-    if (!shared) {
-      const read = this.readRole(roleId, signal).finally(() => this.roleReads.delete(roleId));
-      this.roleReads.set(roleId, read);
-      await read;
-      return;
-    }
-    await shared.catch(async (error: unknown) => {
-      if (error instanceof RoleNotFound) throw error;
-      // The other caller may have given up.
-      assertAwaited(signal);
-      await this.readRole(roleId, signal);
-    });
-  }
-
-  private async readRole(roleId: string, signal: AbortSignal): Promise<void> {
-    const answer = await this.api.call({ method: 'GET', path: `/roles/${roleId}`, signal });
+    const answer = await this.api.readShared(`/roles/${roleId}`, signal);
     if (answer.status === 404 || answer.status === 400 || !isTenantRole(read(answer, ROLE))) throw new RoleNotFound('role_id');
   }
 

@@ -201,15 +201,15 @@ describe('EmbeddedIdentityProvider', () => {
   const identity = (): string => join(directory.path, 'identity');
 
   it.each<[string, () => void, () => void]>([
-    ['its directory is moved away', () => renameSync(identity(), `${identity()}-away`), () => renameSync(`${identity()}-away`, identity())],
-    ['DATA_DIR is moved away', () => renameSync(directory.path, `${directory.path}-away`), () => renameSync(`${directory.path}-away`, directory.path)],
+    ['its directory is moved away', () => { renameSync(identity(), `${identity()}-away`); }, () => { renameSync(`${identity()}-away`, identity()); }],
+    ['DATA_DIR is moved away', () => { renameSync(directory.path, `${directory.path}-away`); }, () => { renameSync(`${directory.path}-away`, directory.path); }],
     [
       'its directory is removed, and comes back from a copy',
       () => {
         cpSync(identity(), `${identity()}-copy`, { recursive: true });
         rmSync(identity(), { recursive: true });
       },
-      () => cpSync(`${identity()}-copy`, identity(), { recursive: true }),
+      () => { cpSync(`${identity()}-copy`, identity(), { recursive: true }); },
     ],
     [
       'its file alone is removed, and comes back from a copy',
@@ -217,7 +217,7 @@ describe('EmbeddedIdentityProvider', () => {
         cpSync(databasePath(), `${identity()}-copy`);
         rmSync(databasePath());
       },
-      () => cpSync(`${identity()}-copy`, databasePath()),
+      () => { cpSync(`${identity()}-copy`, databasePath()); },
     ],
     [
       'another database is in its place',
@@ -225,7 +225,7 @@ describe('EmbeddedIdentityProvider', () => {
         renameSync(databasePath(), `${identity()}-copy`);
         writeFileSync(databasePath(), '');
       },
-      () => renameSync(`${identity()}-copy`, databasePath()),
+      () => { renameSync(`${identity()}-copy`, databasePath()); },
     ],
   ])('is unavailable while %s, and goes on by itself with all that it had', async (_, take, bringBack) => {
     await createUser('ada@example.com');

@@ -4,6 +4,7 @@ import { ApiConnections, type RawAnswer, type RawRequest } from './api-connectio
 import { AnswerUnreadable, PermissionDenied, TokenRefused, toNothingDone, toStatusFailure } from './api-failure.js';
 import type { CallPace } from './call-pace.js';
 import { type IssuedToken, ServiceToken } from './service-token.js';
+import { type SharedReader, SharedReads } from './shared-reads.js';
 
 export interface ApiClientOptions {
   /** As messages name it: `Keycloak`. */
@@ -51,6 +52,7 @@ const TOKEN_REFUSED: readonly number[] = [400, 401, 403, 404];
 export class ApiClient {
   readonly token = new ServiceToken(() => this.issueToken().catch(toNothingDone));
   private readonly connections: ApiConnections;
+  private readonly sharedReads = new SharedReads();
   /** The latest answers to `getAgain`, by path. */
   private readonly latest = new Map<string, { readonly text: string; readonly data: unknown }>();
 
@@ -79,6 +81,17 @@ export class ApiClient {
     return read(await this.call({ method: 'GET', path, signal }), schema);
   }
 
+  /**
+   * GET, with one call for all who wait for their turn to read the same path. The answer is never older than the request.
+   *
+   * @throws as `call`.
+   */
+  async readShared(path: string, signal: AbortSignal): Promise<ApiAnswer> {
+    const request: ApiRequest = { method: 'GET', path, signal };
+    const label = labelOf(request);
+    return this.parse(label, await this.sharedReads.join(path, (reader) => this.exchange(label, request, reader)));
+  }
+
   /** As `get`, for a long answer that seldom changes: when its text is that of the answer before, it isn't parsed again. */
   async getAgain<Schema extends z.ZodType>(path: string, schema: Schema, signal: AbortSignal): Promise<z.infer<Schema>> {
     const request: ApiRequest = { method: 'GET', path, signal };
@@ -101,14 +114,20 @@ export class ApiClient {
     await this.connections.close();
   }
 
-  private async exchange(label: string, { method, path, body, repeatable = method === 'GET', signal }: ApiRequest): Promise<RawAnswer> {
+  private async exchange(
+    label: string,
+    { method, path, body, repeatable = method === 'GET', signal }: ApiRequest,
+    reader?: SharedReader,
+  ): Promise<RawAnswer> {
     const request = { label, url: this.options.url + path, method, repeatable, timeoutMs: REQUEST_TIMEOUT_MS, signal };
     const ask = (token: string): Promise<RawAnswer> => {
       const headers = { authorization: `Bearer ${token}`, accept: 'application/json' };
       if (body === undefined) return this.connections.send({ ...request, headers });
       return this.connections.send({ ...request, headers: { ...headers, 'content-type': 'application/json' }, body: JSON.stringify(body) });
     };
-    const askInTurn = (token: string): Promise<RawAnswer> => this.options.pace?.run(signal, () => ask(token)) ?? ask(token);
+    const askForAll = (token: string): Promise<RawAnswer> => reader?.send(() => ask(token)) ?? ask(token);
+    const shared = reader && (() => reader.sharedAnswer(({ status }) => !saysNothingOfToken(status)));
+    const askInTurn = (token: string): Promise<RawAnswer> => this.options.pace?.run(signal, () => askForAll(token), shared) ?? askForAll(token);
     let token = await this.token.get(signal);
     let answer = await askInTurn(token);
     if ((answer.status === 401 && this.token.discard(token, 'refused')) || (lacksScope(answer) && this.token.discard(token, 'outdated'))) {

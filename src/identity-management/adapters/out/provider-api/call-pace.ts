@@ -82,16 +82,21 @@ export class CallPace {
   /**
    * Makes the call when it is its turn, again after a 429.
    *
+   * @param shared an answer that makes the call needless by then, if there is one. It costs a turn, and no call.
    * @throws ProviderUnavailable when that would be too late, with the seconds after which the provider says it takes calls
    * again, a minute at most; the call wasn't made, or was refused with 429. What `send` throws.
    */
-  async run(signal: AbortSignal, send: () => Promise<RawAnswer>): Promise<RawAnswer> {
+  async run(signal: AbortSignal, send: () => Promise<RawAnswer>, shared?: () => Promise<RawAnswer | undefined> | undefined): Promise<RawAnswer> {
     const operation = this.operations.get(signal) ?? this.toOperation(signal);
     this.operations.set(signal, operation);
     for (;;) {
       await this.turn(operation, signal);
-      const sentAt = performance.now();
       try {
+        // Without a pause when there is none: of those let go together the first calls, and the others share.
+        const pending = shared?.();
+        const sharedAnswer = pending && (await pending);
+        if (sharedAnswer) return sharedAnswer;
+        const sentAt = performance.now();
         const answer = await send();
         this.learn(answer, sentAt);
         if (answer.status !== 429) {

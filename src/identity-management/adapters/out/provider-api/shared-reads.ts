@@ -1,0 +1,51 @@
+import type { RawAnswer } from './api-connections.js';
+
+/** A caller that waits for its turn to read. */
+interface Reader {
+  /** Of the latest read that was sent since the reader joined. */
+  answer: Promise<RawAnswer> | undefined;
+}
+
+/**
+ * Lets callers that wait for their turn to read the same path share one call. A caller gets only answers to reads that were
+ * sent after it joined, so a shared answer is never older than the caller's request.
+ */
+export class SharedReads {
+  private readonly readers = new Map<string, Set<Reader>>();
+
+  /** Calls `work` with a reader of the path, which shares its answers with the path's other readers. */
+  async join<Result>(path: string, work: (reader: SharedReader) => Promise<Result>): Promise<Result> {
+    const readers = this.readers.get(path) ?? new Set();
+    this.readers.set(path, readers);
+    const reader: Reader = { answer: undefined };
+    readers.add(reader);
+    try {
+      return await work(new SharedReader(reader, readers));
+    } finally {
+      readers.delete(reader);
+      if (readers.size === 0) this.readers.delete(path);
+    }
+  }
+}
+
+export class SharedReader {
+  constructor(
+    private readonly reader: Reader,
+    private readonly readers: ReadonlySet<Reader>,
+  ) {}
+
+  /** The answer of another reader's call, if there is one that `isUsable`. A failed call is not shared: its caller reports it. */
+  sharedAnswer(isUsable: (answer: RawAnswer) => boolean): Promise<RawAnswer | undefined> | undefined {
+    return this.reader.answer?.then(
+      (answer) => (isUsable(answer) ? answer : undefined),
+      () => undefined,
+    );
+  }
+
+  /** Makes the call for all readers of the path that have joined by now. */
+  async send(call: () => Promise<RawAnswer>): Promise<RawAnswer> {
+    const answer = call();
+    for (const reader of this.readers) if (reader !== this.reader) reader.answer = answer;
+    return await answer;
+  }
+}
