@@ -1,4 +1,5 @@
 import type { DataDirectoryLock } from '../data-directory/data-directory-lock.js';
+import type { FileIdentity } from '../data-directory/file-identity.js';
 import { type DirectoryOrigin, Disk, type DiskFile, NodeDisk } from '../ingestion/adapters/out/local-disk/disk.js';
 import type { SelfCheckingDatabase } from '../ingestion/adapters/out/local-disk/self-checking-database.js';
 
@@ -112,8 +113,8 @@ export class GatedDisk extends Disk {
     return this.pass('readLink', path, () => this.disk.readLink(path));
   }
 
-  override deviceOf(path: string): bigint | undefined {
-    return this.disk.deviceOf(path);
+  override identityOf(path: string): FileIdentity | undefined {
+    return this.disk.identityOf(path);
   }
 
   override originOf(path: string): DirectoryOrigin | undefined {

@@ -68,8 +68,8 @@ export abstract class Disk {
   /** Makes a symbolic link; `EEXIST` when the name is taken. */
   abstract link(target: string, path: string): Promise<void>;
   abstract readLink(path: string): Promise<string>;
-  /** The number of the device that a path is on, links followed; undefined where there is nothing. Synchronous, as it costs less than a turn. */
-  abstract deviceOf(path: string): bigint | undefined;
+  /** The device and inode of what a path names, links followed; undefined where there is nothing. Synchronous, as it costs less than a turn. */
+  abstract identityOf(path: string): FileIdentity | undefined;
   /** What a directory is known by, links followed, also on another device; undefined where there is nothing. */
   abstract originOf(path: string): DirectoryOrigin | undefined;
   /** @throws DataDirectoryError for anything but a directory, or a link to one. */
@@ -175,8 +175,8 @@ export class NodeDisk extends Disk {
     return readlink(path);
   }
 
-  override deviceOf(path: string): bigint | undefined {
-    return fileIdentity(path)?.dev;
+  override identityOf(path: string): FileIdentity | undefined {
+    return fileIdentity(path);
   }
 
   override originOf(path: string): DirectoryOrigin | undefined {

@@ -1,8 +1,10 @@
-import { mkdtemp, readFile, readdir, rename, rm, stat } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { mkdir, mkdtemp, readFile, readdir, rename, rm, rmdir, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join, relative } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { ServiceError } from '../../../../common/service-error.js';
+import type { FileIdentity } from '../../../../data-directory/file-identity.js';
 import { DataDirectoryView } from '../../../../testing/data-directory.view.js';
 import { fileStorageContract } from '../../../../testing/file-storage.contract.js';
 import { GatedDisk } from '../../../../testing/gated-disk.js';
@@ -19,8 +21,8 @@ class CoveredDisk extends NodeDisk {
   covered = '';
   device = 1n;
 
-  override deviceOf(path: string): bigint | undefined {
-    return path === this.covered ? this.device : super.deviceOf(path);
+  override identityOf(path: string): FileIdentity | undefined {
+    return path === this.covered ? { dev: this.device, ino: 2n } : super.identityOf(path);
   }
 
   override originOf(path: string): DirectoryOrigin | undefined {
@@ -355,19 +357,63 @@ describe('LocalDiskFileStorage', () => {
     await open(options);
     const receivedAt = new Date();
     await storage.store(anUploadDraft().with({ receivedAt }).file('one').build());
-    for (const name of ['uploads', 'files', 'staging', 'pending']) await rm(view.at(name), { recursive: true });
+    for (const part of ['uploads', 'files']) {
+      for (const name of await readdir(view.at(part))) await rm(view.at(`${part}/${name}`), { recursive: true });
+    }
     await storage.store(anUploadDraft().with({ receivedAt }).file('two').build());
     await storage.store(anUploadDraft().with({ receivedAt }).build());
     expect(await view.lines()).toHaveLength(2);
     expect(await view.contentPaths()).toHaveLength(1);
   });
 
+  describe.each(['uploads', 'files', 'staging', 'pending'])('when %s/ is moved away', (part) => {
+    const isHealthy = () => storage.checkHealth().then(() => true, () => false);
+    const isRefused = async () => {
+      await expect(storage.store(anUploadDraft().file(LARGE).build())).rejects.toMatchObject({ kind: 'storage-failure' });
+      await expect(storage.checkHealth()).rejects.toMatchObject({ kind: 'storage-failure' });
+    };
+
+    it('is away until it is back, and makes nothing in its place', async () => {
+      await open();
+      await storage.store(anUploadDraft().file('one').build());
+      await rename(view.at(part), view.at('.aside'));
+      await isRefused();
+      await isRefused();
+      expect(existsSync(view.at(part))).toBe(false);
+      expect(warnings.at(-1)).toContain(`${view.at(part)} is missing: put it back`);
+      await rename(view.at('.aside'), view.at(part));
+      await vi.waitUntil(isHealthy, { timeout: 10_000 });
+      for (const bytes of ['two', LARGE]) await storage.store(anUploadDraft().file(bytes).build());
+      expect(await view.lines()).toHaveLength(3);
+      expect(await view.contentPaths()).toHaveLength(3);
+    });
+
+    it('writes nothing to another directory in its place', async () => {
+      await open();
+      await storage.store(anUploadDraft().file('one').build());
+      await rename(view.at(part), view.at('.aside'));
+      await mkdir(view.at(part));
+      await isRefused();
+      await isRefused();
+      expect(await readdir(view.at(part))).toEqual([]);
+      expect(warnings.at(-1)).toContain(`${view.at(part)} was replaced`);
+      await rmdir(view.at(part));
+      await rename(view.at('.aside'), view.at(part));
+      await vi.waitUntil(isHealthy, { timeout: 10_000 });
+      expect(await view.lines()).toHaveLength(1);
+    });
+  });
+
+  const removeJournals = async () => {
+    for (const name of await readdir(view.at('pending'))) if (name.endsWith('.journal')) await rm(view.at(`pending/${name}`));
+  };
+
   it('makes journals again that someone removed, however many were used', async () => {
     await open({ maxJournalBytes: 1 });
     const receivedAt = new Date();
     const storeOne = (text: string) => storage.store(anUploadDraft().with({ receivedAt }).file(text).build());
     for (const text of ['one', 'two', 'three', 'four']) await storeOne(text);
-    await rm(view.at('pending'), { recursive: true });
+    await removeJournals();
     await storeOne('five');
     await storeOne('six');
     expect(await view.contentPaths()).toHaveLength(6);
@@ -381,7 +427,7 @@ describe('LocalDiskFileStorage', () => {
     await storeOne('one');
     await storeOne('two');
     await first.reached;
-    await rm(view.at('pending'), { recursive: true });
+    await removeJournals();
     // The second journal is found to be gone: only now can the first be used again.
     const removing = disk.holdNext('remove');
     const third = storeOne('three');
@@ -438,7 +484,7 @@ describe('LocalDiskFileStorage', () => {
       await expect(storage.checkHealth()).rejects.toMatchObject({ kind: 'storage-failure' });
     }
     expect(await view.files('uploads')).toEqual([]);
-    expect(warnings.at(-1)).toContain(`${view.at(part)} is on another volume than before`);
+    expect(warnings.at(-1)).toContain(`${view.at(part)} was replaced, or another volume covers it`);
     disk.covered = '';
     await vi.waitUntil(() => storage.checkHealth().then(() => true, () => false), { timeout: 10_000 });
     await storage.store(anUploadDraft().file(LARGE).build());

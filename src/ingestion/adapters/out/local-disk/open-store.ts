@@ -63,6 +63,7 @@ export class OpenStore {
         await directory.directories.ensure(part);
         await disk.assertDirectory(part);
       }
+      directory.presence.watchParts();
       directory.presence.assertHere();
       await recover(directory);
     } catch (error) {

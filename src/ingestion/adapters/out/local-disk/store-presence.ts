@@ -1,4 +1,5 @@
 import type { DataDirectoryLock } from '../../../../data-directory/data-directory-lock.js';
+import { type FileIdentity, isSameFile } from '../../../../data-directory/file-identity.js';
 import { hasCode, StoreAwayError } from './disk-error.js';
 import type { Disk } from './disk.js';
 
@@ -6,12 +7,13 @@ import type { Disk } from './disk.js';
 const UNWRITABLE = ['EROFS', 'EACCES', 'EPERM'];
 
 /**
- * Knows whether the store is still at its path. It is while the path of its lock names the file that is locked, and
- * each of its parts is on the volume that it was on. Once it wasn't, this says so for good: it is opened again then.
+ * Knows whether the store is still at its path: the path of its lock names the file that is locked, and the path of each
+ * part names the directory that it named when the store was opened. Once the store is away, this instance reports it as
+ * away for good: what comes back is opened again.
  */
 export class StorePresence {
   private away: StoreAwayError | undefined;
-  private readonly devices = new Map<string, bigint>();
+  private readonly identities = new Map<string, FileIdentity | undefined>();
 
   constructor(
     private readonly disk: Disk,
@@ -31,15 +33,20 @@ export class StorePresence {
     return this.away;
   }
 
+  /** From now on, a part that is missing or replaced takes the store away. To be called when all parts exist. */
+  watchParts(): void {
+    for (const part of this.parts) this.identities.set(part, this.disk.identityOf(part));
+  }
+
   /**
-   * One stat, and one for each part. A part that is missing was removed, and may be made again.
+   * Synchronous: one stat for the lock, and one for each part.
    *
    * @throws StoreAwayError
    */
   assertHere(parts = this.parts): void {
     if (this.away) throw this.away;
     if (!this.lock.isHeld()) this.leave(`${this.root} is gone or was replaced, or its uploads.lock was`);
-    for (const part of parts) this.assertSameVolume(part);
+    for (const part of parts) this.assertSame(part);
   }
 
   /** Gives the store up when the disk says that it takes no writes. @throws StoreAwayError then. */
@@ -47,17 +54,17 @@ export class StorePresence {
     if (hasCode(error, ...UNWRITABLE)) this.leave(`${this.root} can't be written`, error);
   }
 
-  private assertSameVolume(part: string): void {
-    let device: bigint | undefined;
+  private assertSame(part: string): void {
+    const known = this.identities.get(part);
+    if (known && !isSameFile(known, this.identityOf(part))) this.leave(`${part} is gone or was replaced`);
+  }
+
+  private identityOf(part: string): FileIdentity | undefined {
     try {
-      device = this.disk.deviceOf(part);
+      return this.disk.identityOf(part);
     } catch (error) {
-      this.leave(`${part} can't be looked at`, error);
+      return this.leave(`${part} can't be read`, error);
     }
-    if (device === undefined) return;
-    const known = this.devices.get(part) ?? device;
-    this.devices.set(part, known);
-    if (known !== device) this.leave(`The volume of ${part} is gone or was replaced`);
   }
 
   private leave(what: string, cause?: unknown): never {

@@ -4,35 +4,40 @@ import type { DirectoryOrigin, Disk } from './disk.js';
 import { STORE_PARTS } from './store-directory.js';
 
 /**
- * The volumes of a store, remembered from when it was opened, so that a store isn't opened again while one of its parts
- * is covered by another volume, or the part's own volume is missing.
+ * The root and the parts of a store, remembered from when it was opened, so that a store isn't opened again while one of
+ * its parts is missing, was replaced, or is covered by another volume.
  */
 export class StoreVolumes {
   private readonly parts: ReadonlyMap<string, DirectoryOrigin | undefined>;
-  private readonly rootDevice: bigint | undefined;
+  private readonly rootOrigin: DirectoryOrigin | undefined;
 
   constructor(
     private readonly disk: Disk,
     /** Absolute. */
     private readonly root: string,
   ) {
-    this.rootDevice = disk.deviceOf(root);
+    this.rootOrigin = disk.originOf(root);
     this.parts = new Map(STORE_PARTS.map((name) => [join(root, name), disk.originOf(join(root, name))]));
   }
 
   /**
-   * A part is the right one when it is on the root's volume, as before, or is the same directory of a volume of its own.
-   * A part of the root's volume may be missing: it is made again.
+   * A part is the right one when it is the same directory as before, on whatever device. In a root that is a copy of the
+   * one before, a part of the root's volume must be on the root's volume again.
    *
    * @throws StoreAwayError
    */
   assertSame(): void {
-    const rootDevice = this.disk.deviceOf(this.root);
+    const root = this.disk.originOf(this.root);
+    const isCopy = root?.inode !== this.rootOrigin?.inode;
     for (const [path, before] of this.parts) {
       const now = this.disk.originOf(path);
-      const wasOnRoot = before?.device === this.rootDevice;
-      const isRight = wasOnRoot ? !now || now.device === rootDevice : now && now.inode === before?.inode && now.bornAt === before.bornAt;
-      if (!isRight) throw new StoreAwayError(`${path} is on another volume than before: mount the right one, or restart the service to use this one`);
+      if (!now) throw new StoreAwayError(`${path} is missing: put it back, or restart the service to begin with an empty one`);
+      const wasOnRoot = before?.device === this.rootOrigin?.device;
+      const isOnRoot = now.device === root?.device;
+      const isSame = now.inode === before?.inode && (wasOnRoot || now.bornAt === before.bornAt);
+      if (wasOnRoot ? !isOnRoot || !(isCopy || isSame) : !isSame) {
+        throw new StoreAwayError(`${path} was replaced, or another volume covers it: put the right one back, or restart the service to use this one`);
+      }
     }
   }
 }
