@@ -1,8 +1,5 @@
 import { createHash } from 'node:crypto';
-import { Bucket, type ListedObject, missingRight, ObjectExistsError, type ReadObject } from '../ingestion/adapters/out/object-storage/bucket.js';
-
-/** As with real stores, whose times are of whole seconds and on their way. */
-const LEAST_OFFSET_MS = 4 * 60_000;
+import { Bucket, type ListedObject, missingRight, ObjectExistsError, type ReadObject, significantOffset } from '../ingestion/adapters/out/object-storage/bucket.js';
 
 interface Kept {
   readonly bytes: Buffer;
@@ -36,8 +33,7 @@ export class InMemoryBucket extends Bucket {
   }
 
   override get clockOffsetMs(): number {
-    const offsetMs = this.now() - Date.now();
-    return Math.abs(offsetMs) < LEAST_OFFSET_MS ? 0 : offsetMs;
+    return significantOffset(this.now() - Date.now());
   }
 
   override create(key: string, bytes: Uint8Array): Promise<string | undefined> {

@@ -63,7 +63,7 @@ export class LeftBehind {
     for (const remnant of [...this.remnants].filter((one) => one.what === what && one.name === name)) {
       // Two removals at once would be in each other's way.
       const isRemoved = (await this.attempts.get(remnant)) !== undefined;
-      if (!isRemoved) await remnant.remove(signal);
+      if (!isRemoved && (await remnant.remove(signal))) this.remnants.delete(remnant);
     }
   }
 
@@ -86,6 +86,7 @@ export class LeftBehind {
         return;
       }
       const isClosing = await setTimeout(pause, false, { signal: this.closing.signal, ref: false }).catch(() => true);
+      if (!this.remnants.has(remnant)) return;
       if (isClosing || performance.now() >= end) {
         this.logger.error({ msg: `A ${what} whose creation failed may be left`, ...trace });
         return;

@@ -16,6 +16,11 @@ export interface ListedObject {
   readonly ageMs: number;
 }
 
+const LEAST_CLOCK_OFFSET_MS = 4 * 60_000;
+
+/** An offset between two clocks, in milliseconds; 0 below four minutes, as a store's times are whole seconds and arrive late. */
+export const significantOffset = (offsetMs: number): number => (Math.abs(offsetMs) < LEAST_CLOCK_OFFSET_MS ? 0 : offsetMs);
+
 /**
  * What the object-storage adapter asks of a store, and nothing more. Keys are relative to the bucket's prefix.
  *
@@ -25,8 +30,8 @@ export interface ListedObject {
  */
 export abstract class Bucket {
   /**
-   * How far the store's clock is ahead of this machine's, in milliseconds, as its last answers show; 0 before the first,
-   * and while both differ by less than some minutes.
+   * How far the store's clock is ahead of this machine's, in milliseconds, as its last answers show (`significantOffset`);
+   * 0 before the first.
    */
   abstract get clockOffsetMs(): number;
 

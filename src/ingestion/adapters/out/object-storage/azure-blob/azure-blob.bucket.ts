@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { TokenCredential } from '@azure/identity';
 import { type BlobRequestConditions, type BlockBlobClient, ContainerClient, RestError } from '@azure/storage-blob';
 import { withTimeLimit } from '../../../../../common/time-limit.js';
-import { Bucket, type ListedObject, missingRight, ObjectExistsError, type ReadObject, StoreSilentError } from '../bucket.js';
+import { Bucket, type ListedObject, missingRight, ObjectExistsError, type ReadObject, significantOffset, StoreSilentError } from '../bucket.js';
 import { PartMemory } from '../part-memory.js';
 import { sendParts } from '../parts.js';
 
@@ -32,8 +32,6 @@ const LEAST_BLOCK_BYTES = 4 * 1024 * 1024;
 const MOST_BLOCKS = 50_000;
 const BLOCKS_AT_ONCE = 4;
 const REMOVALS_AT_ONCE = 16;
-/** Clocks that differ by less count as one. */
-const LEAST_OFFSET_MS = 4 * 60_000;
 /** An upload that failed waits for a store that is well to take its blocks back, and not for another. */
 const LONGEST_CLEARING_MS = 2_000;
 
@@ -59,7 +57,7 @@ export class AzureBlobBucket extends Bucket {
   }
 
   override get clockOffsetMs(): number {
-    return Math.abs(this.offsetMs) < LEAST_OFFSET_MS ? 0 : this.offsetMs;
+    return significantOffset(this.offsetMs);
   }
 
   override create(key: string, bytes: Uint8Array): Promise<string | undefined> {

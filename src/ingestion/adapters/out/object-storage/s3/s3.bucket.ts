@@ -28,7 +28,7 @@ import {
 } from '@aws-sdk/client-s3';
 import { ServiceError } from '../../../../../common/service-error.js';
 import { withTimeLimit } from '../../../../../common/time-limit.js';
-import { Bucket, type ListedObject, missingRight, ObjectExistsError, type ReadObject, StoreSilentError } from '../bucket.js';
+import { Bucket, type ListedObject, missingRight, ObjectExistsError, type ReadObject, significantOffset, StoreSilentError } from '../bucket.js';
 import { PartMemory } from '../part-memory.js';
 import { sendParts } from '../parts.js';
 import { Leftovers } from './leftovers.js';
@@ -126,7 +126,7 @@ export class S3Bucket extends Bucket {
 
   /** As the SDK found it out: it signs by the store's clock. */
   override get clockOffsetMs(): number {
-    return this.uploading.config.systemClockOffset || this.client.config.systemClockOffset;
+    return significantOffset(this.uploading.config.systemClockOffset || this.client.config.systemClockOffset);
   }
 
   override async create(key: string, bytes: Uint8Array): Promise<string | undefined> {
