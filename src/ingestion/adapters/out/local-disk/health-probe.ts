@@ -10,7 +10,7 @@ export class HealthProbe {
 
   /**
    * Resolves when the store is at its path, its parts take names, and a small file was written, synced and removed;
-   * callers share one such attempt, and what it gave for a second. Parts that were removed are made again.
+   * callers share one such attempt, and what it gave for a second. A part that is missing takes the store away.
    *
    * @throws ServiceError `storage-failure`, within five seconds.
    */
