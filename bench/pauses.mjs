@@ -6,6 +6,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 import { hostileBodies } from './pauses/bodies.mjs';
+import { LiveProbe } from './pauses/live-probe.mjs';
 import { MemoryMeter } from './support/memory-meter.mjs';
 import { Progress } from './support/progress.mjs';
 import { withServices } from './support/service.mjs';
@@ -13,7 +14,6 @@ import { withServices } from './support/service.mjs';
 const MIB = 1024 * 1024;
 const MOST_PAUSE_MS = 50;
 const MOST_LATENCY_MS = 250;
-const POLL_MS = 20;
 
 /**
  * How long requests that are made to cost keep the service's event loop, and `/health/live` waiting. Each row is a
@@ -48,14 +48,9 @@ async function measure(services, hostile, atOnce) {
   const memory = new MemoryMeter(service.child.pid);
   await memory.begin();
   const began = performance.now();
-  let isOver = false;
-  const sent = Promise.all(Array.from({ length: atOnce }, (_, number) => send(service, hostile, `many-${number}`))).finally(() => { isOver = true; });
-  let latency = 0;
-  while (!isOver) {
-    latency = Math.max(latency, await liveLatency(service));
-    await Promise.race([sent, delay(POLL_MS)]);
-  }
-  const statuses = new Set([status, ...(await sent)]);
+  const live = await LiveProbe.start(service.url);
+  const statuses = new Set([status, ...(await Promise.all(Array.from({ length: atOnce }, (_, number) => send(service, hostile, `many-${number}`))))]);
+  const latency = await live.end();
   const seconds = (performance.now() - began) / 1000;
   const { growth } = await memory.read();
   const pauseOfMany = await takePause(service, file);
@@ -101,10 +96,4 @@ async function send(service, { path, headers, body, keyed }, key) {
   sent.on('error', () => undefined);
   answer.resume();
   return answer.statusCode;
-}
-
-async function liveLatency(service) {
-  const began = performance.now();
-  await (await fetch(`${service.url}/health/live`)).arrayBuffer();
-  return performance.now() - began;
 }

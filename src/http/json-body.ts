@@ -5,7 +5,7 @@ import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
 import { type JsonMember, JsonReader, MAX_JSON_DEPTH, OTHER_VALUE } from '../common/json-reader.js';
 import { ServiceError } from '../common/service-error.js';
 import { Turns } from '../common/turns.js';
-import { type HeldMemory, SMALL_BODY_BYTES } from './body-memory.js';
+import { type HeldMemory, SMALL_BODY_BYTES } from './held-memory.js';
 import { declaredLength, hasBody } from './exchange.js';
 import { requestBody, type RequestBodyLimits } from './request-body.js';
 

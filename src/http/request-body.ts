@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { ServiceError } from '../common/service-error.js';
-import type { HeldMemory } from './body-memory.js';
+import type { HeldMemory } from './held-memory.js';
 import { type ExpectedDigest, verified } from './digest-fields.js';
 import { exchangeOf } from './exchange.js';
 

@@ -4,7 +4,7 @@ import { plainToInstance } from 'class-transformer';
 import { getMetadataStorage, validateSync } from 'class-validator';
 import type { JsonMember } from '../../../../common/json-reader.js';
 import { ServiceError } from '../../../../common/service-error.js';
-import { HeldMemory } from '../../../../http/body-memory.js';
+import { HeldMemory } from '../../../../http/held-memory.js';
 import { readJson } from '../../../../http/json-body.js';
 import { RequestParam } from '../../../../http/request-param.js';
 import { JsonLimits } from '../../../identity-management.options.js';

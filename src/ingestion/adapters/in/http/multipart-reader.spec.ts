@@ -55,6 +55,15 @@ describe('MultipartReader', () => {
     );
   });
 
+  it('lets others have a turn amid many parts that came in at once', async () => {
+    const order: string[] = [];
+    const form = encode(Array.from({ length: 1_000 }, () => ({ name: '', bytes: new Uint8Array() })));
+    const reading = read(form, [form.length]).then(() => order.push('the form'));
+    setImmediate(() => order.push('another'));
+    await reading;
+    expect(order).toEqual(['another', 'the form']);
+  });
+
   it('refuses every form that is cut off ahead of its closing delimiter', async () => {
     await fc.assert(
       fc.asyncProperty(parts, sizes, fc.double({ min: 0, max: 1, noNaN: true }), async (form, chunkSizes, share) => {

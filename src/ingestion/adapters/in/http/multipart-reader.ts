@@ -1,8 +1,11 @@
 import contentDisposition from 'content-disposition';
 import { ServiceError } from '../../../../common/service-error.js';
 import { hasControlCharacter, trimBlanks } from '../../../../common/text.js';
+import { Turns } from '../../../../common/turns.js';
 
 const MAX_PARTS = 1_000;
+/** A form with more parts is read in turns: empty ones come in by the thousand. */
+const FEW_PARTS = 16;
 const MAX_PART_HEADER_BYTES = 16_384;
 const FIELD_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 const CRLF = Buffer.from('\r\n');
@@ -33,6 +36,7 @@ export class MultipartReader {
   /** Whether the delimiter that ends the present part (first of all, what stands before the form) is still to come. */
   private inside = true;
   private parts = 0;
+  private turns: Turns | undefined;
 
   constructor(
     private readonly source: AsyncIterator<Buffer>,
@@ -54,6 +58,7 @@ export class MultipartReader {
     }
     this.parts += 1;
     if (this.parts > MAX_PARTS) throw malformed('too many parts');
+    if (this.parts > FEW_PARTS) await this.takeTurn();
     const headers = parseHeaders(await this.readHeaders());
     this.inside = true;
     return { ...headers, bytes: this.upToDelimiter() };
@@ -97,6 +102,11 @@ export class MultipartReader {
     const headers = this.unread.subarray(2, Math.max(2, end)).toString('latin1');
     this.unread = this.unread.subarray(end + BLANK_LINE.length);
     return headers;
+  }
+
+  private async takeTurn(): Promise<void> {
+    this.turns ??= new Turns();
+    if (this.turns.isOver) await this.turns.next();
   }
 
   private async need(bytes: number): Promise<void> {

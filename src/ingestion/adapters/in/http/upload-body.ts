@@ -4,7 +4,7 @@ import { isUnicodeText } from '../../../../common/long-text.js';
 import { Turns } from '../../../../common/turns.js';
 import { Utf8Decoder } from '../../../../common/utf8.js';
 import { type ExpectedDigest, parseDigestField, verified } from '../../../../http/digest-fields.js';
-import { HeldMemory, SMALL_BODY_BYTES } from '../../../../http/body-memory.js';
+import { HeldMemory, SMALL_BODY_BYTES } from '../../../../http/held-memory.js';
 import { type JsonObject, openJson } from '../../../../http/json-body.js';
 import { contentTypeAsSent, mediaTypeParameter } from '../../../../http/media-type.js';
 import { requestBody } from '../../../../http/request-body.js';

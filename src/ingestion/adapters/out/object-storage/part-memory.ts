@@ -1,19 +1,16 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
+import { LEAST_RATE, type MemoryBudget, type MemoryLine, type MemoryShare, processMemory } from '../../../../common/memory-budget.js';
 import { ServiceError } from '../../../../common/service-error.js';
 
 const MIB = 1024 * 1024;
-/** Memory for the parts of all uploads of a bucket, in bytes; one part where that is longer. */
-const BUDGET_BYTES = 96 * MIB;
 /** How often memory is looked after, while any is in use or kept, in milliseconds. */
 const LOOK_EVERY_MS = 250;
 /** How long memory that nobody uses is kept, in milliseconds. */
 const KEPT_FOR_MS = 10_000;
-/** Memory is short when an upload has waited for it for so many milliseconds. */
-const SHORT_AFTER_MS = 1_000;
 /** The rate at which a client must fill a part, in bytes per millisecond, and how far it may fall behind, in milliseconds. */
 const CALM = { rate: 1, patienceMs: 5 * 60_000 };
-const SHORT = { rate: 16, patienceMs: 3_000 };
+const SHORT = { rate: LEAST_RATE, patienceMs: 3_000 };
 /** The same when more wait than there are parts. */
 const LEAST_PATIENCE_MS = 1_500;
 
@@ -44,8 +41,8 @@ interface Waiter {
 }
 
 /**
- * The memory that the uploads of one bucket have for parts: a fixed number of parts. An upload waits until one is free,
- * and isn't read meanwhile. By turns, the next one goes to whoever has sent a part and waited longest, to the newcomer
+ * The memory that the uploads of one bucket have for parts, out of the process's budget. An upload waits until there is
+ * some, and isn't read meanwhile. By turns, the next one goes to whoever has sent a part and waited longest, to the newcomer
  * that has waited longest, and to the one that has waited least: so nobody waits for ever, and an upload is served soon
  * beside a crowd that doesn't go on.
  *
@@ -55,8 +52,8 @@ interface Waiter {
  *
  * Memory that nobody used for ten seconds goes back to the operating system.
  */
-export class PartMemory {
-  private readonly most: number;
+export class PartMemory implements MemoryLine {
+  private readonly share: MemoryShare;
   /** In the order of their asking: those that have sent a part, and others. */
   private readonly proven: Waiter[] = [];
   private readonly newcomers: Waiter[] = [];
@@ -68,15 +65,17 @@ export class PartMemory {
   private mostHeld = 0;
   private timer: NodeJS.Timeout | undefined;
 
-  /**
-   * @param partBytes the length of a part.
-   * @param budgetBytes of all parts.
-   */
+  /** @param partBytes the length of a part. */
   constructor(
     readonly partBytes: number,
-    budgetBytes = BUDGET_BYTES,
+    budget: MemoryBudget = processMemory,
   ) {
-    this.most = Math.max(1, Math.floor(budgetBytes / partBytes));
+    this.share = budget.share(this);
+  }
+
+  get waitingSince(): number | undefined {
+    const [proven, newcomer] = [this.proven[0]?.since, this.newcomers[0]?.since];
+    return proven === undefined || newcomer === undefined ? (proven ?? newcomer) : Math.min(proven, newcomer);
   }
 
   /** Bytes that are in use, or kept for the next upload. */
@@ -94,12 +93,12 @@ export class PartMemory {
     this.timer ??= setInterval(() => { this.look(); }, LOOK_EVERY_MS).unref();
     return new Promise((resolve) => {
       (isProven ? this.proven : this.newcomers).push({ since: performance.now(), onTooSlow, resolve });
-      this.grant();
+      this.serve();
     });
   }
 
-  private grant(): void {
-    while (this.held < this.most) {
+  serve(): void {
+    while (this.waitingSince !== undefined && this.share.take(this.partBytes)) {
       const next = this.next();
       if (!next) return;
       this.held += 1;
@@ -134,14 +133,15 @@ export class PartMemory {
   private takeBack(part: Part, mayBeRead: boolean): void {
     this.held -= 1;
     if (!mayBeRead) this.idle.push({ memory: part.memory, since: performance.now() });
-    this.grant();
+    this.share.give(this.partBytes);
   }
 
   private look(): void {
     const now = performance.now();
-    const longestWait = now - Math.min(this.proven[0]?.since ?? now, this.newcomers[0]?.since ?? now);
-    const patienceMs = this.proven.length + this.newcomers.length > this.most ? LEAST_PATIENCE_MS : SHORT.patienceMs;
-    for (const part of this.filling) part.look(now, longestWait >= SHORT_AFTER_MS ? patienceMs : undefined);
+    const isCrowded = this.proven.length + this.newcomers.length > this.held;
+    const patienceMs = isCrowded ? LEAST_PATIENCE_MS : SHORT.patienceMs;
+    const { isShort } = this.share;
+    for (const part of this.filling) part.look(now, isShort ? patienceMs : undefined);
     // A resizable buffer gives its pages back when it shrinks; another one when it is collected, perhaps never.
     for (const { memory, since } of this.idle) if (now - since >= KEPT_FOR_MS) memory.resize(0);
     if (this.held > 0 || this.idle.some(({ memory }) => memory.byteLength > 0)) return;

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { MemoryBudget } from '../../../../common/memory-budget.js';
 import { PartMemory } from './part-memory.js';
 import { type PartTarget, sendParts } from './parts.js';
 
@@ -63,7 +64,7 @@ const pieces = (bytes: Buffer, length: number) =>
   Array.from({ length: Math.ceil(bytes.length / length) }, (_, index) => bytes.subarray(index * length, (index + 1) * length));
 
 describe('sendParts', () => {
-  const memory = (parts: number) => new PartMemory(PART, parts * PART);
+  const memory = (parts: number) => new PartMemory(PART, new MemoryBudget(parts * PART));
   const begin = (of: PartMemory, client: AsyncIterable<Uint8Array>, store: PartTarget = new Store()) =>
     sendParts(client, { memory: of, atOnce: 2 }, store).catch((error: unknown) => error);
 

@@ -1,16 +1,17 @@
 import type { IncomingMessage } from 'node:http';
+import { LEAST_RATE, type MemoryBudget, type MemoryLine, type MemoryShare, processMemory } from '../common/memory-budget.js';
 import { ServiceError } from '../common/service-error.js';
 
-/** Bytes that the large bodies of all requests together may hold. */
-const MAX_BYTES = 64 * 1024 * 1024;
+/** What large bodies may hold of the process's memory, in bytes: what is decoded or checked at a time costs more than its bytes. */
+const MAX_BYTES = 48 * 1024 * 1024;
 /** A body up to this length holds its memory without asking. */
 export const SMALL_BODY_BYTES = 16 * 1024;
-/** How long we wait for a client in all before its pace counts, in milliseconds. */
+/** How long we wait for a client in all before its rate counts, in milliseconds. */
 const PATIENCE_MS = 10_000;
-const LEAST_BYTES_PER_MS = 32;
 
 interface Waiting {
   readonly bytes: number;
+  readonly since: number;
   readonly resolve: () => void;
 }
 
@@ -18,32 +19,40 @@ interface Waiting {
  * The memory for bodies that must be held as a whole: JSON, and a form's `additional_data`. A request asks once, before
  * it holds more than 16 KiB, and waits in line while there is too little.
  */
-export class BodyMemory {
-  private heldBytes = 0;
+export class BodyMemory implements MemoryLine {
   private readonly line: Waiting[] = [];
+  private readonly share: MemoryShare;
 
-  constructor(readonly maxBytes: number) {}
+  constructor(
+    budget: MemoryBudget,
+    readonly maxBytes: number,
+  ) {
+    this.share = budget.share(this, maxBytes);
+  }
 
-  /** Whether somebody waits. */
-  get isScarce(): boolean {
-    return this.line.length > 0;
+  get waitingSince(): number | undefined {
+    return this.line[0]?.since;
+  }
+
+  /** Whether others wait for what somebody holds. */
+  get isShort(): boolean {
+    return this.share.isShort;
   }
 
   /** @throws ServiceError `client-aborted` when the connection closes in the meantime. */
   async take(bytes: number, { socket }: IncomingMessage): Promise<void> {
     if (socket.destroyed) throw hungUp();
-    if (this.line.length === 0 && this.heldBytes + bytes <= this.maxBytes) {
-      this.heldBytes += bytes;
-      return;
-    }
+    if (this.line.length === 0 && this.share.take(bytes)) return;
     await new Promise<void>((resolve, reject) => {
       const leave = (): void => {
         this.line.splice(this.line.indexOf(waiting), 1);
         reject(hungUp());
-        this.serve();
+        // Those behind it may need less, and other kinds of use need no longer leave room.
+        this.share.give(0);
       };
       const waiting = {
         bytes,
+        since: performance.now(),
         resolve: () => {
           socket.off('close', leave);
           resolve();
@@ -55,14 +64,12 @@ export class BodyMemory {
   }
 
   give(bytes: number): void {
-    this.heldBytes -= bytes;
-    this.serve();
+    this.share.give(bytes);
   }
 
-  private serve(): void {
-    for (let next = this.line[0]; next && this.heldBytes + next.bytes <= this.maxBytes; next = this.line[0]) {
+  serve(): void {
+    for (let next = this.line[0]; next && this.share.take(next.bytes); next = this.line[0]) {
       this.line.shift();
-      this.heldBytes += next.bytes;
       next.resolve();
     }
   }
@@ -70,8 +77,7 @@ export class BodyMemory {
 
 const hungUp = (): ServiceError => new ServiceError('client-aborted', 'The client broke its request off.');
 
-/** One budget for the process: its memory is one, too. */
-const processMemory = new BodyMemory(MAX_BYTES);
+const bodies = new BodyMemory(processMemory, MAX_BYTES);
 
 /** What one request holds of a `BodyMemory`. */
 export class HeldMemory {
@@ -81,7 +87,7 @@ export class HeldMemory {
 
   constructor(
     private readonly request: IncomingMessage,
-    private readonly memory = processMemory,
+    private readonly memory = bodies,
   ) {}
 
   /** Whether it holds any, and so may keep others waiting. */
@@ -117,7 +123,7 @@ export class HeldMemory {
     if (!this.isHeld) return;
     this.receivedBytes += receivedBytes;
     this.waitedMs += waitedMs;
-    const isSlow = this.waitedMs > PATIENCE_MS && this.receivedBytes < this.waitedMs * LEAST_BYTES_PER_MS;
-    if (isSlow && this.memory.isScarce) throw new ServiceError('request-timeout', 'The client is slow, and others wait for memory.');
+    const isSlow = this.waitedMs > PATIENCE_MS && this.receivedBytes < this.waitedMs * LEAST_RATE;
+    if (isSlow && this.memory.isShort) throw new ServiceError('request-timeout', 'The client is slow, and others wait for memory.');
   }
 }

@@ -1,0 +1,47 @@
+import { once } from 'node:events';
+import { get } from 'node:http';
+import { setTimeout as delay } from 'node:timers/promises';
+import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
+
+const PAUSE_MS = 20;
+
+/** Asks a service for `/health/live` again and again, on a thread of its own: what the bench sends doesn't hold it up. */
+export class LiveProbe {
+  #worker;
+
+  /** @param {string} url of the service. */
+  static async start(url) {
+    const probe = new LiveProbe();
+    probe.#worker = new Worker(new URL(import.meta.url), { workerData: url });
+    await once(probe.#worker, 'message');
+    return probe;
+  }
+
+  /** @returns {Promise<number>} the longest time until an answer, in milliseconds. */
+  async end() {
+    this.#worker.postMessage('end');
+    const [longest] = await once(this.#worker, 'message');
+    return longest;
+  }
+}
+
+async function latency(url) {
+  const began = performance.now();
+  const [answer] = await once(get(`${url}/health/live`, { agent: false }), 'response');
+  await once(answer.resume(), 'end');
+  return performance.now() - began;
+}
+
+if (!isMainThread) {
+  let longest = 0;
+  let isOver = false;
+  parentPort.once('message', () => { isOver = true; });
+  // The first one loads what a request takes.
+  await latency(workerData);
+  parentPort.postMessage('started');
+  while (!isOver) {
+    longest = Math.max(longest, await latency(workerData));
+    await delay(PAUSE_MS);
+  }
+  parentPort.postMessage(longest);
+}
