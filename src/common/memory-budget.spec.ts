@@ -1,86 +1,85 @@
-import { describe, expect, it } from 'vitest';
-import { MemoryBudget, type MemoryLine, type MemoryShare } from './memory-budget.js';
+import { setImmediate } from 'node:timers/promises';
+import { describe, expect, it, vi } from 'vitest';
+import { MemoryBudget, type MemoryUse } from './memory-budget.js';
 
-/** Those who wait for memory, in line; each is served with a `take`. */
-class Line implements MemoryLine {
-  readonly share: MemoryShare;
-  private readonly waiting: number[] = [];
-  private readonly since: number[] = [];
-  served = 0;
-
-  constructor(budget: MemoryBudget, mostBytes?: number) {
-    this.share = budget.share(this, mostBytes);
-  }
-
-  get waitingSince(): number | undefined {
-    return this.since[0];
-  }
-
-  ask(bytes: number, since = performance.now()): void {
-    this.waiting.push(bytes);
-    this.since.push(since);
-    this.serve();
-  }
-
-  serve(): void {
-    for (let [next] = this.waiting; next !== undefined && this.share.take(next); [next] = this.waiting) {
-      this.waiting.shift();
-      this.since.shift();
-      this.served += 1;
-    }
-  }
+/** A body that asks for memory, and whether it has it. */
+function ask(budget: MemoryBudget, use: MemoryUse, bytes: number, held = budget.hold(use)) {
+  const state = { held, has: held.tryGrow(bytes) };
+  if (!state.has) void held.grow(bytes).then(() => { state.has = true; });
+  return state;
 }
 
+const granted = async (...asked: { has: boolean }[]) => {
+  await setImmediate();
+  return asked.map(({ has }) => has);
+};
+
 describe('MemoryBudget', () => {
-  it('gives all kinds of use together no more than there is', () => {
+  it('gives all uses together no more than there is, but for one of each that waits', async () => {
     const budget = new MemoryBudget(10);
-    const [texts, parts] = [new Line(budget), new Line(budget)];
-    for (let bytes = 0; bytes < 7; bytes++) parts.ask(1);
-    texts.ask(3);
-    texts.ask(1);
-    expect([parts.served, texts.served]).toEqual([7, 1]);
-    parts.share.give(1);
-    expect(texts.served).toBe(2);
+    const parts = ask(budget, 'part', 7);
+    const text = ask(budget, 'text', 3);
+    const waiting = [ask(budget, 'text', 1), ask(budget, 'text', 1), ask(budget, 'part', 1), ask(budget, 'part', 1), ask(budget, 'rest', 1)];
+    expect(await granted(parts, text, ...waiting)).toEqual([true, true, true, false, true, false, true]);
+    text.held.release();
+    expect(await granted(...waiting)).toEqual([true, false, true, false, true]);
+    parts.held.release();
+    expect(await granted(...waiting)).toEqual([true, true, true, true, true]);
+    expect(['text', 'part', 'rest'].map((use) => budget.usedFor(use as MemoryUse))).toEqual([2, 2, 1]);
   });
 
-  it('gives a kind of use no more than its most', () => {
-    const texts = new Line(new MemoryBudget(10), 5);
-    texts.ask(5);
-    texts.ask(1);
-    expect(texts.served).toBe(1);
-  });
-
-  it('keeps half of it for a kind of use that waits, however many of the other wait too', () => {
+  it('lets the one that goes on beyond it have more, until it gives all of it back', async () => {
     const budget = new MemoryBudget(10);
-    const [texts, parts] = [new Line(budget), new Line(budget)];
-    for (let bytes = 0; bytes < 10; bytes++) parts.ask(1);
-    for (let bytes = 0; bytes < 9; bytes++) parts.ask(1, 0);
-    texts.ask(5);
-    for (let given = 1; given <= 5; given++) {
-      expect(texts.served).toBe(0);
-      parts.share.give(1);
-    }
-    expect([texts.served, texts.share.usedBytes, parts.share.usedBytes]).toEqual([1, 5, 5]);
+    ask(budget, 'text', 10);
+    const favoured = ask(budget, 'text', 1);
+    const other = ask(budget, 'text', 1);
+    expect(await granted(favoured, other, ask(budget, 'text', 50, favoured.held))).toEqual([true, false, true]);
+    favoured.held.shrinkTo(1);
+    expect(await granted(other)).toEqual([false]);
+    favoured.held.release();
+    expect(await granted(other)).toEqual([true]);
   });
 
-  it('gives what is longer than half of it one by one', () => {
-    const parts = new Line(new MemoryBudget(10));
-    parts.ask(50);
-    parts.ask(50);
-    expect(parts.served).toBe(1);
-    parts.share.give(50);
-    expect(parts.served).toBe(2);
+  it('serves by turns who waits longest and who waits least', async () => {
+    const budget = new MemoryBudget(10);
+    const order: string[] = [];
+    ask(budget, 'part', 10);
+    const waiting = ['1', '2', '3', '4', '5'].map(async (name) => {
+      const held = budget.hold('part');
+      await held.grow(1);
+      order.push(name);
+      held.release();
+    });
+    await Promise.all(waiting);
+    expect(order).toEqual(['1', '5', '2', '4', '3']);
+  });
+
+  it('forgets who waits no longer', async () => {
+    const budget = new MemoryBudget(10);
+    const [first] = [ask(budget, 'text', 10), ask(budget, 'text', 1)];
+    const leaving = ask(budget, 'text', 1);
+    leaving.held.release();
+    expect(await granted(leaving)).toEqual([true]);
+    const next = ask(budget, 'text', 1);
+    first.held.release();
+    expect(await granted(next)).toEqual([true]);
+    expect(budget.usedFor('text')).toBe(2);
   });
 
   it('is short when somebody has waited for a second', () => {
-    const budget = new MemoryBudget(10);
-    const [texts, parts] = [new Line(budget), new Line(budget)];
-    parts.ask(10);
-    texts.ask(1);
-    expect(budget.isShort).toBe(false);
-    texts.ask(1, performance.now() - 1_000);
-    expect(budget.isShort).toBe(false);
-    parts.ask(1, performance.now() - 1_000);
-    expect(budget.isShort).toBe(true);
+    vi.useFakeTimers({ toFake: ['performance'] });
+    try {
+      const budget = new MemoryBudget(10);
+      ask(budget, 'part', 10);
+      ask(budget, 'part', 1);
+      vi.advanceTimersByTime(2_000);
+      expect(budget.isShort).toBe(false);
+      ask(budget, 'part', 1);
+      expect(budget.isShort).toBe(false);
+      vi.advanceTimersByTime(1_000);
+      expect(budget.isShort).toBe(true);
+    } finally {
+      vi.useRealTimers();
+    }
   });
 });

@@ -1,90 +1,154 @@
 const MIB = 1024 * 1024;
 /** What the bodies of all requests may hold together, in bytes. */
-const BUDGET_BYTES = 96 * MIB;
+const BUDGET_BYTES = 80 * MIB;
+/** What one body may hold without asking, in bytes. */
+export const FREE_BYTES = 64 * 1024;
 /** Memory is short when somebody has waited for it for so many milliseconds. */
 const SHORT_AFTER_MS = 1_000;
 
-/** The rate at which a client must send while it holds memory and memory is short, in bytes per millisecond. */
-export const LEAST_RATE = 16;
+/**
+ * What memory is held for: JSON or a form's text, part of a file on its way to a bucket, or the text behind a form's file.
+ * A request that holds memory for one of them waits for a later one at most, so that requests never wait in a circle.
+ */
+export type MemoryUse = 'text' | 'part' | 'rest';
 
-/** Those who wait for memory of one kind. */
-export interface MemoryLine {
-  /** Since when the first of them waits, by `performance.now()`; undefined when nobody waits. */
-  readonly waitingSince: number | undefined;
-  /** Called when there may be memory for the next of them. */
-  serve(): void;
+interface Waiting {
+  readonly held: HeldMemory;
+  readonly bytes: number;
+  readonly since: number;
+  readonly resolve: () => void;
+}
+
+/** Those who wait for memory for one use. */
+class Line {
+  readonly waiting: Waiting[] = [];
+  /** Gets what it asks for, even beyond the budget, until it gives all of it back: so that somebody always goes on. */
+  favoured: HeldMemory | undefined;
+  private isNewestNext = false;
+
+  get next(): Waiting | undefined {
+    return this.waiting.at(this.isNewestNext ? -1 : 0);
+  }
+
+  /** By turns, the next is who has waited longest and who has waited least: a crowd that doesn't go on holds nobody up for long. */
+  shift(): void {
+    if (this.isNewestNext) this.waiting.pop();
+    else this.waiting.shift();
+    this.isNewestNext = !this.isNewestNext;
+  }
 }
 
 /**
- * The memory that the bodies of all requests of a process share. There is one line for each kind of use. A kind may use
- * more than half of the budget only while no other kind waits: so each gets its turn, and a request that holds memory of
- * one kind may wait for the other.
+ * The memory that the bodies of all requests of a process share. Bodies ask for it while they grow; beyond the budget
+ * they wait, but for one of each use, which goes on beyond it.
  */
 export class MemoryBudget {
-  private readonly shares: MemoryShare[] = [];
+  private readonly used: Record<MemoryUse, number> = { text: 0, part: 0, rest: 0 };
+  private readonly lines: Record<MemoryUse, Line> = { text: new Line(), part: new Line(), rest: new Line() };
 
   constructor(readonly bytes = BUDGET_BYTES) {}
 
-  /** @param mostBytes what this kind may use in all. */
-  share(line: MemoryLine, mostBytes = this.bytes): MemoryShare {
-    const share = new MemoryShare(this, line, mostBytes);
-    this.shares.push(share);
-    return share;
+  /** Memory of one body, or of one part of a file; none yet. */
+  hold(use: MemoryUse): HeldMemory {
+    return new HeldMemory(this, use);
+  }
+
+  /** Bytes that are held for one use. */
+  usedFor(use: MemoryUse): number {
+    return this.used[use];
   }
 
   /** Whether somebody has waited for a second. */
   get isShort(): boolean {
     const since = performance.now() - SHORT_AFTER_MS;
-    return this.shares.some(({ line }) => line.waitingSince !== undefined && line.waitingSince <= since);
+    return Object.values(this.lines).some(({ waiting: [first] }) => first !== undefined && first.since <= since);
   }
 
-  /** Whether so many bytes more can be had by a share. */
-  allows(share: MemoryShare, bytes: number): boolean {
-    const others = this.shares.filter((other) => other !== share);
-    const usedByOthers = others.reduce((sum, other) => sum + other.usedBytes, 0);
-    const used = share.usedBytes + bytes;
-    // What is longer than its half comes one by one.
-    if (bytes > this.bytes / 2) return share.usedBytes === 0;
-    const isOthersTurn = others.some(({ line }) => line.waitingSince !== undefined);
-    return used <= share.mostBytes && used + usedByOthers <= this.bytes && (used <= this.bytes / 2 || !isOthersTurn);
-  }
-
-  /** Lets those go on who wait for memory, first of all who has waited longest. */
-  serve(): void {
-    const lines = this.shares.map(({ line }) => line).filter(({ waitingSince }) => waitingSince !== undefined);
-    for (const line of lines.sort((a, b) => (a.waitingSince ?? 0) - (b.waitingSince ?? 0))) line.serve();
-  }
-}
-
-/** What one kind of use has of a `MemoryBudget`. */
-export class MemoryShare {
-  private used = 0;
-
-  constructor(
-    private readonly budget: MemoryBudget,
-    readonly line: MemoryLine,
-    readonly mostBytes: number,
-  ) {}
-
-  get usedBytes(): number {
-    return this.used;
-  }
-
-  /** Whether memory is short, for whatever kind of use. */
-  get isShort(): boolean {
-    return this.budget.isShort;
-  }
-
-  /** @returns false, and takes nothing, when there is too little; the line is served when there may be more. */
-  take(bytes: number): boolean {
-    if (!this.budget.allows(this, bytes)) return false;
-    this.used += bytes;
+  /** @see HeldMemory.tryGrow */
+  tryTake(held: HeldMemory, bytes: number): boolean {
+    const line = this.lines[held.use];
+    if (line.favoured !== held && (line.waiting.length > 0 || !this.hasRoomFor(bytes))) return false;
+    this.grant(held, bytes);
     return true;
   }
 
-  give(bytes: number): void {
-    this.used -= bytes;
-    this.budget.serve();
+  /** @see HeldMemory.grow */
+  take(held: HeldMemory, bytes: number): Promise<void> {
+    return new Promise((resolve) => {
+      this.lines[held.use].waiting.push({ held, bytes, since: performance.now(), resolve });
+      this.serve();
+    });
+  }
+
+  /** @see HeldMemory.shrinkTo */
+  giveBack(held: HeldMemory, bytes: number): void {
+    const line = this.lines[held.use];
+    this.used[held.use] -= bytes;
+    if (bytes === held.bytes && line.favoured === held) line.favoured = undefined;
+    held.bytes -= bytes;
+    this.serve();
+  }
+
+  /** Takes one out of its line. */
+  leave(held: HeldMemory): void {
+    const { waiting } = this.lines[held.use];
+    const at = waiting.findIndex((each) => each.held === held);
+    if (at >= 0) waiting.splice(at, 1)[0]?.resolve();
+  }
+
+  private hasRoomFor(bytes: number): boolean {
+    return this.used.text + this.used.part + this.used.rest + bytes <= this.bytes;
+  }
+
+  private grant(held: HeldMemory, bytes: number): void {
+    this.used[held.use] += bytes;
+    held.bytes += bytes;
+  }
+
+  private serve(): void {
+    for (const line of Object.values(this.lines)) {
+      for (let next = line.next; next; next = line.next) {
+        if (!this.hasRoomFor(next.bytes)) {
+          if (line.favoured) break;
+          line.favoured = next.held;
+        }
+        line.shift();
+        this.grant(next.held, next.bytes);
+        next.resolve();
+      }
+    }
+  }
+}
+
+/** What one body, or one part of a file, holds of a `MemoryBudget`. */
+export class HeldMemory {
+  /** Set by the budget alone. */
+  bytes = 0;
+
+  constructor(
+    private readonly budget: MemoryBudget,
+    readonly use: MemoryUse,
+  ) {}
+
+  /** Takes more, where that is to be had at once. */
+  tryGrow(bytes: number): boolean {
+    return this.budget.tryTake(this, bytes);
+  }
+
+  /** Waits in line for more. Resolves when it is there, or when `release` was called. */
+  grow(bytes: number): Promise<void> {
+    return this.budget.take(this, bytes);
+  }
+
+  /** Gives back what is over. */
+  shrinkTo(bytes: number): void {
+    if (bytes < this.bytes) this.budget.giveBack(this, this.bytes - bytes);
+  }
+
+  /** Gives back everything, and waits no longer. Idempotent. */
+  release(): void {
+    this.budget.leave(this);
+    this.shrinkTo(0);
   }
 }
 

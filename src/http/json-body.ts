@@ -5,14 +5,16 @@ import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
 import { type JsonMember, JsonReader, MAX_JSON_DEPTH, OTHER_VALUE } from '../common/json-reader.js';
 import { ServiceError } from '../common/service-error.js';
 import { Turns } from '../common/turns.js';
-import { type HeldMemory, SMALL_BODY_BYTES } from './held-memory.js';
-import { declaredLength, hasBody } from './exchange.js';
+import type { BodyMemory } from './body-memory.js';
+import { hasBody } from './exchange.js';
 import { requestBody, type RequestBodyLimits } from './request-body.js';
 
 const DECODERS = { gzip: createGunzip, deflate: createInflate, br: createBrotliDecompress };
 /** What a compressed body may be longer than what is in it. */
 export const CODING_OVERHEAD_BYTES = 65_536;
 
+/** A body up to this length is parsed in one go, in bytes. */
+const SMALL_BODY_BYTES = 16 * 1024;
 /** What is decoded or checked in one step of a turn. */
 const STEP_BYTES = 16 * 1024;
 
@@ -33,7 +35,7 @@ export const contentCoding = ({ headers }: IncomingMessage): string =>
   headers['content-encoding']?.trim().toLowerCase().replace(/^$/, 'identity') ?? 'identity';
 
 export interface JsonLimits extends RequestBodyLimits {
-  readonly memory: HeldMemory;
+  readonly memory: BodyMemory;
 }
 
 /** The JSON object in a request's body. */
@@ -46,7 +48,7 @@ export interface JsonObject {
 
 /**
  * Opens the JSON object in a request's body; undefined for an empty body. Reads it to its end, or until it is over 16 KiB
- * and shows a member that isn't wanted. `maxBytes` counts decoded bytes. A body over 16 KiB is held in `memory`.
+ * and shows a member that isn't wanted. `maxBytes` counts decoded bytes. What is read counts as held in `memory`, as it may be.
  *
  * @throws ServiceError `invalid-request-body` when it is no JSON object, deeper than 128 levels, no UTF-8, or not in its
  * Content-Encoding; `payload-too-large`; `request-timeout`; `client-aborted`; `digest-mismatch`.
@@ -57,16 +59,11 @@ export async function openJson(
   wanted: ReadonlySet<string>,
 ): Promise<JsonObject | undefined> {
   if (!hasBody(request) && !limits.digests?.length) return undefined;
-  const { memory, maxBytes } = limits;
   const coding = contentCoding(request);
-  const body = isJsonCoding(coding) ? await decodedBody(request, coding, limits) : requestBody(request, limits);
+  const body = isJsonCoding(coding) ? decodedBody(request, coding, limits) : requestBody(request, limits);
   const head = await readHead(body);
-  if (head.isWhole) {
-    memory.shrinkTo(0);
-    return head.length === 0 ? undefined : parseSmall(joined(head.chunks, head.length), wanted);
-  }
-  if (!memory.isHeld) await memory.take(Math.min(declaredLength(request.headers) ?? maxBytes, maxBytes));
-  return openLarge(behind(head.chunks, body), wanted);
+  if (head.isWhole) return head.length === 0 ? undefined : parseSmall(joined(head.chunks, head.length), wanted);
+  return openLarge(behind(head.chunks, body), wanted, limits.memory);
 }
 
 /** As `openJson`, for those who want nothing of the other members. */
@@ -105,9 +102,9 @@ async function* behind(chunks: readonly Buffer[], rest: Chunks): Chunks {
   yield* rest;
 }
 
-async function openLarge(body: Chunks, wanted: ReadonlySet<string>): Promise<JsonObject> {
+async function openLarge(body: Chunks, wanted: ReadonlySet<string>, memory: BodyMemory): Promise<JsonObject> {
   const reader = new JsonReader(wanted);
-  const checked = checkedBody(body, reader);
+  const checked = checkedBody(body, reader, memory);
   const held: Buffer[] = [];
   while (!reader.hasOtherMembers) {
     const next = await checked.next();
@@ -118,10 +115,13 @@ async function openLarge(body: Chunks, wanted: ReadonlySet<string>): Promise<Jso
 }
 
 /** The same bytes, checked as they pass. A defect is told behind the last byte, so that a body that is too large is told first. */
-async function* checkedBody(body: Chunks, reader: JsonReader): Chunks {
+async function* checkedBody(body: Chunks, reader: JsonReader, memory: BodyMemory): Chunks {
   const turns = new Turns();
+  let length = 0;
   let defect: unknown;
   for await (const chunk of body) {
+    length += chunk.length;
+    await memory.growTo(length);
     for (let at = 0; at < chunk.length && !defect; at += STEP_BYTES) {
       if (turns.isOver) await turns.next();
       defect = defectOf(() => { reader.add(chunk.subarray(at, at + STEP_BYTES)); });
@@ -167,15 +167,10 @@ function toMember(value: unknown): JsonMember {
   return isTextList ? [...new Set(value)] : OTHER_VALUE;
 }
 
-/**
- * The body in its decoded form. A decoder may take megabytes, and what it gives is far more than what it gets: so there
- * is none without the memory for the longest body.
- */
-async function decodedBody(request: IncomingMessage, coding: Coding, limits: JsonLimits): Promise<Chunks> {
+/** The body in its decoded form. */
+function decodedBody(request: IncomingMessage, coding: Coding, limits: JsonLimits): Chunks {
   const encoded = requestBody(request, { ...limits, maxBytes: limits.maxBytes + CODING_OVERHEAD_BYTES });
-  const { chunks } = await readHead(encoded);
-  await limits.memory.take(limits.maxBytes);
-  return decoded(behind(chunks, encoded), coding, limits.maxBytes);
+  return decoded(encoded, coding, limits.maxBytes);
 }
 
 async function* decoded(encoded: Chunks, coding: Coding, maxBytes: number): Chunks {
@@ -201,7 +196,7 @@ async function* decoded(encoded: Chunks, coding: Coding, maxBytes: number): Chun
     if (decoder.bytesWritten < encodedBytes) throw new Error('There is something behind the coded stream.');
     await feeding;
   } catch (error) {
-    throw error instanceof ServiceError ? error : new ServiceError('invalid-request-body', coding, { cause: error });
+    throw error instanceof ServiceError ? error : new ServiceError('invalid-request-body', `The body is no ${coding} stream.`, { cause: error });
   } finally {
     decoder.destroy();
     // Not awaited: it may wait for the client.

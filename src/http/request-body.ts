@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { ServiceError } from '../common/service-error.js';
-import type { HeldMemory } from './held-memory.js';
+import type { BodyMemory } from './body-memory.js';
+import { ClientRate } from './client-rate.js';
 import { type ExpectedDigest, verified } from './digest-fields.js';
 import { exchangeOf } from './exchange.js';
 
@@ -11,12 +12,12 @@ export interface RequestBodyLimits {
   readonly maxBytes: number;
   /** What the body as it comes over the wire must have (RFC 9530, Content-Digest). */
   readonly digests?: readonly ExpectedDigest[];
-  /** What the body holds; while it holds any, a slow client is refused when others wait. */
-  readonly memory?: HeldMemory;
+  /** Of a body that is held as a whole. */
+  readonly memory?: BodyMemory;
 }
 
-/** How often the pace of a client that holds memory is looked at while it is silent, in milliseconds. */
-const PACE_INTERVAL_MS = 1_000;
+/** How often a silent client's rate is looked at, in milliseconds. */
+const RATE_INTERVAL_MS = 1_000;
 
 /**
  * The body of a request as it comes in; asks for it with `100 Continue` where the client waits for that. No faster
@@ -40,6 +41,7 @@ async function* receivedBody(
     exchange.response.writeContinue();
   }
 
+  const rate = new ClientRate(memory);
   let wake = (): void => undefined;
   const notify = (): void => {
     wake();
@@ -59,10 +61,10 @@ async function* receivedBody(
   const nextEvent = async (): Promise<void> => {
     for (let waitedMs = 0; waitedMs < idleTimeoutMs; ) {
       const leftMs = idleTimeoutMs - waitedMs;
-      const stepMs = memory?.isHeld ? Math.min(PACE_INTERVAL_MS, leftMs) : leftMs;
+      const stepMs = Math.min(RATE_INTERVAL_MS, leftMs);
       const began = performance.now();
       const happened = await eventWithin(stepMs);
-      memory?.noteProgress(0, performance.now() - began);
+      rate.waited(performance.now() - began);
       if (happened) return;
       waitedMs += stepMs;
     }
@@ -74,7 +76,7 @@ async function* receivedBody(
       if (chunk !== null) {
         bytes += chunk.length;
         if (bytes > maxBytes) throw new ServiceError('payload-too-large');
-        memory?.noteProgress(chunk.length, 0);
+        rate.received(chunk.length);
         yield chunk;
       } else if (request.readableEnded) {
         return;

@@ -4,7 +4,7 @@ import { plainToInstance } from 'class-transformer';
 import { getMetadataStorage, validateSync } from 'class-validator';
 import type { JsonMember } from '../../../../common/json-reader.js';
 import { ServiceError } from '../../../../common/service-error.js';
-import { HeldMemory } from '../../../../http/held-memory.js';
+import { BodyMemory } from '../../../../http/body-memory.js';
 import { readJson } from '../../../../http/json-body.js';
 import { RequestParam } from '../../../../http/request-param.js';
 import { JsonLimits } from '../../../identity-management.options.js';
@@ -18,7 +18,7 @@ export class JsonBodyPipe implements PipeTransform<IncomingMessage, Promise<obje
   async transform(request: IncomingMessage, { metatype }: ArgumentMetadata): Promise<object> {
     const { maxJsonBytes, idleTimeoutMs } = this.limits;
     const dtoType = metatype as new () => object;
-    const memory = new HeldMemory(request);
+    const memory = new BodyMemory(request);
     try {
       const members = await readJson(request, { maxBytes: maxJsonBytes, idleTimeoutMs, memory }, memberNames(dtoType));
       if (!members) throw new ServiceError('invalid-request-body', 'no object');
@@ -26,7 +26,7 @@ export class JsonBodyPipe implements PipeTransform<IncomingMessage, Promise<obje
       this.assertPermitted(request, values);
       return validated(dtoType, values);
     } finally {
-      memory.shrinkTo(0);
+      memory.release();
     }
   }
 

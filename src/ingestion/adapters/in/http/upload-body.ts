@@ -4,7 +4,7 @@ import { isUnicodeText } from '../../../../common/long-text.js';
 import { Turns } from '../../../../common/turns.js';
 import { Utf8Decoder } from '../../../../common/utf8.js';
 import { type ExpectedDigest, parseDigestField, verified } from '../../../../http/digest-fields.js';
-import { HeldMemory, SMALL_BODY_BYTES } from '../../../../http/held-memory.js';
+import { BodyMemory } from '../../../../http/body-memory.js';
 import { type JsonObject, openJson } from '../../../../http/json-body.js';
 import { contentTypeAsSent, mediaTypeParameter } from '../../../../http/media-type.js';
 import { requestBody } from '../../../../http/request-body.js';
@@ -26,6 +26,8 @@ export interface UploadBody {
 const DEFAULT_CONTENT_TYPE = 'application/octet-stream';
 /** A client that serialises a `Blob` sends `file`, without the bytes: a form was meant. */
 const JSON_MEMBERS: ReadonlySet<string> = new Set(['additional_data', 'file']);
+/** A text up to this length is decoded without asking for a turn, in bytes. */
+const SMALL_TEXT_BYTES = 16 * 1024;
 /** How much text is decoded in one step of a turn, in bytes. */
 const STEP_BYTES = 64 * 1024;
 
@@ -40,9 +42,9 @@ const malformed = (message: string, cause?: unknown): ServiceError => new Servic
  */
 export async function openUploadBody(request: IncomingMessage, limits: UploadLimits): Promise<UploadBody> {
   const digests = expectedDigests(request);
-  const memory = new HeldMemory(request);
+  const memory = new BodyMemory(request);
   const close = (): void => {
-    memory.shrinkTo(0);
+    memory.release();
   };
   try {
     return { content: await openContent(request, limits, digests, memory), close };
@@ -56,7 +58,7 @@ async function openContent(
   request: IncomingMessage,
   limits: UploadLimits,
   { file, content }: ExpectedDigests,
-  memory: HeldMemory,
+  memory: BodyMemory,
 ): Promise<UploadContent> {
   const { idleTimeoutMs } = limits;
   switch (uploadForm(request)) {
@@ -117,7 +119,7 @@ async function openForm(
   request: IncomingMessage,
   limits: UploadLimits,
   digests: ExpectedDigests,
-  memory: HeldMemory,
+  memory: BodyMemory,
 ): Promise<UploadContent> {
   const boundary = mediaTypeParameter(request, 'boundary');
   if (!boundary || boundary.length > 70) throw malformed('no boundary');
@@ -139,7 +141,7 @@ class UploadFormReader {
   constructor(
     private readonly parts: MultipartReader,
     private readonly limits: UploadLimits,
-    private readonly memory: HeldMemory,
+    private readonly memory: BodyMemory,
   ) {}
 
   /** The next part `file`, on whose way `additional_data` is kept; undefined at the end of the form. */
@@ -155,13 +157,14 @@ class UploadFormReader {
   }
 
   async finish(): Promise<string | null> {
+    this.memory.passFile();
     if (await this.nextFile()) throw malformed('a second part "file"');
     return this.additionalData;
   }
 }
 
 /** @throws ServiceError `payload-too-large`; `invalid-request-body` when it is no UTF-8. */
-async function readText(bytes: AsyncIterable<Buffer>, maxBytes: number, memory: HeldMemory): Promise<string> {
+async function readText(bytes: AsyncIterable<Buffer>, maxBytes: number, memory: BodyMemory): Promise<string> {
   const turns = new Turns();
   const decoder = new Utf8Decoder();
   let text = '';
@@ -170,9 +173,9 @@ async function readText(bytes: AsyncIterable<Buffer>, maxBytes: number, memory: 
     for await (const chunk of bytes) {
       length += chunk.length;
       if (length > maxBytes) throw new ServiceError('payload-too-large');
-      if (length > SMALL_BODY_BYTES && !memory.isHeld) await memory.take(maxBytes);
+      await memory.growTo(length);
       for (let at = 0; at < chunk.length; at += STEP_BYTES) {
-        if (length > SMALL_BODY_BYTES && turns.isOver) await turns.next();
+        if (length > SMALL_TEXT_BYTES && turns.isOver) await turns.next();
         text += decoder.add(chunk.subarray(at, at + STEP_BYTES));
       }
     }

@@ -174,7 +174,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
       return upload;
     } catch (error) {
       content.fail(error);
-      if (!content.hasFailed && !isTooSlow(error)) {
+      if (!content.hasFailed) {
         this.takeBack(draft, segment, marking, claim);
       } else {
         this.unmark(marking);
@@ -311,13 +311,10 @@ async function announce(upload: Upload, leases: readonly (Lease<Claim> | Lease<M
   return segment;
 }
 
-/** Whether the bucket ended the upload because its client was too slow: the store isn't to blame. */
-const isTooSlow = (error: unknown): boolean => error instanceof ServiceError && error.kind === 'request-timeout';
-
 /** For `.catch()`: an error that isn't the store's passes through. */
 const storageFailureUnless =
   (isOther: () => boolean, message: string) =>
   (cause: unknown): never => {
-    if (isOther() || isTooSlow(cause)) throw cause;
+    if (isOther()) throw cause;
     return storageFailure(message)(cause);
   };

@@ -1,19 +1,14 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { LEAST_RATE, type MemoryBudget, type MemoryLine, type MemoryShare, processMemory } from '../../../../common/memory-budget.js';
-import { ServiceError } from '../../../../common/service-error.js';
+import { type HeldMemory, type MemoryBudget, processMemory } from '../../../../common/memory-budget.js';
 
 const MIB = 1024 * 1024;
+/** By how much a part grows while memory is to be had at once, in bytes. */
+const STEP_BYTES = 256 * 1024;
 /** How often memory is looked after, while any is in use or kept, in milliseconds. */
 const LOOK_EVERY_MS = 250;
 /** How long memory that nobody uses is kept, in milliseconds. */
 const KEPT_FOR_MS = 10_000;
-/** The rate at which a client must fill a part, in bytes per millisecond, and how far it may fall behind, in milliseconds. */
-const CALM = { rate: 1, patienceMs: 5 * 60_000 };
-const SHORT = { rate: LEAST_RATE, patienceMs: 3_000 };
-/** The same when more wait than there are parts. */
-const LEAST_PATIENCE_MS = 1_500;
-
 /** After so much was in use, the garbage of the uploads is collected too when the memory goes back; in bytes. */
 const MUCH_BYTES = 64 * MIB;
 
@@ -22,10 +17,13 @@ export interface PartBuffer {
   readonly isFull: boolean;
   /** What was put in. Not to be used after `release`. */
   readonly bytes: Buffer;
+  /**
+   * Makes room for more bytes of the part. Undefined when there is some; otherwise resolves when there is, or when the
+   * part was released.
+   */
+  makeRoom(): Promise<void> | undefined;
   /** Copies as much of a chunk as there is room for. @returns bytes */
   fill(chunk: Uint8Array): number;
-  /** Ends the watch over its client's rate: nothing is put in any more. */
-  endFilling(): void;
   /**
    * Gives the memory back. Idempotent.
    *
@@ -34,180 +32,97 @@ export interface PartBuffer {
   release(mayBeRead?: boolean): void;
 }
 
-interface Waiter {
-  readonly since: number;
-  readonly onTooSlow: (error: ServiceError) => void;
-  readonly resolve: (part: PartBuffer) => void;
-}
-
 /**
- * The memory that the uploads of one bucket have for parts, out of the process's budget. An upload waits until there is
- * some, and isn't read meanwhile. By turns, the next one goes to whoever has sent a part and waited longest, to the newcomer
- * that has waited longest, and to the one that has waited least: so nobody waits for ever, and an upload is served soon
- * beside a crowd that doesn't go on.
- *
- * An upload never waits while it fills a part, and what is being sent comes back when the store has answered or timed
- * out: so uploads can't wait for each other in a circle. A client that fills a part at less than 1 KiB/s over some five
- * minutes, or at less than 16 KiB/s over some three seconds while others have waited for one, loses it with its upload.
+ * The memory that the uploads to one bucket have for parts, out of the process's budget. A part grows with what comes
+ * in. While memory is short it waits for all that it lacks, so that whoever gets some can fill a part and send it.
  *
  * Memory that nobody used for ten seconds goes back to the operating system.
  */
-export class PartMemory implements MemoryLine {
-  private readonly share: MemoryShare;
-  /** In the order of their asking: those that have sent a part, and others. */
-  private readonly proven: Waiter[] = [];
-  private readonly newcomers: Waiter[] = [];
-  private turn = 0;
-  private readonly filling = new Set<Part>();
+export class PartMemory {
   /** With the time since when nobody used it; the one that was used last is used first. */
   private readonly idle: { readonly memory: ArrayBuffer; readonly since: number }[] = [];
-  private held = 0;
-  private mostHeld = 0;
+  private readonly inUse = new Set<Part>();
+  private mostBytes = 0;
   private timer: NodeJS.Timeout | undefined;
 
   /** @param partBytes the length of a part. */
   constructor(
     readonly partBytes: number,
-    budget: MemoryBudget = processMemory,
-  ) {
-    this.share = budget.share(this);
-  }
-
-  get waitingSince(): number | undefined {
-    const [proven, newcomer] = [this.proven[0]?.since, this.newcomers[0]?.since];
-    return proven === undefined || newcomer === undefined ? (proven ?? newcomer) : Math.min(proven, newcomer);
-  }
+    private readonly budget: MemoryBudget = processMemory,
+  ) {}
 
   /** Bytes that are in use, or kept for the next upload. */
   get residentBytes(): number {
-    return this.held * this.partBytes + this.idle.reduce((sum, { memory }) => sum + memory.byteLength, 0);
+    const memories = [...this.inUse, ...this.idle].map(({ memory }) => memory.byteLength);
+    return memories.reduce((sum, bytes) => sum + bytes, 0);
   }
 
-  /**
-   * Resolves when there is memory for a part.
-   *
-   * @param isProven whether the upload has sent a part.
-   * @param onTooSlow gets a `request-timeout` when the client fills it too slowly; to be released then.
-   */
-  acquire(isProven: boolean, onTooSlow: (error: ServiceError) => void): Promise<PartBuffer> {
+  /** An empty part. */
+  newPart(): PartBuffer {
     this.timer ??= setInterval(() => { this.look(); }, LOOK_EVERY_MS).unref();
-    return new Promise((resolve) => {
-      (isProven ? this.proven : this.newcomers).push({ since: performance.now(), onTooSlow, resolve });
-      this.serve();
-    });
-  }
-
-  serve(): void {
-    while (this.waitingSince !== undefined && this.share.take(this.partBytes)) {
-      const next = this.next();
-      if (!next) return;
-      this.held += 1;
-      this.mostHeld = Math.max(this.mostHeld, this.held);
-      const part = new Part(this.takeMemory(), next.onTooSlow, {
-        endFilling: () => this.filling.delete(part),
-        release: (mayBeRead) => { this.takeBack(part, mayBeRead); },
-      });
-      this.filling.add(part);
-      next.resolve(part);
-    }
-  }
-
-  private next(): Waiter | undefined {
-    const { proven, newcomers } = this;
-    switch (this.turn++ % 3) {
-      case 0:
-        return proven.shift() ?? newcomers.shift();
-      case 1:
-        return newcomers.shift() ?? proven.shift();
-      default:
-        return newcomers.pop() ?? proven.shift();
-    }
-  }
-
-  private takeMemory(): ArrayBuffer {
     const memory = this.idle.pop()?.memory ?? new ArrayBuffer(0, { maxByteLength: this.partBytes });
-    memory.resize(this.partBytes);
-    return memory;
-  }
-
-  private takeBack(part: Part, mayBeRead: boolean): void {
-    this.held -= 1;
-    if (!mayBeRead) this.idle.push({ memory: part.memory, since: performance.now() });
-    this.share.give(this.partBytes);
+    const part = new Part(memory, this.budget.hold('part'), (mayBeRead) => {
+      this.inUse.delete(part);
+      if (!mayBeRead) this.idle.push({ memory, since: performance.now() });
+    });
+    this.inUse.add(part);
+    return part;
   }
 
   private look(): void {
     const now = performance.now();
-    const isCrowded = this.proven.length + this.newcomers.length > this.held;
-    const patienceMs = isCrowded ? LEAST_PATIENCE_MS : SHORT.patienceMs;
-    const { isShort } = this.share;
-    for (const part of this.filling) part.look(now, isShort ? patienceMs : undefined);
+    this.mostBytes = Math.max(this.mostBytes, this.residentBytes);
     // A resizable buffer gives its pages back when it shrinks; another one when it is collected, perhaps never.
     for (const { memory, since } of this.idle) if (now - since >= KEPT_FOR_MS) memory.resize(0);
-    if (this.held > 0 || this.idle.some(({ memory }) => memory.byteLength > 0)) return;
+    if (this.inUse.size > 0 || this.idle.some(({ memory }) => memory.byteLength > 0)) return;
     clearInterval(this.timer);
     this.timer = undefined;
-    const wasMuch = this.mostHeld * this.partBytes >= MUCH_BYTES;
-    this.mostHeld = 0;
+    this.idle.length = 0;
+    const wasMuch = this.mostBytes >= MUCH_BYTES;
+    this.mostBytes = 0;
     // Without it what hundreds of uploads left in the heap stays until much else was allocated, in a quiet process for ever.
     if (wasMuch) collectGarbage();
   }
 }
 
 class Part implements PartBuffer {
-  private readonly buffer: Buffer;
   private length = 0;
   private isReleased = false;
-  private calmUntil: number;
-  private shortUntil: number;
 
   constructor(
     readonly memory: ArrayBuffer,
-    private readonly onTooSlow: (error: ServiceError) => void,
-    private readonly owner: { endFilling(): void; release(mayBeRead: boolean): void },
-  ) {
-    this.buffer = Buffer.from(memory, 0, memory.byteLength);
-    const now = performance.now();
-    this.calmUntil = now + CALM.patienceMs;
-    this.shortUntil = now + SHORT.patienceMs;
-  }
+    private readonly held: HeldMemory,
+    private readonly onRelease: (mayBeRead: boolean) => void,
+  ) {}
 
   get isFull(): boolean {
-    return this.length === this.buffer.length;
+    return this.length === this.memory.maxByteLength;
   }
 
   get bytes(): Buffer {
-    return this.buffer.subarray(0, this.length);
+    return Buffer.from(this.memory, 0, this.length);
+  }
+
+  makeRoom(): Promise<void> | undefined {
+    if (this.length < this.held.bytes) return undefined;
+    const most = this.memory.maxByteLength - this.held.bytes;
+    return this.held.tryGrow(Math.min(STEP_BYTES, most)) ? undefined : this.held.grow(most);
   }
 
   fill(chunk: Uint8Array): number {
-    const piece = chunk.subarray(0, this.buffer.length - this.length);
-    this.buffer.set(piece, this.length);
+    const { memory, held } = this;
+    if (memory.byteLength < held.bytes) memory.resize(held.bytes);
+    const piece = chunk.subarray(0, held.bytes - this.length);
+    new Uint8Array(memory).set(piece, this.length);
     this.length += piece.length;
-    const now = performance.now();
-    this.calmUntil = Math.min(now + CALM.patienceMs, this.calmUntil + piece.length / CALM.rate);
-    this.shortUntil = Math.min(now + SHORT.patienceMs, this.shortUntil + piece.length / SHORT.rate);
     return piece.length;
-  }
-
-  endFilling(): void {
-    this.owner.endFilling();
   }
 
   release(mayBeRead = false): void {
     if (this.isReleased) return;
     this.isReleased = true;
-    this.owner.endFilling();
-    this.owner.release(mayBeRead);
-  }
-
-  /** @param patienceMs while memory is short. */
-  look(now: number, patienceMs: number | undefined): void {
-    // Being slow before memory was short counts for nothing.
-    this.shortUntil = Math.min(this.shortUntil, now + (patienceMs ?? SHORT.patienceMs));
-    if (patienceMs === undefined) this.shortUntil = now + SHORT.patienceMs;
-    if (now < this.shortUntil && now < this.calmUntil) return;
-    this.onTooSlow(new ServiceError('request-timeout', 'The client sends too slowly to keep the memory of a part.'));
+    this.onRelease(mayBeRead);
+    this.held.release();
   }
 }
 

@@ -1,7 +1,6 @@
+import { FREE_BYTES } from '../../../../common/memory-budget.js';
 import type { PartBuffer, PartMemory } from './part-memory.js';
 
-/** Bytes that an upload holds before it asks for the memory of a part. */
-const HEAD_BYTES = 64 * 1024;
 /** Chunks of the head are joined when there are so many: each costs memory of its own. */
 const MOST_HEAD_CHUNKS = 32;
 
@@ -24,9 +23,7 @@ export interface PartTarget {
  * Sends bytes of unknown length as they come: in parts, or whole when they are no more than one. Holds the parts that
  * are being sent, and one; reads nothing while there is no memory for it.
  *
- * Rejects with what the bytes throw, when no part is being sent any more; at once with what the target rejects with, and
- * with `request-timeout` when the bytes come too slowly (see `PartMemory`): they may be silent for long, and fail with the
- * same error at the next chunk.
+ * Rejects with what the bytes throw, when no part is being sent any more; at once with what the target rejects with.
  *
  * @returns how many parts were sent; 0 when the bytes were sent whole.
  */
@@ -37,7 +34,7 @@ export async function sendParts(bytes: AsyncIterable<Uint8Array>, options: PartO
 }
 
 class PartSender {
-  /** Rejects when the target does, or the bytes come too slowly. */
+  /** Rejects when the target does. */
   readonly failing: Promise<never>;
   private readonly reject: (error: Error) => void;
   private failure: { readonly error: unknown } | undefined;
@@ -80,28 +77,31 @@ class PartSender {
     return this.count;
   }
 
-  private readonly fail = (error: unknown): void => {
+  private fail(error: unknown): void {
     this.failure ??= { error };
     // Its client may be silent for long.
     this.part?.release();
     this.part = undefined;
     // Whoever waits gets to know of the first: the bytes', or this.
     if (!this.haveBytesFailed) this.reject(error instanceof Error ? error : new Error(String(error)));
-  };
+  }
 
   private async add(chunk: Uint8Array): Promise<void> {
     for (let at = 0; at < chunk.length; ) {
       // The first one may be all.
       if (this.part?.isFull) await this.begin(this.part);
-      const part = (this.part ??= await this.options.memory.acquire(this.count > 0, this.fail));
-      this.assertGoesOn();
+      const part = (this.part ??= this.options.memory.newPart());
+      const waiting = part.makeRoom();
+      if (waiting) {
+        await waiting;
+        this.assertGoesOn();
+      }
       at += part.fill(at === 0 ? chunk : chunk.subarray(at));
       if (part.isFull && this.count > 0) await this.begin(part);
     }
   }
 
   private async begin(part: PartBuffer): Promise<void> {
-    part.endFilling();
     while (this.underWay.size >= this.options.atOnce) await Promise.race(this.underWay);
     this.assertGoesOn();
     this.part = undefined;
@@ -120,7 +120,6 @@ class PartSender {
   }
 
   private async sendWhole(part: PartBuffer): Promise<void> {
-    part.endFilling();
     this.part = undefined;
     let isSent = false;
     try {
@@ -143,7 +142,7 @@ class Head {
 
   /** @returns false, and takes nothing, when there would be too many. */
   add(chunk: Uint8Array): boolean {
-    if (this.length + chunk.length > HEAD_BYTES) return false;
+    if (this.length + chunk.length > FREE_BYTES) return false;
     this.chunks.push(chunk);
     this.length += chunk.length;
     if (this.chunks.length === MOST_HEAD_CHUNKS) this.chunks = [Buffer.concat(this.chunks)];

@@ -26,7 +26,6 @@ import {
   UploadPartCommand,
   type UploadPartCommandInput,
 } from '@aws-sdk/client-s3';
-import { ServiceError } from '../../../../../common/service-error.js';
 import { withTimeLimit } from '../../../../../common/time-limit.js';
 import { Bucket, type ListedObject, missingRight, ObjectExistsError, type ReadObject, significantOffset, StoreSilentError } from '../bucket.js';
 import { PartMemory } from '../part-memory.js';
@@ -162,7 +161,7 @@ export class S3Bucket extends Bucket {
       }
       if (unfinished.isUnsure) this.leftovers.add(() => this.removeParts(key));
     } catch (error) {
-      await this.giveBack(unfinished, source.hasFailed || error instanceof ObjectExistsError || error instanceof ServiceError);
+      await this.giveBack(unfinished, source.hasFailed || error instanceof ObjectExistsError);
       throw error;
     }
   }

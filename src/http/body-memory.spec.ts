@@ -1,0 +1,63 @@
+import { EventEmitter } from 'node:events';
+import type { IncomingMessage } from 'node:http';
+import { describe, expect, it } from 'vitest';
+import { FREE_BYTES, MemoryBudget } from '../common/memory-budget.js';
+import { BodyMemory } from './body-memory.js';
+
+const MIB = 1024 * 1024;
+const clientOf = () => ({ socket: Object.assign(new EventEmitter(), { destroyed: false }) }) as unknown as IncomingMessage;
+
+/** A budget that is used up, but for the one text that goes on beyond it. */
+function usedUp() {
+  const budget = new MemoryBudget(MIB);
+  const [all, favoured] = [new BodyMemory(clientOf(), budget), new BodyMemory(clientOf(), budget)];
+  void all.growTo(MIB + FREE_BYTES);
+  void favoured.growTo(MIB);
+  return { budget, all };
+}
+
+describe('BodyMemory', () => {
+  it('asks for nothing below 64 KiB, and gives back all of it', () => {
+    const budget = new MemoryBudget(MIB);
+    const memory = new BodyMemory(clientOf(), budget);
+    expect([memory.growTo(FREE_BYTES), budget.usedFor('text'), memory.isHeld]).toEqual([undefined, 0, false]);
+    expect([memory.growTo(FREE_BYTES + 300_000), budget.usedFor('text'), memory.isHeld]).toEqual([undefined, 300_000, true]);
+    memory.shrinkTo(FREE_BYTES + 1);
+    expect(budget.usedFor('text')).toBe(1);
+    memory.release();
+    expect([budget.usedFor('text'), memory.isHeld]).toEqual([0, false]);
+  });
+
+  it('lets small bodies go on while others use up the budget', () => {
+    const { budget } = usedUp();
+    expect(new BodyMemory(clientOf(), budget).growTo(FREE_BYTES)).toBeUndefined();
+  });
+
+  it('waits until there is some', async () => {
+    const { budget, all } = usedUp();
+    const waiting = new BodyMemory(clientOf(), budget).growTo(2 * FREE_BYTES);
+    all.release();
+    await waiting;
+    expect(budget.usedFor('text')).toBe(MIB - FREE_BYTES + FREE_BYTES);
+  });
+
+  it('fails, and leaves the line, when the client hangs up', async () => {
+    const { budget, all } = usedUp();
+    const client = clientOf();
+    const memory = new BodyMemory(client, budget);
+    const waiting = memory.growTo(2 * FREE_BYTES);
+    Object.assign(client.socket, { destroyed: true });
+    client.socket.emit('close');
+    await expect(waiting).rejects.toMatchObject({ kind: 'client-aborted' });
+    all.release();
+    expect(memory.isHeld).toBe(false);
+  });
+
+  it('does not wait for texts behind a file, whose memory texts may wait for', () => {
+    const { budget } = usedUp();
+    const memory = new BodyMemory(clientOf(), budget);
+    memory.passFile();
+    void memory.growTo(2 * FREE_BYTES);
+    expect(budget.usedFor('rest')).toBe(FREE_BYTES);
+  });
+});

@@ -1,0 +1,68 @@
+import type { IncomingMessage } from 'node:http';
+import { FREE_BYTES, type HeldMemory, type MemoryBudget, processMemory } from '../common/memory-budget.js';
+import { ServiceError } from '../common/service-error.js';
+
+/** How much is asked for at a time, in bytes. */
+const STEP_BYTES = 64 * 1024;
+
+function assertConnected({ socket }: IncomingMessage): void {
+  if (socket.destroyed) throw new ServiceError('client-aborted', 'The client broke its request off.');
+}
+
+/**
+ * The memory of a body that is held as a whole: JSON, or a form's `additional_data`. 64 KiB of it are free; for more it
+ * asks the process's budget.
+ */
+export class BodyMemory {
+  private held: HeldMemory;
+
+  constructor(
+    private readonly request: IncomingMessage,
+    private readonly budget: MemoryBudget = processMemory,
+  ) {
+    this.held = budget.hold('text');
+  }
+
+  /** Whether it holds memory that others may wait for. */
+  get isHeld(): boolean {
+    return this.held.bytes > 0;
+  }
+
+  /** To be called behind a form's file, of which memory may be held too. */
+  passFile(): void {
+    if (!this.isHeld) this.held = this.budget.hold('rest');
+  }
+
+  /**
+   * Undefined when a body may grow to so many bytes at once; otherwise resolves when it may.
+   *
+   * @throws ServiceError `client-aborted` when the connection closes in the meantime.
+   */
+  growTo(bytes: number): Promise<void> | undefined {
+    const missing = bytes - FREE_BYTES - this.held.bytes;
+    if (missing <= 0 || this.held.tryGrow(Math.max(missing, STEP_BYTES))) return undefined;
+    return this.waitFor(Math.max(missing, STEP_BYTES));
+  }
+
+  /** Gives back what is over. */
+  shrinkTo(bytes: number): void {
+    this.held.shrinkTo(Math.max(0, bytes - FREE_BYTES));
+  }
+
+  /** Gives back everything. Idempotent. */
+  release(): void {
+    this.held.release();
+  }
+
+  private async waitFor(bytes: number): Promise<void> {
+    const { held } = this;
+    const { socket } = this.request;
+    const leave = (): void => {
+      held.release();
+    };
+    assertConnected(this.request);
+    socket.once('close', leave);
+    await held.grow(bytes).finally(() => socket.off('close', leave));
+    assertConnected(this.request);
+  }
+}

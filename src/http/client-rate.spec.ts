@@ -1,0 +1,69 @@
+import { EventEmitter } from 'node:events';
+import type { IncomingMessage } from 'node:http';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { FREE_BYTES, MemoryBudget } from '../common/memory-budget.js';
+import { BodyMemory } from './body-memory.js';
+import { ClientRate } from './client-rate.js';
+
+const KIB = 1024;
+const request = { socket: new EventEmitter() } as unknown as IncomingMessage;
+
+/** A client that sends so much a second, for a minute. */
+function sendFor60Seconds(rate: ClientRate, bytesPerSecond: number): void {
+  for (let second = 0; second < 60; second++) {
+    rate.received(bytesPerSecond);
+    rate.waited(1_000);
+  }
+}
+
+describe('ClientRate', () => {
+  beforeEach(() => {
+    vi.useFakeTimers({ toFake: ['performance'] });
+  });
+  afterEach(() => {
+    vi.useRealTimers();
+  });
+
+  /** Memory that a body holds, and whether another has waited for some for a second. */
+  function memoryOf(holder: 'text' | 'part' | 'nobody', isShort: boolean) {
+    const budget = new MemoryBudget(1);
+    const memory = new BodyMemory(request, budget);
+    if (holder === 'text') void memory.growTo(FREE_BYTES + 1);
+    if (holder === 'part') void budget.hold('part').grow(1);
+    if (isShort) for (let body = 0; body < 3; body++) void budget.hold('text').grow(1);
+    vi.advanceTimersByTime(1_000);
+    return { budget, memory };
+  }
+
+  it.each([
+    ['that sends nothing', 'text', 0],
+    ['that sends 10 KiB/s', 'text', 10 * KIB],
+    ['that sends 10 KiB/s of a file', 'part', 10 * KIB],
+  ] as const)('refuses a client %s while others wait for memory', (_, holder, bytesPerSecond) => {
+    const { budget, memory } = memoryOf(holder, true);
+    const rate = new ClientRate(memory, budget);
+    rate.received(100 * KIB);
+    expect(() => { sendFor60Seconds(rate, bytesPerSecond); }).toThrow(expect.objectContaining({ kind: 'request-timeout' }));
+  });
+
+  it.each([
+    ['nobody waits', 'text', false, 0],
+    ['it keeps up', 'text', true, 20 * KIB],
+    ['its file holds no memory', 'nobody', true, 0],
+  ] as const)('lets a client go on when %s', (_, holder, isShort, bytesPerSecond) => {
+    const { budget, memory } = memoryOf(holder, isShort);
+    const rate = new ClientRate(memory, budget);
+    rate.received(100 * KIB);
+    expect(() => { sendFor60Seconds(rate, bytesPerSecond); }).not.toThrow();
+  });
+
+  it('does not count what was before memory was short', () => {
+    const { budget, memory } = memoryOf('text', false);
+    const rate = new ClientRate(memory, budget);
+    sendFor60Seconds(rate, 0);
+    for (let body = 0; body < 3; body++) void budget.hold('text').grow(1);
+    vi.advanceTimersByTime(1_000);
+    expect(() => { rate.waited(4_000); }).not.toThrow();
+    expect(() => { rate.waited(2_000); }).toThrow();
+  });
+});
