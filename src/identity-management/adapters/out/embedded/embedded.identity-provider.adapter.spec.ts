@@ -61,6 +61,7 @@ describe('EmbeddedIdentityProvider', () => {
   });
   afterEach(() => {
     vi.useRealTimers();
+    vi.restoreAllMocks();
     provider.close();
     directory.remove();
     rmSync(`${directory.path}-away`, { recursive: true, force: true });

@@ -11,6 +11,7 @@ import { anUploadDraft, storeUpload } from '../../../../testing/upload-draft.bui
 import type { UploadDraft } from '../../../application/ports/file-storage.port.js';
 import type { Upload } from '../../../domain/upload.js';
 import type { Disk } from './disk.js';
+import { encodeRecord, newEpoch, stampRecord } from './journal-records.js';
 import { LocalDiskFileStorage } from './local-disk.file-storage.adapter.js';
 
 const MIB = 1024 * 1024;
@@ -411,6 +412,22 @@ describe('recovery', () => {
       await open();
       expect(await readFile(join(base, 'elsewhere', basename(path)), 'utf8')).toBe('somebody\'s');
       expect(warnings).toEqual([expect.stringContaining(view.at(`pending/${UUID}`))]);
+    });
+
+    it.each([
+      ['by its path', '../outside'],
+      ['by way of the layout', 'files/../../outside'],
+      ['by a link', CONTENT],
+    ])('is where the record of a journal leads out of DATA_DIR: %s', async (_, path) => {
+      await mkdir(dirname(dirname(view.at(CONTENT))), { recursive: true });
+      await symlink(base, dirname(view.at(CONTENT)));
+      const linked = join(base, basename(CONTENT));
+      await writeFile(linked, 'somebody\'s');
+      const record = encodeRecord({ uploadId: UUID, marker: { content_path: path, segment: SEGMENT, offset: 0 }, bytes: Buffer.from('bytes') });
+      stampRecord(record, newEpoch());
+      await writeFile(view.at(`pending/${UUID}.journal`), record);
+      await open();
+      for (const file of [outside, linked]) expect(await readFile(file, 'utf8')).toBe('somebody\'s');
     });
 
     const fifo = (path: string) => promisify(execFile)('mkfifo', [path]);
