@@ -186,6 +186,15 @@ describe('EmbeddedIdentityProvider', () => {
     await expect(provider.createRole({ name: 'big', permissions }, options)).resolves.toBeTypeOf('string');
   });
 
+  it('commits a change for a health check, as a full disk refuses nothing less', async () => {
+    const other = await beside();
+    const version = () => other.pragma('data_version');
+    const before = version();
+    await provider.checkHealth(options);
+    expect(version()).not.toEqual(before);
+    other.close();
+  });
+
   it('is unwell when it is closed', async () => {
     provider.close();
     await expect(provider.checkHealth(options)).rejects.toThrow(ProviderError);
