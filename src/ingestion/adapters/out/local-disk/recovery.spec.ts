@@ -659,6 +659,16 @@ describe('recovery', () => {
       expect(await view.files('pending')).toEqual([]);
     });
 
+    it('keeps a whole file whose record in the journal was changed', async () => {
+      const [kept] = await storeSmall('kept');
+      await disk.die();
+      const [journal = ''] = await journals();
+      const bytes = await readFile(journal);
+      await writeFile(journal, bytes.fill('K', bytes.indexOf('kept'), bytes.indexOf('kept') + 1));
+      await open();
+      expect(await readFile(pathOf(kept), 'utf8')).toBe('kept');
+    });
+
     it('takes nothing from what an earlier use of a journal left in it', async () => {
       await storage.close();
       storage = await LocalDiskFileStorage.open({ directory: view.directory, disk, maxJournalBytes: 1_500 });
