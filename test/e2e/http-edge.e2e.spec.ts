@@ -121,6 +121,22 @@ describe('what the HTTP parser refuses', () => {
     server.close();
   });
 
+  it.each([
+    ['no error where the client is to blame', 'bad-request', false, 0],
+    ['an error where we are', 'internal', false, 1],
+    ['an error where an answer had begun that now breaks off', 'bad-request', true, 1],
+  ] as const)('is logged as %s', async (reason, kind, hasBegun, count) => {
+    const server = createServer((request, response) => {
+      if (hasBegun) response.writeHead(200).write('the beginning');
+      answerError(request, response, new ServiceError(kind, reason));
+    });
+    await once(server.listen(0, '127.0.0.1'), 'listening');
+    const answered = fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}`).then((answer) => answer.text());
+    expect(await answered.then(() => 'whole', () => 'broken off')).toBe(hasBegun ? 'broken off' : 'whole');
+    expect(service.log.entries.filter(({ level, text }) => level === 'error' && text.includes(reason))).toHaveLength(count);
+    server.close();
+  });
+
   it('breaks off, without a second answer, when one is under way to a request that is not whole', async () => {
     const server = createServer((_request, response) => response.writeHead(200).write('the beginning'));
     guardHttpEdge(server);

@@ -151,6 +151,37 @@ describe('the event loop', () => {
     expect(Math.max(longest.parse, longest.stringify)).toBeLessThan(200_000);
   });
 
+  it.each([
+    ['JSON', 'application/json', (text: string) => JSON.stringify({ additional_data: text })],
+    ['a form', FORM_TYPE, (text: string) => form({ name: 'additional_data', value: text }, { name: 'file', value: 'a' })],
+  ])('is left to others after some pieces of a long additional_data: %s', async (name, type, bodyOf) => {
+    const text = 'x'.repeat(3_000_000);
+    const body = bodyOf(text);
+    // Each look at the clock takes a millisecond, so that a turn has few pieces on any machine.
+    const { stringify } = JSON;
+    let now = performance.now();
+    vi.spyOn(performance, 'now').mockImplementation(() => now++);
+    const escaped = { inTurn: 0, most: 0, inAll: 0 };
+    vi.spyOn(JSON, 'stringify').mockImplementation((value: unknown, ...rest: []) => {
+      const json = stringify(value, ...rest);
+      escaped.inTurn += json.length;
+      escaped.inAll += json.length;
+      escaped.most = Math.max(escaped.most, escaped.inTurn);
+      return json;
+    });
+    let others = setImmediate(function turnOfOthers() {
+      escaped.inTurn = 0;
+      others = setImmediate(turnOfOthers);
+    });
+    const answer = await post(body, { 'Content-Type': type, 'Idempotency-Key': name.replace(' ', '-') });
+    clearImmediate(others);
+    vi.restoreAllMocks();
+    expect((await line(answer)).additional_data).toBe(text);
+    // Once for the line, and once for the digest of the key.
+    expect(escaped.inAll).toBeGreaterThan(2 * text.length);
+    expect(escaped.most).toBeLessThan(300_000);
+  });
+
   it('serves /health/live while sixty of them wait', async () => {
     const body = gzipSync(filled('{"x":[{}', ',{}', '', 1_000_000));
     const answered: string[] = [];

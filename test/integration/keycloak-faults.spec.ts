@@ -249,6 +249,19 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
     expect(await find({ emails: [], roleNames: [role.role_name] })).toHaveLength(1);
   });
 
+  it('loses the answer that a user is created, whom somebody replaces before they are looked for: theirs stays', async () => {
+    const user = newUser();
+    const isLookUp = ({ method, url }: ProxiedRequest) => method === 'GET' && url.includes('/users?exact=true');
+    void proxy.cutAnswer({ to: (request) => isCreation(request) || isLookUp(request), times: Infinity });
+    expect(await outcome(ask('create-user', user))).toEqual(UNAVAILABLE);
+    const [{ id } = { id: '' }] = (await find({ emails: [user.email] })) as { id: string }[];
+    await server.administer('DELETE', `/users/${id}`);
+    await server.administer('POST', '/users', { username: user.email, email: user.email, enabled: true });
+    await proxy.pass();
+    expect((await ask('create-user', user)).status).toBe(400);
+    expect(await find({ emails: [user.email] })).toHaveLength(1);
+  });
+
   it('does not let a new user be removed: their e-mail is free for the same request all the same', async () => {
     const user = newUser();
     proxy.respond(500, '{}', { to: (request) => isGift(request) || isRemoval(request) });
@@ -274,6 +287,24 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
     expect((await ask('assign-role', { user_id: userId, role_id: known.roleId })).status).toBe(200);
     await collided;
     expect(await keycloakPermissionsOf(server, userId)).toEqual(['read:roles']);
+  });
+
+  it('refuses a role again and again that the user does not have: 503', async () => {
+    const userId = await created('create-user', { email: freshEmail(), roles: [] });
+    proxy.respond(400, COLLISION, { to: isGift });
+    expect(await outcome(ask('assign-role', { user_id: userId, role_id: known.roleId }))).toEqual(UNAVAILABLE);
+    await proxy.pass();
+    expect(await keycloakPermissionsOf(server, userId)).toEqual([]);
+  });
+
+  it.each<[(typeof ALL_OPERATIONS)[number], (request: ProxiedRequest) => boolean]>([
+    ['assign-role', isGift],
+    ['update-user', ({ method }) => method === 'PUT'],
+  ])('loses the answer to %s once: it is asked again, and then done', async (operation, to) => {
+    const before = count(to);
+    void proxy.cutAnswer({ to });
+    expect((await ask(operation)).status).toBe(200);
+    expect(count(to) - before).toBe(2);
   });
 
   it('refuses a role again and again that the user has: it is read back', async () => {

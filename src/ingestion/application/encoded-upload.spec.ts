@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { isUnicodeText } from '../../common/long-text.js';
 import { requestIdentity } from '../domain/idempotency.js';
 import { indexLine } from '../domain/layout.js';
 import type { Upload } from '../domain/upload.js';
@@ -20,6 +21,18 @@ const upload: fc.Arbitrary<Upload> = fc
     content: hasFile ? { path: 'files/x', type: 'text/csv', size: 7, sha256: 'ab' } : null,
   }));
 
+const anUpload = (additionalData: string): Upload => ({
+  uploadId: '0198c5a0-5b1e-7c7e-8d55-0c1f5a3e7a10',
+  kind: 'historical',
+  customerId: 'c',
+  filename: 'f',
+  manufacturer: 'm',
+  additionalData,
+  idempotencyKey: 'k',
+  receivedAt: new Date('2026-11-21T10:00:00.000Z'),
+  content: null,
+});
+
 describe('an upload with a text of any length', () => {
   it('has the line of indexLine, and is read from it', async () => {
     await fc.assert(fc.asyncProperty(upload, async (given) => {
@@ -33,5 +46,44 @@ describe('an upload with a text of any length', () => {
     await fc.assert(fc.asyncProperty(upload, async (given) => {
       expect(await requestDigest(given)).toBe(createHash('sha256').update(requestIdentity(given)).digest('base64url'));
     }), { numRuns: 100 });
+  });
+
+  it.each([
+    ['ends early', (line: string) => line.slice(0, -200)],
+    ['has a text that is no JSON', (line: string) => line.replace('xx', 'x\\x')],
+  ])('is read from no long line that %s', async (_, change) => {
+    const line = indexLine(anUpload('x'.repeat(100_000)));
+    expect(await decodeIndexLine(Buffer.from(line))).toBeDefined();
+    expect(await decodeIndexLine(Buffer.from(change(line)))).toBeUndefined();
+  });
+});
+
+describe('work on a long text', () => {
+  afterEach(() => {
+    vi.restoreAllMocks();
+  });
+
+  const long = anUpload('x'.repeat(1024 * 1024));
+  const line = Buffer.from(indexLine(long));
+  it.each<[string, () => unknown]>([
+    ['encodeIndexLine', () => encodeIndexLine(long)],
+    ['decodeIndexLine', () => decodeIndexLine(line)],
+    ['requestDigest', () => requestDigest(long)],
+    ['isUnicodeText', () => isUnicodeText(long.additionalData ?? '')],
+  ])('leaves the event loop to others again and again: %s', async (_, work) => {
+    // Each look at the clock takes a millisecond.
+    let now = 0;
+    vi.spyOn(performance, 'now').mockImplementation(() => now++);
+    let isDone = false;
+    let turnsOfOthers = 0;
+    const others = (): void => {
+      if (isDone) return;
+      turnsOfOthers += 1;
+      setImmediate(others);
+    };
+    setImmediate(others);
+    await work();
+    isDone = true;
+    expect(turnsOfOthers).toBeGreaterThan(10);
   });
 });

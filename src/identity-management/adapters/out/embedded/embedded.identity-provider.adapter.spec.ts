@@ -1,8 +1,9 @@
 import { execFile } from 'node:child_process';
-import { chmodSync, cpSync, mkdtempSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { chmodSync, cpSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import Database from 'libsql';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { DataDirectoryInUseError, isLocked, lockDataDirectory } from '../../../../data-directory/data-directory-lock.js';
 import { identityProviderContract } from '../../../../testing/identity-provider.contract.js';
@@ -60,6 +61,7 @@ describe('EmbeddedIdentityProvider', () => {
   });
   afterEach(() => {
     vi.useRealTimers();
+    vi.restoreAllMocks();
     provider.close();
     directory.remove();
     rmSync(`${directory.path}-away`, { recursive: true, force: true });
@@ -184,6 +186,15 @@ describe('EmbeddedIdentityProvider', () => {
     await expect(provider.createRole({ name: 'big', permissions }, options)).resolves.toBeTypeOf('string');
   });
 
+  it('commits a change for a health check, as a full disk refuses nothing less', async () => {
+    const other = await beside();
+    const version = () => other.pragma('data_version');
+    const before = version();
+    await provider.checkHealth(options);
+    expect(version()).not.toEqual(before);
+    other.close();
+  });
+
   it('is unwell when it is closed', async () => {
     provider.close();
     await expect(provider.checkHealth(options)).rejects.toThrow(ProviderError);
@@ -227,6 +238,20 @@ describe('EmbeddedIdentityProvider', () => {
       },
       () => { renameSync(`${identity()}-copy`, databasePath()); },
     ],
+    [
+      'a damaged copy is in its place',
+      () => {
+        cpSync(identity(), `${identity()}-copy`, { recursive: true });
+        renameSync(identity(), `${identity()}-away`);
+        renameSync(`${identity()}-copy`, identity());
+        const bytes = readFileSync(databasePath());
+        writeFileSync(databasePath(), bytes.fill('x', bytes.length / 2));
+      },
+      () => {
+        rmSync(identity(), { recursive: true });
+        renameSync(`${identity()}-away`, identity());
+      },
+    ],
   ])('is unavailable while %s, and goes on by itself with all that it had', async (_, take, bringBack) => {
     await createUser('ada@example.com');
     take();
@@ -239,6 +264,35 @@ describe('EmbeddedIdentityProvider', () => {
     const other = await beside();
     expect(other.prepare('SELECT count(*) AS users FROM users').get()).toMatchObject({ users: 2 });
     other.close();
+  });
+
+  it.each([
+    ['BEGIN IMMEDIATE', []],
+    // It is there after all, and nobody was told so.
+    ['COMMIT', ['ada@example.com']],
+  ])('acknowledges nobody when its directory is moved away at %s', async (moment, left) => {
+    const { exec } = Database.prototype; // eslint-disable-line @typescript-eslint/unbound-method
+    const spied = vi.spyOn(Database.prototype, 'exec').mockImplementation(function (this: IdentityDatabase, sql) {
+      if (sql === moment) renameSync(identity(), `${identity()}-away`);
+      return exec.call(this, sql);
+    });
+    await expect(createUser('ada@example.com')).rejects.toThrow(ProviderUnavailable);
+    spied.mockRestore();
+    renameSync(`${identity()}-away`, identity());
+    expect((await allUsers(provider)).map(({ email }) => email)).toEqual(left);
+  });
+
+  it('ends a list in an error when its directory is moved away between two pages', async () => {
+    const database = await beside();
+    await immediately(database, () => {
+      const insert = database.prepare('INSERT INTO users (user_id, email, name) VALUES (?, ?, ?)');
+      for (let index = 0; index < 501; index++) insert.run(`embedded|${index}`, `${index}@example.com`, 'x');
+    });
+    database.close();
+    const pages = provider.listUsers(options)[Symbol.asyncIterator]();
+    expect((await pages.next()).value).toHaveLength(500);
+    renameSync(identity(), `${identity()}-away`);
+    await expect(pages.next()).rejects.toThrow(ProviderUnavailable);
   });
 
   it('loses nothing when its log is removed', async () => {

@@ -1,6 +1,7 @@
 import { appendFile, cp, mkdir, mkdtemp, readdir, readFile, rename, rm, symlink, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import Database from 'libsql';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { DataDirectoryView } from '../../../../testing/data-directory.view.js';
 import { GatedDisk } from '../../../../testing/gated-disk.js';
@@ -8,6 +9,7 @@ import { anUploadDraft, storeUpload } from '../../../../testing/upload-draft.bui
 import type { UploadDraft } from '../../../application/ports/file-storage.port.js';
 import { indexLine } from '../../../domain/layout.js';
 import { LocalDiskFileStorage } from './local-disk.file-storage.adapter.js';
+import { DamagedDatabaseError } from './self-checking-database.js';
 
 const NOON = Date.parse('2025-06-10T12:00:00Z');
 const HOUR = 3_600_000;
@@ -116,10 +118,14 @@ describe('idempotency keys on the local disk', () => {
       await reopen();
       await writeFile(view.at(`idempotency/${TODAY}.damaged-1`), '');
       await writeFile(view.at('idempotency/notes.txt'), '');
+      // A clock that jumps for some days and back costs no rebuild.
+      setClock(NOON + 8 * DAY);
+      await store('during the week');
+      expect(await databases()).toEqual(expect.arrayContaining([TODAY, `${TODAY}.damaged-1`]));
       setClock(NOON + 10 * DAY);
       await store('new');
       await storage.close();
-      expect(await databases()).toEqual(['2025-06-20.db', 'notes.txt']);
+      expect(await databases()).toEqual(['2025-06-18.db', '2025-06-20.db', 'notes.txt']);
     });
   });
 
@@ -141,6 +147,15 @@ describe('idempotency keys on the local disk', () => {
       await writeFile(path(), bytes);
     };
 
+    /** Changes rows, of which SQLite keeps no checksums. */
+    const execute = (sql: string) => () => {
+      const database = new Database(path());
+      database.exec(sql);
+      database.close();
+      return Promise.resolve();
+    };
+    const UPLOADS = `FROM entries WHERE instr(record, CAST('"uploadId"' AS BLOB)) > 0`;
+
     it.each<[string, () => Promise<unknown>]>([
       ['random bytes', overwrite(0, 1)],
       ['random bytes behind the header', overwrite(0.3, 1)],
@@ -150,6 +165,9 @@ describe('idempotency keys on the local disk', () => {
       ['a dangling link', inPlace(() => symlink('/nowhere/at/all', path()))],
       ['a directory for its log', () => mkdir(`${path()}-wal`)],
       ['a byte of a value', change('"size":1')],
+      ['records removed', execute(`DELETE ${UPLOADS}`)],
+      ["a record in another's place", execute(`UPDATE entries SET record = (SELECT record ${UPLOADS} ORDER BY key DESC) WHERE key = (SELECT key ${UPLOADS} ORDER BY key)`)],
+      ['another schema', execute('PRAGMA user_version = 3')],
     ])('is set aside with one warning and rebuilt: %s', async (_, damage) => {
       const keys = ['a', 'b', 'c'];
       for (const key of keys) await store(key);
@@ -186,6 +204,23 @@ describe('idempotency keys on the local disk', () => {
       await expectKept('a');
       await reopen();
       await expectKept('a');
+    });
+
+    it('is not taken for damaged when there are too few file descriptors to open it', async () => {
+      await store('a');
+      await reopen();
+      const openDatabase = vi.spyOn(disk, 'openDatabase').mockImplementation((path) => {
+        // All that SQLite says.
+        throw new DamagedDatabaseError(path, 'it can not be opened');
+      });
+      disk.gate = (perform, operation) =>
+        operation === 'open' ? Promise.reject(Object.assign(new Error('EMFILE: too many open files'), { code: 'EMFILE' })) : perform();
+      await expect(store('a')).rejects.toMatchObject({ kind: 'storage-failure' });
+      expect(await databases()).toEqual([TODAY]);
+      openDatabase.mockRestore();
+      disk.gate = (perform) => perform();
+      await expectKept('a');
+      expect(warnings).toEqual([]);
     });
 
     it('is caught up where it is older than the lines', async () => {

@@ -11,6 +11,7 @@ import { anUploadDraft, storeUpload } from '../../../../testing/upload-draft.bui
 import type { UploadDraft } from '../../../application/ports/file-storage.port.js';
 import type { Upload } from '../../../domain/upload.js';
 import type { Disk } from './disk.js';
+import { encodeRecord, newEpoch, stampRecord } from './journal-records.js';
 import { LocalDiskFileStorage } from './local-disk.file-storage.adapter.js';
 
 const MIB = 1024 * 1024;
@@ -413,6 +414,22 @@ describe('recovery', () => {
       expect(warnings).toEqual([expect.stringContaining(view.at(`pending/${UUID}`))]);
     });
 
+    it.each([
+      ['by its path', '../outside'],
+      ['by way of the layout', 'files/../../outside'],
+      ['by a link', CONTENT],
+    ])('is where the record of a journal leads out of DATA_DIR: %s', async (_, path) => {
+      await mkdir(dirname(dirname(view.at(CONTENT))), { recursive: true });
+      await symlink(base, dirname(view.at(CONTENT)));
+      const linked = join(base, basename(CONTENT));
+      await writeFile(linked, 'somebody\'s');
+      const record = encodeRecord({ uploadId: UUID, marker: { content_path: path, segment: SEGMENT, offset: 0 }, bytes: Buffer.from('bytes') });
+      stampRecord(record, newEpoch());
+      await writeFile(view.at(`pending/${UUID}.journal`), record);
+      await open();
+      for (const file of [outside, linked]) expect(await readFile(file, 'utf8')).toBe('somebody\'s');
+    });
+
     const fifo = (path: string) => promisify(execFile)('mkfifo', [path]);
     const directory = async (path: string) => {
       await mkdir(join(path, 'in'), { recursive: true });
@@ -640,6 +657,16 @@ describe('recovery', () => {
       expect(await readFile(pathOf(kept), 'utf8')).toBe('kept');
       expect(await view.contentPaths()).toHaveLength(1);
       expect(await view.files('pending')).toEqual([]);
+    });
+
+    it('keeps a whole file whose record in the journal was changed', async () => {
+      const [kept] = await storeSmall('kept');
+      await disk.die();
+      const [journal = ''] = await journals();
+      const bytes = await readFile(journal);
+      await writeFile(journal, bytes.fill('K', bytes.indexOf('kept'), bytes.indexOf('kept') + 1));
+      await open();
+      expect(await readFile(pathOf(kept), 'utf8')).toBe('kept');
     });
 
     it('takes nothing from what an earlier use of a journal left in it', async () => {

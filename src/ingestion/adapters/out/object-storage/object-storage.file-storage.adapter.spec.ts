@@ -236,7 +236,9 @@ describe('a store that does later what it gave no answer to', () => {
   describe.each(UPLOADS)('and an upload with %s', (name, isKeyed, builder) => {
     const hasFile = !name.startsWith('no file');
     const concerned = LATE.filter(([, , prefix]) => (isKeyed || prefix !== 'idempotency/') && (hasFile || !['files/', 'staging/'].includes(prefix)));
-    it.each(concerned)('leaves nothing of it when %s comes in late', async (__, operation, prefix) => {
+    // A sweep in between must not take what was removed once for all there can be.
+    const times = concerned.flatMap(([what, ...rest]) => [0, 5].map((minutes) => [what, minutes, ...rest] as const));
+    it.each(times)('leaves nothing of it when %s comes in late, by %i minutes', async (__, lateBy, operation, prefix) => {
       const bucket = new InMemoryBucket();
       const mine = bucket.another();
       const late = bucket.another();
@@ -252,9 +254,12 @@ describe('a store that does later what it gave no answer to', () => {
       expect(asked).toHaveLength(1);
       expect(outcome).toMatchObject({ kind: 'storage-failure' });
 
-      for (const { key, bytes } of asked) await late.create(key, bytes);
       const last = bucket.another();
-      for (const minutes of [2, 20, 60]) {
+      last.aheadMs = 2 * 60_000;
+      if (lateBy > 2) await new Sweeper(last, logger).sweep();
+      late.aheadMs = lateBy * 60_000;
+      for (const { key, bytes } of asked) await late.create(key, bytes);
+      for (const minutes of [lateBy + 2, 20, 60]) {
         last.aheadMs = minutes * 60_000;
         await new Sweeper(last, logger).sweep();
       }
@@ -353,6 +358,10 @@ describe('replicas whose clocks are wrong', () => {
 });
 
 describe('readiness', () => {
+  afterEach(() => {
+    vi.useRealTimers();
+  });
+
   it.each(['replace', 'read', 'list', 'remove', 'removeParts'] as const)('fails without the right to %s, and is well again with it', async (right) => {
     const bucket = new InMemoryBucket();
     const storage = open(bucket);
@@ -366,20 +375,23 @@ describe('readiness', () => {
     await storage.close();
   });
 
-  it('asks for rights that were there no more than once a minute', async () => {
+  it('asks for rights that were there once a minute', async () => {
+    vi.useFakeTimers({ toFake: ['performance'] });
     const bucket = new InMemoryBucket();
     const asked: string[] = [];
     bucket.before = (operation, key) => {
       if (key.startsWith('health')) asked.push(operation);
     };
     const storage = open(bucket);
-    await storage.checkHealth();
-    // An answer is good for a second.
-    await expect.poll(async () => {
+    const asksAfter = async (ms: number) => {
+      vi.advanceTimersByTime(ms);
       await storage.checkHealth();
-      return asked.filter((operation) => operation === 'replace').length;
-    }, { timeout: 5_000 }).toBe(2);
-    expect(asked.filter((operation) => operation === 'remove')).toHaveLength(1);
+      return ['replace', 'remove'].map((operation) => asked.filter((one) => one === operation).length);
+    };
+    expect(await asksAfter(0)).toEqual([1, 1]);
+    // An answer is good for a second.
+    expect(await asksAfter(2_000)).toEqual([2, 1]);
+    expect(await asksAfter(60_000)).toEqual([3, 2]);
     await storage.close();
   });
 });
