@@ -1,5 +1,6 @@
 // Runs one of the benchmarks: `npm run bench -- <name> [options]`. Each starts what `npm run build` made.
 import { existsSync } from 'node:fs';
+import { runCommand } from './support/command.mjs';
 
 const BENCHES = {
   memory: 'growth of memory for 1 GiB raw, 1 GiB in a form, and lists of 100,000 users',
@@ -20,11 +21,5 @@ if (!Object.hasOwn(BENCHES, name)) {
   process.exitCode = 1;
 } else {
   const { default: bench } = await import(`./${name}.mjs`);
-  try {
-    process.exitCode = (await bench(parameters)) ? 0 : 1;
-  } catch (error) {
-    if (!error.code?.startsWith('ERR_PARSE_ARGS')) throw error;
-    console.error(error.message);
-    process.exitCode = 1;
-  }
+  await runCommand(async () => ((await bench(parameters)) ? 0 : 1));
 }

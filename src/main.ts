@@ -6,8 +6,10 @@ import { NestFactory } from '@nestjs/core';
 import type { NestExpressApplication } from '@nestjs/platform-express';
 import { AppModule } from './app.module.js';
 import { setUpApp } from './app.setup.js';
+import { ServiceError } from './common/service-error.js';
 import { DataDirectoryError } from './data-directory/data-directory-error.js';
 import { DataDirectoryInUseError } from './data-directory/data-directory-lock.js';
+import { type CodedError, explainFailure } from './data-directory/explain-failure.js';
 import { baseUrl, type Environment, EnvironmentError, loadEnvironment } from './environment.js';
 import { HttpAdapter } from './http/http.adapter.js';
 import { Readiness } from './operations/health/readiness.js';
@@ -35,40 +37,28 @@ async function boot(environment: Environment): Promise<void> {
   process.stdout.write(`${readyLine(environment, port)}\n`);
 }
 
-/** What is wrong with how the service was started is one line each; anything else is a defect, with its stack. */
-function explain(error: unknown): string {
+/** Wrong configuration and a DATA_DIR that can't be used are one line each; anything else is a defect, with its stack. */
+function explain(error: unknown, dataDirectory: string): string {
   if (error instanceof EnvironmentError) return error.problems.join('\n');
-  if (error instanceof DataDirectoryError) return `DATA_DIR: ${error.message.replaceAll(/\s+/g, ' ')}`;
-  if (error instanceof DataDirectoryInUseError || !(error instanceof Error)) return String(error).replace(/^\w+: /, '');
-  if (!('code' in error)) return error.stack ?? error.message;
-  const variable = 'syscall' in error && error.syscall === 'listen' ? 'HOST, PORT' : 'DATA_DIR';
-  return `${variable}: ${error.message.replaceAll(/\s+/g, ' ')}${adviceFor(String(error.code))}`;
+  if (error instanceof DataDirectoryInUseError) return error.message;
+  if (error instanceof DataDirectoryError) return oneLine(`DATA_DIR: ${error.message}`);
+  if (error instanceof ServiceError && isCoded(error.cause)) return oneLine(`DATA_DIR: ${error.message} ${explainFailure(error.cause, dataDirectory)}`);
+  if (!isCoded(error)) return error instanceof Error ? (error.stack ?? error.message) : String(error);
+  if ('syscall' in error && error.syscall === 'listen') return oneLine(`HOST, PORT: ${error.message}`);
+  return oneLine(`DATA_DIR: ${explainFailure(error, dataDirectory)}`);
 }
 
-function adviceFor(code: string): string {
-  switch (code) {
-    case 'EACCES':
-    case 'EPERM':
-      return ': let the user that runs the service read and write there, or set DATA_DIR to another directory';
-    case 'EROFS':
-      return ': mount it for writing, or set DATA_DIR to a directory that can be written';
-    case 'ENOSPC':
-    case 'EDQUOT':
-      return ': free some space there';
-    case 'ENOENT':
-    case 'ENOTDIR':
-    case 'ELOOP':
-    case 'ENAMETOOLONG':
-      return ': set DATA_DIR to a directory that can be made';
-    default:
-      return '';
-  }
-}
+const isCoded = (error: unknown): error is CodedError => error instanceof Error && 'code' in error && typeof error.code === 'string';
+
+const oneLine = (text: string): string => text.replaceAll(/\s+/g, ' ');
 
 exitOnSignal();
+let dataDirectory = '';
 try {
-  await boot(loadEnvironment());
+  const environment = loadEnvironment();
+  ({ dataDirectory } = environment);
+  await boot(environment);
 } catch (error) {
-  process.stderr.write(`${explain(error)}\n`);
+  process.stderr.write(`${explain(error, dataDirectory)}\n`);
   process.exit(1);
 }

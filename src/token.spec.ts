@@ -84,6 +84,8 @@ describe('npm run token', () => {
 
   it('takes the issuer of the service that runs, and works beside it', async () => {
     const provider = await EmbeddedIdentityProvider.open(data);
+    // The service has its keys before it listens.
+    await loadSigningKeys(data);
     await provider.recordIssuer('http://127.0.0.1:49152/idp');
     const settings = { OIDC_ISSUER: 'https://issuer.example' };
     expect((await verify(await run([], settings))).iss).toBe('http://127.0.0.1:49152/idp');

@@ -22,14 +22,15 @@ function tokenArguments(): TokenArguments {
   return values;
 }
 
-/** Opens the provider beside a service that may be running, and makes what is missing. */
+/** Opens the provider beside a service that may be running; makes what is missing when none runs. */
 async function accessToken(environment: Environment, { user, customer }: TokenArguments): Promise<string> {
   const provider = await EmbeddedIdentityProvider.open(environment.dataDirectory, { shared: true });
   try {
-    const recorded = isLocked(environment.dataDirectory, 'identity') ? await provider.recordedIssuer() : undefined;
+    const isServiceRunning = isLocked(environment.dataDirectory, 'identity');
+    const recorded = isServiceRunning ? await provider.recordedIssuer() : undefined;
     const issuer = recorded ?? environment.oidc.issuer ?? `${baseUrl(environment, environment.port)}/idp`;
     const issuing = { issuer: () => issuer, audience: environment.oidc.audience };
-    const keys = await loadSigningKeys(environment.dataDirectory);
+    const keys = await loadSigningKeys(environment.dataDirectory, { create: !isServiceRunning });
     const tokens = new TokenIssuer(keys, (userId) => provider.permissionsOf(userId), issuing);
     return await (user === undefined ? tokens.administratorToken(customer) : tokens.userToken(user, customer));
   } catch (error) {

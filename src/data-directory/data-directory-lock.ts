@@ -1,9 +1,10 @@
-import { closeSync, existsSync, openSync } from 'node:fs';
+import { accessSync, closeSync, constants, existsSync, openSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import Database from 'libsql';
 import { DataDirectoryError } from './data-directory-error.js';
-import { fileIdentity, isSameFile, statUnlessAbsent } from './file-identity.js';
+import { irregularDatabaseFile } from './database-files.js';
+import { fileIdentity, isSameFile } from './file-identity.js';
 import { makeDirectories } from './make-directories.js';
 
 const ATTEMPTS = 40;
@@ -64,6 +65,8 @@ const lockFile = (directory: string, name: string): string => join(directory, `$
 
 function takeUnlessBusy(path: string): DataDirectoryLock | undefined {
   createUnlessThere(path);
+  // SQLite opens a file that it may only read too, and then BEGIN EXCLUSIVE locks nothing.
+  accessSync(path, constants.R_OK | constants.W_OK);
   const before = fileIdentity(path);
   const database = openUnlessBusy(path, 'BEGIN EXCLUSIVE');
   if (!database) return undefined;
@@ -94,8 +97,8 @@ function identityUnlessUnreadable(path: string): ReturnType<typeof fileIdentity>
 }
 
 function openUnlessBusy(path: string, sql: string): Database.Database | undefined {
-  // SQLite would wait for ever at a FIFO.
-  if (statUnlessAbsent(path)?.isFile() === false) throw new DataDirectoryError(`${path} is not a regular file: remove it and start again`);
+  const irregular = irregularDatabaseFile(path);
+  if (irregular !== undefined) throw new DataDirectoryError(`${irregular} is not a regular file: remove it and start again`);
   const database = new Database(path);
   try {
     // No journal file beside the lock.

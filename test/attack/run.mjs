@@ -1,6 +1,7 @@
 // Attacks the service, as `npm run build` made it, with random histories of all that may happen to it at once, and
 // compares what it answers and keeps with what it promises.
 import { parseArgs } from 'node:util';
+import { runCommand } from '../../bench/support/command.mjs';
 import { Progress } from '../../bench/support/progress.mjs';
 import { withServices } from '../../bench/support/service.mjs';
 import { missingBucket } from '../crash/bucket.mjs';
@@ -114,10 +115,4 @@ async function main() {
   return isKept && canFail ? 0 : 1;
 }
 
-try {
-  process.exitCode = await main();
-} catch (error) {
-  if (!error.code?.startsWith('ERR_PARSE_ARGS')) throw error;
-  console.error(error.message);
-  process.exitCode = 1;
-}
+await runCommand(main);

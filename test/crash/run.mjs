@@ -1,6 +1,7 @@
 // Crashes the service, as `npm run build` made it, in every way that it must survive, and compares what is there after
 // each boot with what was acknowledged.
 import { parseArgs } from 'node:util';
+import { runCommand } from '../../bench/support/command.mjs';
 import { Progress } from '../../bench/support/progress.mjs';
 import { withServices } from '../../bench/support/service.mjs';
 import { Random } from '../../dist/testing/random.js';
@@ -85,10 +86,4 @@ async function main() {
   return (await crash({ ...Object.fromEntries(numbers), only: values.only })) ? 0 : 1;
 }
 
-try {
-  process.exitCode = await main();
-} catch (error) {
-  if (!error.code?.startsWith('ERR_PARSE_ARGS')) throw error;
-  console.error(error.message);
-  process.exitCode = 1;
-}
+await runCommand(main);

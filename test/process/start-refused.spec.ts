@@ -76,6 +76,13 @@ describe('a start that cannot be', () => {
     database.close();
   };
 
+  const databaseWithOurTables = (path: string) => {
+    const database = new Database(path);
+    for (const name of ['roles', 'role_permissions', 'users', 'user_roles', 'settings']) database.exec(`CREATE TABLE ${name} (a)`);
+    database.exec('PRAGMA user_version = 1; PRAGMA application_id = 7');
+    database.close();
+  };
+
   it.each<[string, string, (path: string) => unknown]>([
     ['a file', 'uploads', file],
     ['a file', 'files', file],
@@ -96,6 +103,16 @@ describe('a start that cannot be', () => {
     ['garbage', 'identity/identity.db', garbage],
     ["somebody else's", 'identity/identity.db', otherDatabase],
     ['a FIFO', 'identity/identity.db-wal', fifo],
+    ['a FIFO', 'identity/identity.db-journal', fifo],
+    ["somebody else's, with tables named as ours", 'identity/identity.db', databaseWithOurTables],
+    ['a link to nothing', 'identity/identity.db', link],
+    ['a link to nothing', 'identity/signing-keys.json', link],
+    ['a link to nothing', 'identity/admin-secret', link],
+    ['a link to nothing', 'uploads.lock', link],
+    ['a FIFO', 'uploads.lock-journal', fifo],
+    ['a file', 'uploads/kind=historical', file],
+    ['a link to nothing', 'files/kind=nowcast', link],
+    ['a directory', 'store-id.new', directory],
   ])('says in one line which part of DATA_DIR is %s: %s', async (what, name, make) => {
     const data = join(workspace.directory, `${what}-${name}`.replaceAll(/\W/g, '-'));
     await mkdir(dirname(join(data, name)), { recursive: true });

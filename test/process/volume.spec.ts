@@ -126,6 +126,14 @@ describe('DATA_DIR that goes away while the service runs', () => {
     expect(await uploads()).toEqual([200, 200, 200]);
   });
 
+  it('loses its signing keys: npm run token makes no others, which the service would not accept', async () => {
+    rmSync(at('identity/signing-keys.json'));
+    const command = await workspace.token();
+    expect([command.code, command.stdout]).toEqual([1, '']);
+    expect(command.stderr).toMatch(/^[^\n]*signing-keys\.json is gone while the service runs: put it back, or restart[^\n]*\n$/);
+    expect(existsSync(at('identity/signing-keys.json'))).toBe(false);
+  });
+
   it('loses identity/: no user is answered for, and npm run token makes nothing', async () => {
     expect((await createUser('ada')).status).toBe(201);
     rmSync(at('identity'), { recursive: true });

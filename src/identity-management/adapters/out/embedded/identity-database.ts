@@ -4,7 +4,7 @@ import { dirname } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import Database from 'libsql';
 import { DataDirectoryError } from '../../../../data-directory/data-directory-error.js';
-import { statUnlessAbsent } from '../../../../data-directory/file-identity.js';
+import { irregularDatabaseFile } from '../../../../data-directory/database-files.js';
 import { isCode, syncDirectory } from './private-files.js';
 
 export type IdentityDatabase = Database.Database;
@@ -28,7 +28,13 @@ const SCHEMA = `
 const MAGIC = 'SQLite format 3\0';
 const HEADER_BYTES = 100;
 const APPLICATION_ID_AT = 68;
-const TABLES = ['roles', 'role_permissions', 'users', 'user_roles', 'settings'];
+const COLUMNS = {
+  roles: 'seq, role_id, name',
+  role_permissions: 'role_seq, permission',
+  users: 'seq, user_id, email, name',
+  user_roles: 'user_seq, role_seq',
+  settings: 'name, value',
+};
 
 /** While another process writes we wait, but never inside SQLite, where the whole process would wait. */
 const BUSY_PAUSE_MS = 10;
@@ -41,8 +47,8 @@ const BUSY_ATTEMPTS = 200;
  * @throws DataDirectoryError when the file is no database of this service, or of another version.
  */
 export async function openIdentityDatabase(path: string, { create = true } = {}): Promise<IdentityDatabase> {
-  // SQLite would wait for ever at a FIFO.
-  for (const suffix of ['', '-wal', '-shm']) assertRegular(`${path}${suffix}`);
+  const irregular = irregularDatabaseFile(path);
+  if (irregular !== undefined) throw new DataDirectoryError(`${irregular} is not a regular file: move it away, or put the right one back`);
   if (create) createPrivateFile(path);
   let database: IdentityDatabase | undefined;
   try {
@@ -54,6 +60,7 @@ export async function openIdentityDatabase(path: string, { create = true } = {})
     database?.close();
     if (isBusy(error)) throw error;
     if (error instanceof DataDirectoryError) throw error;
+    if (isUnwritable(error)) throw new DataDirectoryError(`${path}: ${(error as Error).message}: make it writable, with free space on its volume`, { cause: error });
     throw new DataDirectoryError(`${path}: ${(error as Error).message}: move it away with its -wal, or put the right one back`, { cause: error });
   }
 }
@@ -108,14 +115,14 @@ export function checkpoint(database: IdentityDatabase): void {
   database.pragma('wal_checkpoint(TRUNCATE)');
 }
 
-/** Whether a database has tables, and not ours. */
+/** Whether a database isn't empty, and lacks a table or column of ours. */
 function isForeign(database: IdentityDatabase): boolean {
-  const tables = (database.prepare("SELECT name FROM sqlite_master WHERE type = 'table'").all() as { name: string }[]).map(({ name }) => name);
-  return tables.length > 0 && !TABLES.every((name) => tables.includes(name));
-}
-
-function assertRegular(path: string): void {
-  if (statUnlessAbsent(path)?.isFile() === false) throw new DataDirectoryError(`${path} is not a regular file: move it away, or put the right one back`);
+  if (database.prepare('SELECT 1 FROM sqlite_master').get() === undefined) return false;
+  const names = database.prepare("SELECT name FROM pragma_table_info(?) WHERE (SELECT type FROM sqlite_master WHERE name = ?) = 'table'");
+  return Object.entries(COLUMNS).some(([table, columns]) => {
+    const found = (names.all(table, table) as { name: string }[]).map(({ name }) => name);
+    return !columns.split(', ').every((column) => found.includes(column));
+  });
 }
 
 /**

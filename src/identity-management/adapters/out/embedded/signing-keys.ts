@@ -20,11 +20,15 @@ export type SigningKeys = readonly [SigningKey, ...SigningKey[]];
 /**
  * The keys of `DATA_DIR/identity/signing-keys.json` (an array of private JWKs, RFC 7517), made at the first boot.
  *
- * @throws DataDirectoryError when the file holds anything else than RSA keys of 2048 bits or more.
+ * @param create whether missing keys are made. Beside a running service they must not be: it wouldn't accept their tokens.
+ * @throws DataDirectoryError when the file is missing and isn't made, or contains anything but RSA keys of 2048 bits or more.
  */
-export async function loadSigningKeys(dataDirectory: string): Promise<SigningKeys> {
+export async function loadSigningKeys(dataDirectory: string, { create = true } = {}): Promise<SigningKeys> {
   const path = join(privateDirectory(dataDirectory), 'signing-keys.json');
-  const text = await readOrCreate(path, newSigningKeys);
+  const text = await readOrCreate(path, () => {
+    if (!create) throw new DataDirectoryError(`${path} is gone while the service runs: put it back, or restart the service to get new keys`);
+    return newSigningKeys();
+  });
   try {
     const [first, ...others] = await Promise.all((JSON.parse(text) as JWK[]).map(signingKey));
     if (!first) throw new Error('no key');

@@ -2,6 +2,7 @@ import { basename, join } from 'node:path';
 import { setImmediate as turnOfOthers } from 'node:timers/promises';
 import type { UploadReceipt } from '../../../application/ports/file-storage.port.js';
 import type { StorageLogger } from '../../../application/storage-logger.js';
+import { DATABASE_SUFFIXES } from '../../../../data-directory/database-files.js';
 import { IDEMPOTENCY_PERIOD_MS, isKeptUnderKey } from '../../../domain/idempotency.js';
 import { utcDate } from '../../../domain/layout.js';
 import { UPLOAD_KINDS } from '../../../domain/upload.js';
@@ -367,7 +368,7 @@ export class IdempotencyIndex {
     const aside = freeName(name, names);
     try {
       // A log that stayed would be applied to the new database.
-      for (const suffix of ['', '-wal', '-shm']) {
+      for (const suffix of DATABASE_SUFFIXES) {
         if (names.includes(name + suffix)) await unlessAbsent(this.moveAside(name + suffix, aside && aside + suffix));
       }
     } catch (error) {

@@ -85,12 +85,13 @@ export class PendingMarkers {
     return (await this.disk.readDirectory(this.directory)).sort();
   }
 
-  /** Undefined for what no marker of the store is. */
+  /** Undefined for anything but a marker of the store. */
   async read(id: string): Promise<Marker | undefined> {
     try {
       return asMarker(id, JSON.parse(await this.disk.readLink(this.path(id))));
     } catch (error) {
-      if (error instanceof SyntaxError || hasCode(error, 'EINVAL')) return undefined;
+      // ENOENT: its name isn't UTF-8.
+      if (error instanceof SyntaxError || hasCode(error, 'EINVAL', 'ENOENT')) return undefined;
       throw error;
     }
   }

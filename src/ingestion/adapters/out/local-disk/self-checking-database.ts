@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto';
 import Database from 'libsql';
+import { irregularDatabaseFile } from '../../../../data-directory/database-files.js';
 
 /** Written to the file's header; another number means another schema. */
 const SCHEMA_VERSION = 2;
@@ -55,6 +56,8 @@ export class SelfCheckingDatabase {
   /** Opens a database, and makes it where there is none. */
   static open(path: string): SelfCheckingDatabase {
     return checked(path, () => {
+      const irregular = irregularDatabaseFile(path);
+      if (irregular !== undefined) throw new DamagedDatabaseError(path, `${irregular} is not a regular file`);
       const database = new Database(path);
       const opened = new SelfCheckingDatabase(path, database);
       try {

@@ -1,0 +1,14 @@
+/**
+ * Runs a command line to its exit code. Wrong arguments (`parseArgs`) are one line on standard error and exit code 1.
+ *
+ * @param {() => Promise<number>} main resolves to the exit code
+ */
+export async function runCommand(main) {
+  try {
+    process.exitCode = await main();
+  } catch (error) {
+    if (!error.code?.startsWith('ERR_PARSE_ARGS')) throw error;
+    console.error(error.message);
+    process.exitCode = 1;
+  }
+}

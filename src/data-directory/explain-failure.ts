@@ -1,0 +1,57 @@
+import { lstatSync } from 'node:fs';
+import { join, relative, resolve, sep } from 'node:path';
+import { statUnlessAbsent } from './file-identity.js';
+
+/** What Node.js and SQLite throw: `ENOSPC` or `SQLITE_FULL`, for instance, and the path where the caller knows it. */
+export type CodedError = Error & { readonly code: string; readonly path?: unknown };
+
+/** One line about an error in DATA_DIR: the path, what is wrong, what to do. */
+export function explainFailure(error: CodedError, dataDirectory: string): string {
+  const path = typeof error.path === 'string' ? resolve(error.path) : undefined;
+  const isBelow = path?.startsWith(`${resolve(dataDirectory)}${sep}`) === true;
+  const obstacle = isBelow && ['ENOENT', 'ENOTDIR'].includes(error.code) ? obstacleOn(path, dataDirectory) : undefined;
+  if (obstacle !== undefined) return `${obstacle}: move it away, or put the right one back`;
+  const where = path === undefined && !error.message.includes(dataDirectory) ? `, in ${dataDirectory}` : '';
+  return `${error.message}${where}${adviceFor(error.code)}`;
+}
+
+/** What stands in the way to a path below a directory. */
+function obstacleOn(path: string, directory: string): string | undefined {
+  let at = resolve(directory);
+  for (const name of relative(at, path).split(sep)) {
+    at = join(at, name);
+    if (!lstatSync(at, { throwIfNoEntry: false })) return undefined;
+    const stats = statUnlessAbsent(at);
+    if (!stats) return `${at} is a symbolic link to nothing`;
+    if (at !== path && !stats.isDirectory()) return `${at} is not a directory`;
+  }
+  return undefined;
+}
+
+function adviceFor(code: string): string {
+  switch (code) {
+    case 'EACCES':
+    case 'EPERM':
+      return ': let the user that runs the service read and write there, or set DATA_DIR to another directory';
+    case 'EROFS':
+    case 'SQLITE_READONLY':
+      return ': mount it for writing, or set DATA_DIR to a directory that can be written';
+    case 'ENOSPC':
+    case 'EDQUOT':
+    case 'SQLITE_FULL':
+      return ': free some space there';
+    case 'SQLITE_BUSY':
+      return ': end the other program that uses it';
+    case 'EISDIR':
+    case 'ENOTEMPTY':
+    case 'EEXIST':
+      return ': move it away, or put the right one back';
+    case 'ENOENT':
+    case 'ENOTDIR':
+    case 'ELOOP':
+    case 'ENAMETOOLONG':
+      return ': set DATA_DIR to a directory that can be made';
+    default:
+      return '';
+  }
+}

@@ -1,0 +1,96 @@
+import { execFile, execFileSync } from 'node:child_process';
+import { resolve } from 'node:path';
+import { promisify } from 'node:util';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { ready, type ServiceProcess, Workspace } from '../support/process.js';
+
+const UPLOAD = 'ingestHistoricalLoadData/upload_historical?customer_id=c&filename=load.csv&manufacturer=m';
+/** Too long for a journal. */
+const LARGE = 'x'.repeat(50_000);
+const VOLUME_SIZE = '64m';
+const STARTED_WITHIN_MS = 60_000;
+const PATIENCE = { timeout: 20_000, interval: 50 };
+/** A mount namespace of its own, where nothing that is mounted is seen by others. */
+const NAMESPACE = ['--mount', '--propagation', 'private', ...(process.getuid?.() === 0 ? [] : ['--map-root-user'])];
+
+/** Why no file system can be mounted here; undefined when one can. */
+function missingMounts(): string | undefined {
+  try {
+    execFileSync('unshare', [...NAMESPACE, 'mount', '-t', 'tmpfs', 'tmpfs', '/mnt'], { stdio: 'pipe' });
+    return undefined;
+  } catch (error) {
+    return (error as Error).message.trim().replaceAll(/\s+/g, ' ');
+  }
+}
+
+const missing = missingMounts();
+if (missing !== undefined) console.warn(`Left out: the tests with mounted volumes. ${missing}`);
+
+describe.runIf(missing === undefined)('DATA_DIR on a volume that', { timeout: STARTED_WITHIN_MS }, () => {
+  let workspace: Workspace;
+  let service: ServiceProcess;
+  let token: string;
+
+  /** Runs shell commands where the service sees its files; `$D` is DATA_DIR. */
+  const shell = (script: string) => {
+    const enter = ['--mount', '--preserve-credentials', ...(process.getuid?.() === 0 ? [] : ['--user']), '--target', String(service.program.child.pid)];
+    return promisify(execFile)('nsenter', [...enter, '--', 'sh', '-ec', script], { env: { ...process.env, D: workspace.data } });
+  };
+  const upload = async (body = 'bytes') => (await fetch(`${service.origin}/${UPLOAD}`, { method: 'POST', body, headers: { 'Content-Type': 'text/csv' } })).status;
+  const createUser = async (name: string) => {
+    const headers = { Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' };
+    const body = JSON.stringify({ email: `${name}@example.com`, roles: [] });
+    return (await fetch(`${service.origin}/idpManagementBackend/create-user`, { method: 'POST', headers, body })).status;
+  };
+  const readiness = async () => {
+    const response = await fetch(`${service.origin}/health/ready`);
+    const { details } = (await response.json()) as { details: Record<string, { status: string }> };
+    return { status: response.status, down: Object.keys(details).filter((name) => details[name]?.status !== 'up').sort() };
+  };
+
+  beforeEach(async () => {
+    workspace = await Workspace.create();
+    const script = `mkdir "$DATA_DIR"; mount -t tmpfs -o size=${VOLUME_SIZE} tmpfs "$DATA_DIR"; exec "$0" "$1"`;
+    service = await ready(workspace.run('unshare', [...NAMESPACE, 'sh', '-ec', script, process.execPath, resolve('dist/main.js')], { RATE_LIMIT_PER_MINUTE: '0' }));
+    const { stdout: secret } = await shell('cat "$D/identity/admin-secret"');
+    const answer = await fetch(`${service.origin}/idp/token`, {
+      method: 'POST',
+      headers: { Authorization: `Basic ${Buffer.from(`admin:${secret.trim()}`).toString('base64')}` },
+      body: new URLSearchParams({ grant_type: 'client_credentials' }),
+    });
+    ({ access_token: token } = (await answer.json()) as { access_token: string });
+  }, STARTED_WITHIN_MS);
+  afterEach(() => workspace.dispose());
+
+  // The bind keeps the volume while it isn't at its path.
+  const KEPT = 'mkdir "$D-kept"; mount --bind "$D" "$D-kept"';
+
+  it.each<[string, string, string]>([
+    ['is unmounted while in use', `${KEPT}; umount -l "$D"`, 'mount --bind "$D-kept" "$D"'],
+    ['is covered by another volume', 'mount -t tmpfs tmpfs "$D"', 'umount "$D"'],
+    ['has another volume over its uploads and identity', 'for part in uploads identity; do mount -t tmpfs tmpfs "$D/$part"; done', 'umount "$D/uploads" "$D/identity"'],
+    ['is full', 'cat /dev/zero > "$D/ballast" 2>&- || :', 'rm "$D/ballast"'],
+  ])('%s: nothing is acknowledged until it is well again', async (_, harm, mend) => {
+    expect([await upload(), await createUser('ada')]).toEqual([200, 201]);
+    await shell(harm);
+    expect([await upload(), await createUser('bob')]).toEqual([500, 503]);
+    await expect.poll(readiness, PATIENCE).toEqual({ status: 503, down: ['file_storage', 'identity_provider'] });
+    expect([await upload(), await createUser('bob')]).toEqual([500, 503]);
+    await shell(mend);
+    await expect.poll(readiness, PATIENCE).toEqual({ status: 200, down: [] });
+    expect([await upload(), await createUser('bob')]).toEqual([200, 201]);
+    const { stdout } = await shell('cat "$D"/uploads/*/*/*.ndjson | wc -l');
+    expect(stdout.trim()).toBe('2');
+  });
+
+  // Files that are open stay writable: a volume with such files can't be remounted read-only.
+  it('is read-only at its path: what needs a new file is refused until it can be written again', async () => {
+    await shell('mount --bind "$D" "$D"; mount -o remount,bind,ro "$D"');
+    expect(await upload(LARGE)).toBe(500);
+    await expect.poll(readiness, PATIENCE).toMatchObject({ status: 503, down: expect.arrayContaining(['file_storage']) as string[] });
+    expect(await upload()).toBe(500);
+    await shell('umount "$D"');
+    await expect.poll(readiness, PATIENCE).toEqual({ status: 200, down: [] });
+    expect(await upload(LARGE)).toBe(200);
+  });
+});
