@@ -87,7 +87,7 @@ async function openContent(
 async function additionalDataOf(object: JsonObject | undefined): Promise<string | null> {
   if (object?.members.has('file')) throw malformed('a member "file"');
   const value = object?.members.get('additional_data') ?? null;
-  if (value !== null && (typeof value !== 'string' || !(await isUnicodeText(value)))) throw malformed('additional_data');
+  if (value !== null && (typeof value !== 'string' || !(await isUnicodeText(value)))) throw malformed('additional_data is no Unicode text');
   return value;
 }
 
