@@ -7,10 +7,11 @@ export const FREE_BYTES = 64 * 1024;
 const SHORT_AFTER_MS = 1_000;
 
 /**
- * What memory is held for: JSON or a form's text, part of a file on its way to a bucket, or the text behind a form's file.
- * A request that holds memory for one of them waits for a later one at most, so that requests never wait in a circle.
+ * What memory is held for: JSON or a form's text, part of a file on its way to a bucket, the text behind a form's file,
+ * or the index line of a long text. A request that holds memory for one of them waits for a later one at most, so that
+ * requests never wait in a circle.
  */
-export type MemoryUse = 'text' | 'part' | 'rest';
+export type MemoryUse = 'text' | 'part' | 'rest' | 'line';
 
 interface Waiting {
   readonly held: HeldMemory;
@@ -20,7 +21,7 @@ interface Waiting {
 }
 
 /** Those who wait for memory for one use. */
-class Line {
+class Queue {
   readonly waiting: Waiting[] = [];
   /** Gets what it asks for, even beyond the budget, until it gives all of it back: so that somebody always goes on. */
   favoured: HeldMemory | undefined;
@@ -43,8 +44,8 @@ class Line {
  * they wait, but for one of each use, which goes on beyond it.
  */
 export class MemoryBudget {
-  private readonly used: Record<MemoryUse, number> = { text: 0, part: 0, rest: 0 };
-  private readonly lines: Record<MemoryUse, Line> = { text: new Line(), part: new Line(), rest: new Line() };
+  private readonly used: Record<MemoryUse, number> = { text: 0, part: 0, rest: 0, line: 0 };
+  private readonly queues: Record<MemoryUse, Queue> = { text: new Queue(), part: new Queue(), rest: new Queue(), line: new Queue() };
 
   constructor(readonly bytes = BUDGET_BYTES) {}
 
@@ -61,13 +62,13 @@ export class MemoryBudget {
   /** Whether somebody has waited for a second. */
   get isShort(): boolean {
     const since = performance.now() - SHORT_AFTER_MS;
-    return Object.values(this.lines).some(({ waiting: [first] }) => first !== undefined && first.since <= since);
+    return Object.values(this.queues).some(({ waiting: [first] }) => first !== undefined && first.since <= since);
   }
 
   /** @see HeldMemory.tryGrow */
   tryTake(held: HeldMemory, bytes: number): boolean {
-    const line = this.lines[held.use];
-    if (line.favoured !== held && (line.waiting.length > 0 || !this.hasRoomFor(bytes))) return false;
+    const queue = this.queues[held.use];
+    if (queue.favoured !== held && (queue.waiting.length > 0 || !this.hasRoomFor(bytes))) return false;
     this.grant(held, bytes);
     return true;
   }
@@ -75,29 +76,30 @@ export class MemoryBudget {
   /** @see HeldMemory.grow */
   take(held: HeldMemory, bytes: number): Promise<void> {
     return new Promise((resolve) => {
-      this.lines[held.use].waiting.push({ held, bytes, since: performance.now(), resolve });
+      this.queues[held.use].waiting.push({ held, bytes, since: performance.now(), resolve });
       this.serve();
     });
   }
 
   /** @see HeldMemory.shrinkTo */
   giveBack(held: HeldMemory, bytes: number): void {
-    const line = this.lines[held.use];
+    const queue = this.queues[held.use];
     this.used[held.use] -= bytes;
-    if (bytes === held.bytes && line.favoured === held) line.favoured = undefined;
+    if (bytes === held.bytes && queue.favoured === held) queue.favoured = undefined;
     held.bytes -= bytes;
     this.serve();
   }
 
-  /** Takes one out of its line. */
+  /** Takes one out of its queue. */
   leave(held: HeldMemory): void {
-    const { waiting } = this.lines[held.use];
+    const { waiting } = this.queues[held.use];
     const at = waiting.findIndex((each) => each.held === held);
     if (at >= 0) waiting.splice(at, 1)[0]?.resolve();
   }
 
   private hasRoomFor(bytes: number): boolean {
-    return this.used.text + this.used.part + this.used.rest + bytes <= this.bytes;
+    const used = Object.values(this.used).reduce((sum, each) => sum + each, 0);
+    return used + bytes <= this.bytes;
   }
 
   private grant(held: HeldMemory, bytes: number): void {
@@ -106,13 +108,13 @@ export class MemoryBudget {
   }
 
   private serve(): void {
-    for (const line of Object.values(this.lines)) {
-      for (let next = line.next; next; next = line.next) {
+    for (const queue of Object.values(this.queues)) {
+      for (let next = queue.next; next; next = queue.next) {
         if (!this.hasRoomFor(next.bytes)) {
-          if (line.favoured) break;
-          line.favoured = next.held;
+          if (queue.favoured) break;
+          queue.favoured = next.held;
         }
-        line.shift();
+        queue.shift();
         this.grant(next.held, next.bytes);
         next.resolve();
       }
@@ -135,7 +137,7 @@ export class HeldMemory {
     return this.budget.tryTake(this, bytes);
   }
 
-  /** Waits in line for more. Resolves when it is there, or when `release` was called. */
+  /** Queues for more. Resolves when it is there, or when `release` was called. */
   grow(bytes: number): Promise<void> {
     return this.budget.take(this, bytes);
   }

@@ -53,6 +53,15 @@ describe('BodyMemory', () => {
     expect(memory.isHeld).toBe(false);
   });
 
+  it('takes six bytes for each character of a long text, as its line may be so long', () => {
+    const budget = new MemoryBudget(MIB);
+    const memory = new BodyMemory(clientOf(), budget);
+    expect([memory.growForLine('x'.repeat(FREE_BYTES)), budget.usedFor('line')]).toEqual([undefined, 0]);
+    expect([memory.growForLine('x'.repeat(100_000)), budget.usedFor('line')]).toEqual([undefined, 600_000]);
+    memory.release();
+    expect(budget.usedFor('line')).toBe(0);
+  });
+
   it('does not wait for texts behind a file, whose memory texts may wait for', () => {
     const { budget } = usedUp();
     const memory = new BodyMemory(clientOf(), budget);

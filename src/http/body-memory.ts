@@ -2,6 +2,8 @@ import type { IncomingMessage } from 'node:http';
 import { FREE_BYTES, type HeldMemory, type MemoryBudget, processMemory } from '../common/memory-budget.js';
 import { ServiceError } from '../common/service-error.js';
 
+/** A character of a text may become so many bytes of JSON, as `\u0001`. */
+const MOST_BYTES_A_CHARACTER = 6;
 /** How much is asked for at a time, in bytes. */
 const STEP_BYTES = 64 * 1024;
 
@@ -15,12 +17,14 @@ function assertConnected({ socket }: IncomingMessage): void {
  */
 export class BodyMemory {
   private held: HeldMemory;
+  private readonly line: HeldMemory;
 
   constructor(
     private readonly request: IncomingMessage,
     private readonly budget: MemoryBudget = processMemory,
   ) {
     this.held = budget.hold('text');
+    this.line = budget.hold('line');
   }
 
   /** Whether it holds memory that others may wait for. */
@@ -41,7 +45,14 @@ export class BodyMemory {
   growTo(bytes: number): Promise<void> | undefined {
     const missing = bytes - FREE_BYTES - this.held.bytes;
     if (missing <= 0 || this.held.tryGrow(Math.max(missing, STEP_BYTES))) return undefined;
-    return this.waitFor(Math.max(missing, STEP_BYTES));
+    return this.waitFor(this.held, Math.max(missing, STEP_BYTES));
+  }
+
+  /** Takes the memory for a text's index line. Otherwise as `growTo`. */
+  growForLine(text: string): Promise<void> | undefined {
+    const bytes = text.length * MOST_BYTES_A_CHARACTER;
+    if (text.length <= FREE_BYTES || this.line.tryGrow(bytes)) return undefined;
+    return this.waitFor(this.line, bytes);
   }
 
   /** Gives back what is over. */
@@ -52,10 +63,10 @@ export class BodyMemory {
   /** Gives back everything. Idempotent. */
   release(): void {
     this.held.release();
+    this.line.release();
   }
 
-  private async waitFor(bytes: number): Promise<void> {
-    const { held } = this;
+  private async waitFor(held: HeldMemory, bytes: number): Promise<void> {
     const { socket } = this.request;
     const leave = (): void => {
       held.release();

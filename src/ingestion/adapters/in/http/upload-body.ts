@@ -47,11 +47,18 @@ export async function openUploadBody(request: IncomingMessage, limits: UploadLim
     memory.release();
   };
   try {
-    return { content: await openContent(request, limits, digests, memory), close };
+    const { file, additionalData } = await openContent(request, limits, digests, memory);
+    return { content: { file, additionalData: async () => withLine(await additionalData(), memory) }, close };
   } catch (error) {
     close();
     throw error;
   }
+}
+
+/** A text, when there is memory for its index line. */
+async function withLine(text: string | null, memory: BodyMemory): Promise<string | null> {
+  if (text !== null) await memory.growForLine(text);
+  return text;
 }
 
 async function openContent(
