@@ -1,6 +1,6 @@
 const MIB = 1024 * 1024;
 /** What the bodies of all requests may hold together, in bytes. */
-const BUDGET_BYTES = 80 * MIB;
+const BUDGET_BYTES = 64 * MIB;
 /** What one body may hold without asking, in bytes. */
 export const FREE_BYTES = 64 * 1024;
 /** Memory is short when somebody has waited for it for so many milliseconds. */

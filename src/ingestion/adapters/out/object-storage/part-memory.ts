@@ -7,10 +7,12 @@ const MIB = 1024 * 1024;
 const STEP_BYTES = 256 * 1024;
 /** How often memory is looked after, while any is in use or kept, in milliseconds. */
 const LOOK_EVERY_MS = 250;
-/** How long memory that nobody uses is kept, in milliseconds. */
+/** How much memory that nobody uses is kept, in bytes; it is no part of the budget. */
+const MOST_KEPT_BYTES = 16 * MIB;
+/** How long it is kept, in milliseconds. */
 const KEPT_FOR_MS = 10_000;
 /** After so much was in use, the garbage of the uploads is collected too when the memory goes back; in bytes. */
-const MUCH_BYTES = 64 * MIB;
+const MUCH_BYTES = 32 * MIB;
 
 /** Memory for one part of an upload. */
 export interface PartBuffer {
@@ -53,20 +55,28 @@ export class PartMemory {
 
   /** Bytes that are in use, or kept for the next upload. */
   get residentBytes(): number {
-    const memories = [...this.inUse, ...this.idle].map(({ memory }) => memory.byteLength);
-    return memories.reduce((sum, bytes) => sum + bytes, 0);
+    return bytesOf(this.inUse) + bytesOf(this.idle);
   }
 
   /** An empty part. */
   newPart(): PartBuffer {
     this.timer ??= setInterval(() => { this.look(); }, LOOK_EVERY_MS).unref();
-    const memory = this.idle.pop()?.memory ?? new ArrayBuffer(0, { maxByteLength: this.partBytes });
-    const part = new Part(memory, this.budget.hold('part'), (mayBeRead) => {
-      this.inUse.delete(part);
-      if (!mayBeRead) this.idle.push({ memory, since: performance.now() });
-    });
+    const part = new Part(this, this.budget.hold('part'));
     this.inUse.add(part);
     return part;
+  }
+
+  /** For a part that has room for its first bytes. */
+  takeMemory(): ArrayBuffer {
+    return this.idle.pop()?.memory ?? new ArrayBuffer(0, { maxByteLength: this.partBytes });
+  }
+
+  /** @param memory undefined when it isn't to be used again. */
+  takeBack(part: Part, memory: ArrayBuffer | undefined): void {
+    this.inUse.delete(part);
+    if (!memory) return;
+    if (bytesOf(this.idle) + memory.byteLength > MOST_KEPT_BYTES) memory.resize(0);
+    else this.idle.push({ memory, since: performance.now() });
   }
 
   private look(): void {
@@ -86,31 +96,33 @@ export class PartMemory {
 }
 
 class Part implements PartBuffer {
+  /** Undefined as long as it is empty. */
+  memory: ArrayBuffer | undefined;
   private length = 0;
   private isReleased = false;
 
   constructor(
-    readonly memory: ArrayBuffer,
+    private readonly owner: PartMemory,
     private readonly held: HeldMemory,
-    private readonly onRelease: (mayBeRead: boolean) => void,
   ) {}
 
   get isFull(): boolean {
-    return this.length === this.memory.maxByteLength;
+    return this.length === this.owner.partBytes;
   }
 
   get bytes(): Buffer {
-    return Buffer.from(this.memory, 0, this.length);
+    return this.memory ? Buffer.from(this.memory, 0, this.length) : Buffer.alloc(0);
   }
 
   makeRoom(): Promise<void> | undefined {
     if (this.length < this.held.bytes) return undefined;
-    const most = this.memory.maxByteLength - this.held.bytes;
+    const most = this.owner.partBytes - this.held.bytes;
     return this.held.tryGrow(Math.min(STEP_BYTES, most)) ? undefined : this.held.grow(most);
   }
 
   fill(chunk: Uint8Array): number {
-    const { memory, held } = this;
+    const { held } = this;
+    const memory = (this.memory ??= this.owner.takeMemory());
     if (memory.byteLength < held.bytes) memory.resize(held.bytes);
     const piece = chunk.subarray(0, held.bytes - this.length);
     new Uint8Array(memory).set(piece, this.length);
@@ -121,9 +133,15 @@ class Part implements PartBuffer {
   release(mayBeRead = false): void {
     if (this.isReleased) return;
     this.isReleased = true;
-    this.onRelease(mayBeRead);
+    this.owner.takeBack(this, mayBeRead ? undefined : this.memory);
     this.held.release();
   }
+}
+
+function bytesOf(holders: Iterable<{ readonly memory: ArrayBuffer | undefined }>): number {
+  let bytes = 0;
+  for (const { memory } of holders) bytes += memory?.byteLength ?? 0;
+  return bytes;
 }
 
 function collectGarbage(): void {
