@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url';
 import { SERVICE as ON_DISK } from '../uploads/competitors.mjs';
 import { json, jsonWithPauses, raw1GiB } from '../uploads/loads.mjs';
-import { jsonForAMinute, putObjects } from './loads.mjs';
+import { jsonForAMinute, putObjects, silentClients } from './loads.mjs';
 
 const PAUSE_MS = 5;
 const program = (name) => fileURLToPath(new URL(`competitors/${name}.mjs`, import.meta.url));
@@ -32,5 +32,8 @@ export const CONTESTS = {
   },
   memory: {
     service: { competitor: SERVICE, load: jsonForAMinute },
+  },
+  silent: {
+    service: { competitor: SERVICE, load: silentClients },
   },
 };

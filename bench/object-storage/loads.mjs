@@ -1,14 +1,19 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
 import { runClient } from '../support/client.mjs';
 import { MemoryMeter } from '../support/memory-meter.mjs';
 import { median } from '../support/table.mjs';
-import { json } from '../uploads/loads.mjs';
+import { json, TARGET } from '../uploads/loads.mjs';
 
 const MIB = 1024 * 1024;
 const MINUTE_S = 60;
 const SETTLED_S = 10;
 const SPAN_S = 10;
 const SAMPLE_EVERY_MS = 250;
+const SILENT = { connections: 600, declared: 100_000_000, sent: 5_000_000 };
+const SILENT_S = 20;
 
 /** Rate (requests/s), median and p99 (ms) of one caller of the SDK that PUTs index lines, one after the other. */
 export function putObjects(store, seconds, signal) {
@@ -41,4 +46,28 @@ export async function jsonForAMinute(service, seconds, signal) {
     running.abort();
     await sampling;
   }
+}
+
+/**
+ * 600 clients that declare 100 MB, send 5,000,000 bytes, fall silent for 20 s, and leave: by how much the service's
+ * memory grows at most (`growth`), and how much of that is left a minute after they left (`left`, both MiB).
+ */
+export async function silentClients(service, _seconds, signal) {
+  // What the first uploads take anyway is no growth.
+  await json(8)(service, 1, signal);
+  const meter = new MemoryMeter(service.child.pid);
+  await meter.begin();
+  const program = fileURLToPath(new URL('clients/silent.mjs', import.meta.url));
+  const job = JSON.stringify({ port: service.port, target: TARGET, ...SILENT });
+  const clients = spawn(process.execPath, [program, job], { stdio: ['pipe', 'pipe', 'inherit'], signal });
+  const ended = once(clients, 'close');
+  // The caller hears of it by its own signal.
+  ended.catch(() => undefined);
+  await Promise.race([once(clients.stdout, 'data'), ended]);
+  await delay(SILENT_S * 1000, undefined, { signal });
+  const { before, growth } = await meter.read();
+  clients.stdin.end();
+  await ended;
+  await delay(MINUTE_S * 1000, undefined, { signal });
+  return { figures: { growth: growth / MIB, left: ((await meter.now()) - before) / MIB }, others: {} };
 }

@@ -1,10 +1,10 @@
-import { atLeast, atMost, row } from '../support/goals.mjs';
+import { atLeast, atMost, below, row } from '../support/goals.mjs';
 
 /**
  * What the bench is to show: a figure of one entrant of a contest, held against one of another (or of the same), and
  * the goal for the two medians over the rounds.
  *
- * Figures: rate (requests/s), throughput (MiB/s), median (ms), settled and last (MiB).
+ * Figures: rate (requests/s), throughput (MiB/s), median (ms), settled, last, growth and left (MiB).
  */
 export const ROWS = [
   row('json-128', 'small JSON, 128 connections', 'json-128', ['service', 'rate'], ['putEach', 'rate'], atLeast(5)),
@@ -12,4 +12,6 @@ export const ROWS = [
   row('latency', 'small JSON, 1 connection, median', 'json-1', ['service', 'median'], ['direct', 'median'], atMost(1.15)),
   row('raw', '1 GiB raw', '1-gib', ['raw', 'throughput'], ['streamed', 'throughput'], atLeast(0.9)),
   row('memory', 'memory after 50 s at 128 connections', 'memory', ['service', 'last'], ['service', 'settled'], atMost(1.05)),
+  row('silent', '600 silent clients, growth of memory', 'silent', ['service', 'growth'], undefined, below(300, 'MiB')),
+  row('silent-left', 'a minute after they left', 'silent', ['service', 'left'], undefined, below(60, 'MiB')),
 ];

@@ -3,7 +3,7 @@ import { runClient } from '../support/client.mjs';
 import { MemoryMeter } from '../support/memory-meter.mjs';
 
 const MIB = 1024 * 1024;
-const TARGET = '/ingestHistoricalLoadData/upload_historical?customer_id=acme-energy&filename=load.csv&manufacturer=acme';
+export const TARGET = '/ingestHistoricalLoadData/upload_historical?customer_id=acme-energy&filename=load.csv&manufacturer=acme';
 const FORM = 'multipart/form-data; boundary=boundary';
 const FORM_HEAD = '--boundary\r\nContent-Disposition: form-data; name="file"; filename="load.csv"\r\nContent-Type: text/csv\r\n\r\n';
 const FORM_TAIL = '\r\n--boundary--\r\n';

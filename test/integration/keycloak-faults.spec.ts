@@ -40,8 +40,7 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
     startService({ ...keycloakVariables(proxy.endpoint), OIDC_ISSUER: `${server.endpoint}/realms/${realm.realm}`, INGESTION_AUTH: 'required' });
 
   beforeAll(async () => {
-    const lifespan = (id: string) => (id === clientId ? '2' : '3600');
-    const clients = realm.clients.map((client) => ({ ...client, attributes: { 'access.token.lifespan': lifespan(client.clientId) } }));
+    const clients = realm.clients.map((client) => ({ ...client, attributes: { 'access.token.lifespan': '3600' } }));
     server = await startKeycloak({ realm: { ...realm, clients } });
     // Connections that are kept for further requests end soon, and those stay that wait for an answer.
     proxy = await startFaultProxy(server.endpoint, { keepAliveMs: 5_000 });
@@ -83,6 +82,13 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
     await server.administer('PUT', `/clients/${client?.id ?? ''}`, { clientId, ...members });
   };
   const setSecret = (secret: string) => changeClient({ secret });
+  /** Sets how long the service's tokens are valid, and makes the service get a new one. */
+  const setTokenLifespan = async (seconds: number) => {
+    await changeClient({ attributes: { 'access.token.lifespan': String(seconds) } });
+    const refused = proxy.answer(401, '{"error":"HTTP 401 Unauthorized"}', { to: isListOfRoles });
+    expect((await ask('roles')).status).toBe(200);
+    await refused;
+  };
   const setEnabled = (enabled: boolean) => server.administer('PUT', '', { enabled });
 
   const proxied = (begin: () => unknown): Fault => ({ begin: () => { void begin(); }, end: () => proxy.pass() });
@@ -96,22 +102,25 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
   const FAILS: Outage = ['answers 500 with a long page', 503, respond(500, LONG_PAGE)];
   const HTML: Outage = ['answers HTML', 502, respond(200, PAGE)];
 
-  // The service has a token for a second at most.
-  outageMatrix({
-    requests,
-    find,
-    outages: [
-      ['gives no token now', 503, respond(500, '{"error":"unknown_error"}', isTokenRequest)],
-      ['gives a page in place of a token', 502, respond(200, PAGE, isTokenRequest)],
-      ['does not answer who asks for a token', 503, proxied(() => { proxy.hold({ to: isTokenRequest }); })],
-      ['got another secret for the service', 502, { begin: () => setSecret('another'), end: () => setSecret(clientSecret) }],
-      ['has the realm disabled', 502, { begin: () => setEnabled(false), end: () => setEnabled(true) }],
-    ],
+  describe('gives the service tokens for two seconds, and', () => {
+    // The service uses such a token for one second at most.
+    beforeAll(() => setTokenLifespan(2));
+    afterAll(() => setTokenLifespan(3_600));
+
+    outageMatrix({
+      requests,
+      find,
+      outages: [
+        ['gives no token now', 503, respond(500, '{"error":"unknown_error"}', isTokenRequest)],
+        ['gives a page in place of a token', 502, respond(200, PAGE, isTokenRequest)],
+        ['does not answer who asks for a token', 503, proxied(() => { proxy.hold({ to: isTokenRequest }); })],
+        ['got another secret for the service', 502, { begin: () => setSecret('another'), end: () => setSecret(clientSecret) }],
+        ['has the realm disabled', 502, { begin: () => setEnabled(false), end: () => setEnabled(true) }],
+      ],
+    });
   });
 
   describe('has given the service a token for an hour, and', () => {
-    beforeAll(() => changeClient({ attributes: { 'access.token.lifespan': '3600' } }));
-
     outageMatrix({
       requests,
       find,

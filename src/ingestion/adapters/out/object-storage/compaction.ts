@@ -6,6 +6,7 @@ import { UPLOAD_KINDS, type UploadKind } from '../../../domain/upload.js';
 import { parseJson } from '../store-verification/line-text.js';
 import { type Bucket, type ListedObject, ObjectExistsError, type ReadObject } from './bucket.js';
 import { CLAIMS, MARKERS, PLANS } from './keys.js';
+import { readAhead } from './read-ahead.js';
 
 const MIB = 1024 * 1024;
 const MINUTE_MS = 60_000;
@@ -24,8 +25,6 @@ const PLAN_PATIENCE_MS = 10 * MINUTE_MS;
 const LARGE_BYTES = 16 * MIB;
 const MOST_TARGET_BYTES = 64 * MIB;
 const MOST_SOURCES = 10_000;
-const READS_AT_ONCE = 16;
-const MOST_BYTES_AHEAD = 32 * MIB;
 const LINES_AT_ONCE_BYTES = MIB;
 const CLAIMS_AT_ONCE = 1_000;
 
@@ -271,7 +270,7 @@ class DayCompaction {
 
   private async *contents(plan: Plan, sources: readonly ListedObject[]): AsyncGenerator<Uint8Array> {
     let length = 0;
-    for await (const [{ key }, object] of this.readAhead(sources)) {
+    for await (const [{ key }, object] of readAhead(this.bucket, sources, this.options.signal)) {
       if (!object) throw new SourceGoneError(key);
       length += object.bytes.length;
       yield object.bytes;
@@ -287,7 +286,7 @@ class DayCompaction {
     const candidates = segments.filter((segment) => this.isCandidate(segment) && !marked.has(nameOf(segment.key)));
     const sources: string[] = [];
     let bytes = 0;
-    for await (const [segment, object] of this.readAhead(candidates)) {
+    for await (const [segment, object] of readAhead(this.bucket, candidates, this.options.signal)) {
       if (object?.bytes.length !== segment.size || !(await this.isSound(segment, object))) continue;
       if (sources.length === MOST_SOURCES || bytes + segment.size > MOST_TARGET_BYTES) break;
       sources.push(segment.key);
@@ -349,33 +348,6 @@ class DayCompaction {
   private async sizeOf(key: string): Promise<number | undefined> {
     for await (const object of this.bucket.list(key)) if (object.key === key) return object.size;
     return undefined;
-  }
-
-  /** Reads segments, some at once, and gives them in order; undefined for one that is gone. */
-  private async *readAhead(segments: readonly ListedObject[]): AsyncGenerator<[ListedObject, ReadObject | undefined]> {
-    const rest = [...segments].reverse();
-    const reads: { readonly segment: ListedObject; readonly object: Promise<ReadObject | undefined> }[] = [];
-    let bytes = 0;
-    try {
-      for (;;) {
-        this.options.signal?.throwIfAborted();
-        for (let next = rest.at(-1); next; next = rest.at(-1)) {
-          if (reads.length > 0 && (reads.length === READS_AT_ONCE || bytes + next.size > MOST_BYTES_AHEAD)) break;
-          const object = this.bucket.read(next.key);
-          // It is waited for below, perhaps after it failed.
-          object.catch(() => undefined);
-          reads.push({ segment: next, object });
-          bytes += next.size;
-          rest.pop();
-        }
-        const read = reads.shift();
-        if (!read) return;
-        yield [read.segment, await read.object];
-        bytes -= read.segment.size;
-      }
-    } finally {
-      await Promise.allSettled(reads.map(({ object }) => object));
-    }
   }
 
   private async readPlan(): Promise<{ plan?: Plan; version?: string; ageMs: number }> {

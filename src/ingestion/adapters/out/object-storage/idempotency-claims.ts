@@ -3,10 +3,12 @@ import { ServiceError } from '../../../../common/service-error.js';
 import { decodeIndexLine, requestDigest } from '../../../application/encoded-upload.js';
 import { receiptOf, type UploadReceipt } from '../../../application/ports/file-storage.port.js';
 import { storageFailure } from '../../../application/storage-failure.js';
-import { IDEMPOTENCY_PERIOD_MS } from '../../../domain/idempotency.js';
-import type { Upload } from '../../../domain/upload.js';
+import type { StorageLogger } from '../../../application/storage-logger.js';
+import { IDEMPOTENCY_PERIOD_MS, idempotencyScope } from '../../../domain/idempotency.js';
+import type { Upload, UploadKind } from '../../../domain/upload.js';
 import { parseJson } from '../store-verification/line-text.js';
 import type { Bucket, ReadObject } from './bucket.js';
+import { findKeyedLine } from './keyed-line.js';
 import { claimKey, FENCE } from './keys.js';
 import { Lease, LOST_AFTER_MS } from './lease.js';
 import type { Retries } from './retries.js';
@@ -27,14 +29,27 @@ const CLAIM = z.object({
   kept: z.boolean().optional(),
   /** Set when nothing of the upload is there or can come: the scope may be taken. */
   free: z.boolean().optional(),
+}).refine(({ upload_id: uploadId, segment, content_path: path }) => {
+  // Both may be removed.
+  const isOwn = /^uploads\/kind=[a-z]+\/date=[\d-]+\/([^/]+)\.ndjson$/.exec(segment)?.[1] === uploadId;
+  return isOwn && (path === null || path.startsWith('files/'));
 });
 
 /** What stands under an idempotency key's digest. */
 export type Claim = Readonly<z.infer<typeof CLAIM>>;
 
 const bytesOf = (claim: Claim): Buffer => Buffer.from(JSON.stringify(claim));
-/** Undefined for what is no claim. */
+/** Undefined for a damaged claim. */
 const parseClaim = ({ bytes }: ReadObject): Claim | undefined => CLAIM.safeParse(parseJson(bytes)).data;
+
+/** An idempotency scope, and the kind of its uploads. */
+interface KeyedRequest {
+  readonly scope: string;
+  readonly kind: UploadKind;
+}
+
+/** `damaged`: the scope may be taken as if it were free. */
+type ClaimState = 'running' | 'free' | 'damaged' | 'changed' | Upload;
 
 /**
  * Lets one upload of each scope through, whichever process it comes to, and answers repeated ones with the first.
@@ -43,11 +58,18 @@ const parseClaim = ({ bytes }: ReadObject): Claim | undefined => CLAIM.safeParse
  * so that both are one commit. A claim without a segment belongs to an upload under way, or to a lost process, which
  * doesn't renew it: then an empty segment is made first, so that the lost one can't come back and write it. Where the
  * upload's own process doesn't know whether the line is there, the claim's next writer decides: `kept` or `failed`.
+ *
+ * A damaged claim is rebuilt from the lines, with a warning. Where no line has the key, the claim is taken once it has
+ * been damaged for a minute: an upload in progress, which renews its claim, has noticed by then, and fails.
  */
 export class IdempotencyClaims {
+  /** Looking for a line may read thousands of segments, so one search runs at a time. */
+  private isSearching = false;
+
   constructor(
     private readonly bucket: Bucket,
     private readonly retries: Retries,
+    private readonly logger: StorageLogger,
   ) {}
 
   /**
@@ -57,13 +79,13 @@ export class IdempotencyClaims {
    * @throws ServiceError `request-in-progress`, `idempotency-key-reused`, `storage-failure`; what the two throw.
    */
   async once(
-    scope: string,
+    request: KeyedRequest,
     own: Claim,
     keep: (claim: Lease<Claim>) => Promise<Upload>,
     read: () => Promise<Upload>,
   ): Promise<UploadReceipt> {
-    const key = claimKey(scope);
-    const found = await this.take(key, own).catch((error: unknown) => {
+    const key = claimKey(request.scope);
+    const found = await this.take(key, request, own).catch((error: unknown) => {
       if (error instanceof ServiceError) throw error;
       this.retries.begin(`Freeing ${key}`, () => this.free(key, own));
       return storageFailure('An idempotency key could not be claimed.')(error);
@@ -105,26 +127,28 @@ export class IdempotencyClaims {
   }
 
   /** The version of our claim, or the upload that is kept. */
-  private async take(key: string, own: Claim): Promise<string | Upload> {
+  private async take(key: string, request: KeyedRequest, own: Claim): Promise<string | Upload> {
     const bytes = bytesOf(own);
     for (let turn = 0; turn < MOST_TURNS; turn++) {
       const made = await this.bucket.create(key, bytes);
       if (made !== undefined) return made;
       const found = await this.bucket.read(key);
       if (!found) continue;
-      const state = await this.stateOf(key, found);
+      const state = await this.stateOf(key, request, found);
       if (state === 'running') break;
       if (state === 'changed') continue;
-      if (state !== 'free') return state;
+      if (state !== 'free' && state !== 'damaged') return state;
       const taken = await this.bucket.replace(key, bytes, found.version);
-      if (taken !== undefined) return taken;
+      if (taken === undefined) continue;
+      if (state === 'damaged') this.logger.warn(`${key} was damaged, and no line of the last 24 hours has its key. The next upload has taken it.`);
+      return taken;
     }
     throw new ServiceError('request-in-progress', 'A request with this Idempotency-Key is in progress.', { retryAfterSeconds: RETRY_AFTER_SECONDS });
   }
 
-  private async stateOf(key: string, found: ReadObject): Promise<'running' | 'free' | 'changed' | Upload> {
+  private async stateOf(key: string, request: KeyedRequest, found: ReadObject): Promise<ClaimState> {
     const claim = parseClaim(found);
-    if (!claim) throw new Error('A claim of an idempotency key is not as it was written.');
+    if (!claim) return this.stateByLines(key, request, found);
     if (claim.free) return 'free';
     if (claim.failed) {
       await this.bucket.replace(claim.segment, FENCE);
@@ -140,8 +164,22 @@ export class IdempotencyClaims {
     const upload = written && written.bytes.length > 0 ? await decodeIndexLine(written.bytes) : undefined;
     // By the store's clock: those of replicas differ.
     if (!upload || !written || written.ageMs >= IDEMPOTENCY_PERIOD_MS) return 'free';
+    if (idempotencyScope(upload) !== request.scope) return this.stateByLines(key, request, found);
     if (claim.kept || (await this.bucket.replace(key, bytesOf({ ...claim, kept: true }), found.version)) !== undefined) return upload;
     return 'changed';
+  }
+
+  /** Of a damaged claim. */
+  private async stateByLines(key: string, { kind, scope }: KeyedRequest, found: ReadObject): Promise<ClaimState> {
+    if (this.isSearching) return 'running';
+    this.isSearching = true;
+    const line = await findKeyedLine(this.bucket, kind, scope).finally(() => (this.isSearching = false));
+    if (!line) return found.ageMs < LOST_AFTER_MS ? 'running' : 'damaged';
+    const { upload, segment } = line;
+    const claim: Claim = { upload_id: upload.uploadId, segment, content_path: upload.content?.path ?? null, kept: true };
+    if ((await this.bucket.replace(key, bytesOf(claim), found.version)) === undefined) return 'changed';
+    this.logger.warn(`${key} was damaged. It was rebuilt from the line in ${segment}.`);
+    return upload;
   }
 }
 

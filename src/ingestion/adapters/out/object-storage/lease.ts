@@ -22,6 +22,8 @@ export class Lease<Content extends LeaseContent> {
   private readonly timer: NodeJS.Timeout;
   private writing: Promise<void> = Promise.resolve();
   private isHeld = true;
+  /** Whether a renewal found another object in its place. */
+  private isLost = false;
   /** What may have been written, though no answer came. */
   private doubtful: Buffer | undefined;
 
@@ -45,6 +47,7 @@ export class Lease<Content extends LeaseContent> {
 
   /** Resolves when the object says where the line will be. @throws LeaseLostError; what the bucket throws. */
   async tellSegment(segment: string): Promise<void> {
+    if (this.isLost) throw new LeaseLostError(this.key);
     if (segment === this.content.segment) return;
     this.content = { ...this.content, segment };
     await this.write();
@@ -72,6 +75,7 @@ export class Lease<Content extends LeaseContent> {
       .catch(() => undefined)
       .then(async () => {
         if (!this.isHeld || (await this.replace(this.content))) return;
+        this.isLost = true;
         throw new LeaseLostError(this.key);
       });
     this.writing = writing;

@@ -273,6 +273,42 @@ describe('a store that does later what it gave no answer to', () => {
   });
 });
 
+describe('a process that stands still until the marker of its upload is gone', () => {
+  it('leaves a marker again, by which a file is removed that comes in late', async () => {
+    const bucket = new InMemoryBucket();
+    const view = new BucketView(bucket);
+    const mine = bucket.another();
+    const late: { key: string; bytes: Buffer }[] = [];
+    mine.before = (operation, key, bytes) => {
+      if (operation !== 'upload') return;
+      late.push({ key, bytes: Buffer.from(bytes ?? []) });
+      throw new StoreSilentError(1);
+    };
+    const { bytes, begun, goOn } = pausedFile();
+    const storage = open(mine);
+    const storing = Promise.allSettled([storage.store(anUploadDraft().with({ bytes }).build())]);
+    await begun;
+    await expect.poll(() => view.keys('staging/')).toHaveLength(1);
+    const sweepAfter = async (minutes: number) => {
+      const last = bucket.another();
+      last.aheadMs = minutes * 60_000;
+      await new Sweeper(last, logger).sweep();
+    };
+    for (const minutes of [2, 20]) await sweepAfter(minutes);
+    expect(await view.keys('staging/')).toEqual([]);
+
+    mine.aheadMs = 20 * 60_000;
+    goOn();
+    expect(await storing).toMatchObject([{ status: 'rejected', reason: { kind: 'storage-failure' } }]);
+    await storage.close();
+    expect(late).toHaveLength(1);
+    for (const { key, bytes } of late) await bucket.create(key, bytes);
+    await sweepAfter(40);
+    await expectWhole(view, 0);
+    expect(await view.keys('staging/')).toEqual([]);
+  });
+});
+
 describe('replicas whose clocks are wrong', () => {
   const DAY_MS = 86_400_000;
   afterEach(() => {

@@ -58,7 +58,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
     this.bucket = bucket;
     this.retries = new Retries(logger);
     this.log = new SegmentLog(bucket, new Retries(logger), onFlush);
-    this.claims = new IdempotencyClaims(bucket, this.retries);
+    this.claims = new IdempotencyClaims(bucket, this.retries, logger);
     this.sweeper = new Sweeper(bucket, logger);
     this.compactor = new Compactor(bucket, logger);
     this.health = new SharedProbe(() => this.probe());
@@ -114,7 +114,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
     const { idempotencyScope: scope, content } = draft;
     if (scope === null) return receiptOf(content ? await this.keepFile(draft, content) : await this.keepLine(draft));
     const keep = (claim: Lease<Claim>) => (content ? this.keepFile(draft, content, claim) : this.keepKeyed(draft, claim));
-    return this.claims.once(scope, this.ownClaim(draft), keep, async () => draft.conclude(content && (await readContent(content.bytes))));
+    return this.claims.once({ scope, kind: draft.kind }, this.ownClaim(draft), keep, async () => draft.conclude(content && (await readContent(content.bytes))));
   }
 
   /** A replica whose clock is wrong by minutes writes the store's time, so that all lines of a bucket are by one clock. */

@@ -16,6 +16,8 @@ export type FindingKind =
   | 'line-duplicate'
   /** A second upload under one `idempotency_key`, of the same kind and customer, received less than 24 hours from the other. */
   | 'key-duplicate'
+  /** In a bucket, the claim of an `idempotency_key` is gone whose line was received less than 24 hours ago. */
+  | 'claim-absent'
   /** A name in uploads/ or files/ that is none of the layout; what is beneath it isn't looked at. */
   | 'name-unknown'
   /** A file in staging/. */

@@ -119,7 +119,7 @@ class Run {
     if ('state' in line) return line;
     if (!line.isTorn) this.totals.uploads += 1;
     try {
-      return await this.lineFinding(line);
+      return (await this.lineFinding(line)) ?? (await this.claimFinding(line));
     } catch (error) {
       return lineFinding(line, { state: 'unknown', kind: 'unreadable', detail: messageOf(error) });
     }
@@ -152,6 +152,13 @@ class Run {
     } catch (error) {
       return { state: 'unknown', kind: 'unreadable', path, uploadId, line: placeOf(line), detail: messageOf(error) };
     }
+  }
+
+  private async claimFinding(line: SegmentLine): Promise<Finding | undefined> {
+    const keyed = keyedLine(line);
+    if (!keyed || !(await this.view.isClaimAbsent?.(keyed.scope, new Date(keyed.receivedAt)))) return undefined;
+    const detail = 'the claim of its idempotency key is absent; sent again, the upload is stored twice';
+    return lineFinding(line, { state: 'defect', kind: 'claim-absent', detail });
   }
 
   /** Every file has a line, and no upload has two. */
@@ -299,6 +306,7 @@ interface MatchingSets {
 
 /** A line with an idempotency key. */
 interface KeyedLine {
+  readonly scope: string;
   /** Of its `idempotencyScope`. */
   readonly key: Buffer;
   readonly uploadId: string;
@@ -311,7 +319,7 @@ function keyedLine({ value }: SegmentLine): KeyedLine | undefined {
   if (typeof uploadId !== 'string' || typeof customerId !== 'string' || typeof idempotencyKey !== 'string') return undefined;
   const receivedAt = Date.parse(String(received));
   const scope = idempotencyScope({ kind: kind as UploadKind, customerId, idempotencyKey });
-  return scope === null || Number.isNaN(receivedAt) ? undefined : { key: keyOf(scope), uploadId, receivedAt };
+  return scope === null || Number.isNaN(receivedAt) ? undefined : { scope, key: keyOf(scope), uploadId, receivedAt };
 }
 
 /** False when a line that was added before may be less than 24 hours away. */

@@ -93,6 +93,11 @@ export interface StoreView {
   /** Whether a line that was read is there to stay; one of a failed write is not. */
   stays(segment: string, lineEnd: number): Promise<boolean>;
   /**
+   * Whether the claim of an idempotency scope is absent, though a line that was read needs it to be found again. Only for
+   * a store that keeps claims.
+   */
+  isClaimAbsent?(scope: string, receivedAt: Date): Promise<boolean>;
+  /**
    * How two segments come to have the same line, of which the first was read before the second: they `both` have it, or
    * one `replaces` the other now, or one has replaced the other and is the only one that is still there.
    */

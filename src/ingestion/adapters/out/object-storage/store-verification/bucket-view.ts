@@ -16,7 +16,9 @@ import {
   type StoreView,
   type UnreadableLines,
 } from '../../store-verification/store-view.js';
+import { isKeptUnderKey } from '../../../../domain/idempotency.js';
 import type { Bucket } from '../bucket.js';
+import { claimKey } from '../keys.js';
 import { parseMarker } from '../marker.js';
 import { readPlans } from './compaction-plans.js';
 import { type KeyEntry, walkKeys } from './key-walk.js';
@@ -108,6 +110,12 @@ class BucketView implements StoreView {
 
   stays(): Promise<boolean> {
     return Promise.resolve(true);
+  }
+
+  /** A claim is made before its line, and removed an hour after the line has expired. */
+  async isClaimAbsent(scope: string, receivedAt: Date): Promise<boolean> {
+    if (!isKeptUnderKey(receivedAt, Date.now() + this.bucket.clockOffsetMs)) return false;
+    return (await this.bucket.read(claimKey(scope))) === undefined;
   }
 
   async relation(first: string, second: string): ReturnType<StoreView['relation']> {

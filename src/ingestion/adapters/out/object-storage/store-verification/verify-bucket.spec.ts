@@ -4,11 +4,13 @@ import { v7 as uuidV7 } from 'uuid';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { InMemoryBucket } from '../../../../../testing/in-memory.bucket.js';
 import { anUploadDraft } from '../../../../../testing/upload-draft.builder.js';
+import { idempotencyScope } from '../../../../domain/idempotency.js';
 import { indexLine, segmentDirectory } from '../../../../domain/layout.js';
 import type { Upload } from '../../../../domain/upload.js';
 import { jsonReport } from '../../store-verification/report.js';
 import { NoStoreError } from '../../store-verification/store-view.js';
 import type { ListedObject } from '../bucket.js';
+import { claimKey } from '../keys.js';
 import { verifyBucket } from './verify-bucket.js';
 
 const TIME = new Date('2026-03-01T10:00:00Z');
@@ -158,6 +160,33 @@ describe('each defect is found, and nothing else', () => {
       { state: 'defect', kind: 'bytes-size', path: file.content.path, upload_id: file.uploadId, segment, offset: 0, detail: 'the file has 12 bytes, its line says 13' },
       { summary: { uploads: 3, files: 1, bytes: 12, defects: 1, under_way: 0, unknown: 0 } },
     ]);
+  });
+});
+
+describe('the claim of a key', () => {
+  const HOUR_MS = 3_600_000;
+  const keyed = async (ageMs: number) => {
+    const upload = await drafts.with({ idempotencyKey: 'key', receivedAt: new Date(Date.now() - ageMs) }).build().conclude(null);
+    return { upload, path: await writeSegment(`${segmentDirectory(upload.kind, upload.receivedAt)}/${upload.uploadId}.ndjson`, upload) };
+  };
+
+  it('is missed while its line is younger than 24 hours', async () => {
+    const { upload, path } = await keyed(23 * HOUR_MS);
+    const { findings } = await found();
+    expect(findings).toMatchObject([{ state: 'defect', kind: 'claim-absent', path, uploadId: upload.uploadId, line: { segment: path, offset: 0 } }]);
+    await others.create(claimKey(idempotencyScope(upload) ?? ''), Buffer.from('{}'));
+    expect(await shown()).toEqual([]);
+  });
+
+  it('is not needed by an older line', async () => {
+    await keyed(25 * HOUR_MS);
+    expect(await shown()).toEqual([]);
+  });
+
+  it("is missed by the store's clock", async () => {
+    bucket.aheadMs = 2 * HOUR_MS;
+    await keyed(23 * HOUR_MS);
+    expect(await shown()).toEqual([]);
   });
 });
 

@@ -1,0 +1,98 @@
+import { copyFile, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import Database from 'libsql';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { DataDirectoryView } from '../../../../testing/data-directory.view.js';
+import { GatedDisk } from '../../../../testing/gated-disk.js';
+import { anUploadDraft } from '../../../../testing/upload-draft.builder.js';
+import { LocalDiskFileStorage } from './local-disk.file-storage.adapter.js';
+import { DamagedDatabaseError, type SelfCheckingDatabase } from './self-checking-database.js';
+
+const NOON = Date.parse('2025-06-10T12:00:00Z');
+const DATABASE = '2025-06-10.db';
+/** Is staged and has a marker, as it is too large for a journal. */
+const LARGE = 'x'.repeat(2 * 1024 * 1024);
+
+describe('a segment is only noted as read where the index has all of its keys', () => {
+  let base: string;
+  let view: DataDirectoryView;
+  let disk: GatedDisk;
+  let storage: LocalDiskFileStorage;
+
+  const open = async (maxSegmentBytes?: number) => {
+    disk = new GatedDisk();
+    const logger = { warn: () => undefined };
+    storage = await LocalDiskFileStorage.open({ directory: view.directory, disk, logger, ...(maxSegmentBytes && { maxSegmentBytes }) });
+  };
+  const draft = (idempotencyKey: string, bytes = 'bytes') => anUploadDraft().with({ idempotencyKey, receivedAt: new Date() }).file(bytes).build();
+  const store = (key: string, bytes?: string) => storage.store(draft(key, bytes));
+
+  /** How many keys the database has, read from a copy, as its process has it alone. */
+  const keysInIndex = async (): Promise<number> => {
+    const copy = join(base, 'copy.db');
+    for (const suffix of ['', '-wal']) await copyFile(view.at(`idempotency/${DATABASE}${suffix}`), copy + suffix);
+    const database = new Database(copy);
+    try {
+      const { count } = database.prepare(`SELECT count(*) AS count FROM entries WHERE instr(record, CAST('"uploadId"' AS BLOB)) > 0`).get() as { count: number };
+      return count;
+    } finally {
+      database.close();
+      for (const suffix of ['', '-wal', '-shm']) await rm(copy + suffix, { force: true });
+    }
+  };
+  const untilIndexed = (count: number) => expect.poll(() => keysInIndex().catch(() => 0), { timeout: 10_000 }).toBe(count);
+
+  beforeEach(async () => {
+    vi.useFakeTimers({ toFake: ['Date'], now: NOON });
+    base = await mkdtemp(join(tmpdir(), 'idempotency-index-'));
+    view = new DataDirectoryView(join(base, 'data'));
+  });
+  afterEach(async () => {
+    await storage.close();
+    await disk.die();
+    vi.useRealTimers();
+    await rm(base, { recursive: true });
+  });
+
+  it('not where an upload that began before has its line in it, and its key is not known yet', async () => {
+    // Each line has a segment of its own.
+    await open(1);
+    const held = disk.holdNext('remove');
+    const running = store('running', LARGE);
+    await held.reached;
+    expect(await view.lines()).toHaveLength(1);
+    await store('other');
+    await untilIndexed(1);
+    await disk.die();
+    void running;
+    await open();
+    expect(await store('running', LARGE)).toMatchObject({ replayed: true });
+    expect(await store('other')).toMatchObject({ replayed: true });
+  });
+
+  it('not in a database that took the place of a damaged one', async () => {
+    await open(1);
+    const openDatabase = vi.spyOn(disk, 'openDatabase');
+    let refuse = (): void => undefined;
+    const refused = new Promise<never>((_, failed) => {
+      refuse = () => { failed(new Error('broken off')); };
+    });
+    // While it runs, segments wait.
+    const running = Promise.allSettled([storage.store({ ...draft('running'), conclude: () => refused })]);
+    await expect.poll(() => store('running').catch((error: unknown) => error)).toMatchObject({ kind: 'request-in-progress' });
+    const late = Array.from({ length: 3 }, (_, number) => `late ${number}`);
+    for (const key of late) await store(key);
+    await untilIndexed(late.length);
+    const [opened] = openDatabase.mock.results;
+    vi.spyOn(opened?.value as SelfCheckingDatabase, 'putAll').mockImplementationOnce(() => {
+      throw new DamagedDatabaseError(view.at(`idempotency/${DATABASE}`), 'its contents fail their checksums');
+    });
+    refuse();
+    await running;
+    await storage.close();
+    expect(await view.files('idempotency')).toContainEqual(expect.stringContaining('.damaged-1'));
+    await open();
+    for (const key of late) expect(await store(key)).toMatchObject({ replayed: true });
+  });
+});

@@ -1,0 +1,146 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { BucketView } from '../../../../testing/bucket.view.js';
+import { InMemoryBucket } from '../../../../testing/in-memory.bucket.js';
+import { anUploadDraft } from '../../../../testing/upload-draft.builder.js';
+import { CLAIMS, claimKey } from './keys.js';
+import { ObjectStorageFileStorage } from './object-storage.file-storage.adapter.js';
+
+const MINUTE_MS = 60_000;
+const DAY_MS = 24 * 60 * MINUTE_MS;
+const KEYED = { idempotencyKey: 'key', customerId: 'customer-1' };
+const BUILDERS = [
+  ['a file', () => anUploadDraft().with(KEYED).file('the bytes')],
+  ['no file', () => anUploadDraft().with(KEYED)],
+] as const;
+const GARBAGE = Buffer.from('ff00c3283d9e', 'hex');
+
+describe.each(BUILDERS)('the damaged claim of an upload with %s', (_, builder) => {
+  const key = claimKey(builder().build().idempotencyScope ?? '');
+  let bucket: InMemoryBucket;
+  let view: BucketView;
+  let warnings: string[];
+  let storages: ObjectStorageFileStorage[];
+
+  /** A replica, which the store tells a later time. */
+  const open = (aheadMs = 0, mine = bucket.another()) => {
+    mine.aheadMs = aheadMs;
+    const storage = new ObjectStorageFileStorage({ bucket: mine, logger: { warn: (message) => warnings.push(message) } });
+    storages.push(storage);
+    return storage;
+  };
+  const store = (storage: ObjectStorageFileStorage) => storage.store(builder().build());
+  const damage = (bytes: string | Buffer = GARBAGE) => bucket.replace(key, Buffer.from(bytes as string));
+
+  beforeEach(() => {
+    bucket = new InMemoryBucket();
+    view = new BucketView(bucket);
+    warnings = [];
+    storages = [];
+  });
+  afterEach(async () => {
+    vi.useRealTimers();
+    await Promise.all(storages.map((storage) => storage.close()));
+  });
+
+  it.each<[string, (whole: Buffer) => string | Buffer]>([
+    ['random bytes', () => GARBAGE],
+    ['nothing', () => ''],
+    ['its beginning', (whole) => whole.subarray(0, whole.length / 2)],
+    ['another JSON', () => '{"sources":1}'],
+    ['an array', () => '[]'],
+    ["another upload's segment", (whole) => String(whole).replace(/"segment":"[^"]*/, '"segment":"uploads/kind=historical/date=2026-03-01/1.ndjson')],
+    ['a path outside of files/', (whole) => String(whole).replace(/"content_path":[^,}]*/, '"content_path":"uploads/README"')],
+  ])('is rebuilt from the line, and the repeat answered (%s)', async (__, form) => {
+    const first = await store(open());
+    for (const idempotencyKey of ['another', 'key-2', null]) await open().store(builder().with({ idempotencyKey }).build());
+    const whole = (await bucket.read(key))?.bytes ?? Buffer.alloc(0);
+    await damage(form(whole));
+    for (const storage of [open(), open(60 * MINUTE_MS)]) expect(await store(storage)).toEqual({ ...first, replayed: true });
+    expect(warnings).toEqual([expect.stringContaining(`${key} was damaged`)]);
+    expect(JSON.parse(String((await bucket.read(key))?.bytes))).toEqual({ ...(JSON.parse(String(whole)) as object), kept: true });
+    expect(await view.lines()).toHaveLength(4);
+  });
+
+  it('is rebuilt from a copy of another claim too', async () => {
+    const first = await store(open());
+    await open().store(builder().with({ idempotencyKey: 'another' }).build());
+    const [other = ''] = (await view.keys(CLAIMS)).filter((name) => name !== key);
+    await damage((await bucket.read(other))?.bytes);
+    expect(await store(open())).toEqual({ ...first, replayed: true });
+    expect(warnings).toHaveLength(1);
+  });
+
+  it('refuses another request under its key', async () => {
+    await store(open());
+    await damage();
+    await expect(open().store(builder().with({ manufacturer: 'Other' }).build())).rejects.toMatchObject({ kind: 'idempotency-key-reused' });
+  });
+
+  it('is taken by the next upload where no line has the key, once nobody renews it', async () => {
+    await damage();
+    await open().store(builder().with({ idempotencyKey: 'another' }).build());
+    await expect(store(open())).rejects.toMatchObject({ kind: 'request-in-progress' });
+    const first = await store(open(MINUTE_MS + 1));
+    expect(first.replayed).toBe(false);
+    expect(await store(open())).toEqual({ ...first, replayed: true });
+    expect(warnings).toEqual([expect.stringContaining(`${key} was damaged`)]);
+    expect(await view.lines()).toHaveLength(2);
+  });
+
+  it('is taken by the next upload when the line is 24 hours old', async () => {
+    await store(open());
+    await damage();
+    expect((await store(open(DAY_MS - 1_000))).replayed).toBe(true);
+    await damage();
+    const second = await store(open(DAY_MS + 1_000));
+    expect(second.replayed).toBe(false);
+    expect(await view.lines()).toHaveLength(2);
+  });
+
+  it.each([
+    ['a line', 1],
+    ['no line', 0],
+  ])('is found by five replicas at once, and one upload is kept (%s)', async (__, count) => {
+    if (count > 0) await store(open());
+    await damage();
+    const replicas = Array.from({ length: 5 }, () => open(2 * MINUTE_MS));
+    const outcomes = await Promise.allSettled(replicas.flatMap((replica) => [store(replica), store(replica)]));
+    const stored = outcomes.filter((outcome) => outcome.status === 'fulfilled' && outcome.value.replayed === false);
+    expect(stored).toHaveLength(1 - count);
+    for (const outcome of outcomes) if (outcome.status === 'rejected') expect(outcome.reason).toMatchObject({ kind: 'request-in-progress' });
+    for (const replica of replicas) expect(await store(replica)).toMatchObject({ replayed: true });
+    expect(await view.lines()).toHaveLength(1);
+    expect(warnings).toHaveLength(1);
+  });
+
+  it('ends an upload in progress, which must not be kept beside the next one', async () => {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+    const mine = bucket.another();
+    let renewed = (): void => undefined;
+    const renewal = new Promise<void>((done) => (renewed = done));
+    mine.after = (operation, name) => {
+      if (operation === 'replace' && name === key) renewed();
+    };
+    let goOn = (): void => undefined;
+    const gate = new Promise<void>((done) => (goOn = done));
+    const slow = builder().build();
+    const storing = open(0, mine).store({
+      ...slow,
+      conclude: async (stored) => {
+        await gate;
+        return slow.conclude(stored);
+      },
+    });
+    const outcome = Promise.allSettled([storing]);
+    await expect.poll(() => view.keys(CLAIMS)).toHaveLength(1);
+    await damage();
+    vi.advanceTimersByTime(15_000);
+    await renewal;
+    const second = await store(open(2 * MINUTE_MS));
+    expect(second.replayed).toBe(false);
+    goOn();
+    expect(await outcome).toMatchObject([{ status: 'rejected', reason: { kind: 'storage-failure' } }]);
+    expect(await store(open())).toEqual({ ...second, replayed: true });
+    expect(await view.lines()).toHaveLength(1);
+  });
+});

@@ -1,0 +1,49 @@
+import { decodeIndexLine } from '../../../application/encoded-upload.js';
+import { IDEMPOTENCY_PERIOD_MS, idempotencyScope } from '../../../domain/idempotency.js';
+import { segmentDirectory } from '../../../domain/layout.js';
+import type { Upload, UploadKind } from '../../../domain/upload.js';
+import type { Bucket, ListedObject } from './bucket.js';
+import { ownSegment } from './keys.js';
+import { readAhead } from './read-ahead.js';
+
+const HOUR_MS = 60 * 60 * 1000;
+/** Days that may have the line, in milliseconds from now: a line may be written late, and clocks differ by some minutes. */
+const DAYS_FROM_NOW_MS = [HOUR_MS, 0, -IDEMPOTENCY_PERIOD_MS - HOUR_MS];
+const KEY_MEMBER = Buffer.from('"idempotency_key":');
+
+/** An upload under an idempotency key, and the segment that has its line alone. */
+export interface KeyedLine {
+  readonly upload: Upload;
+  readonly segment: string;
+}
+
+/**
+ * Finds the upload of an idempotency scope by its line, without its claim. The line is less than 24 hours old by the
+ * store's clock. Undefined where there is none.
+ *
+ * Reads all segments of the kind that are that young, so it costs one request for each. No line moves meanwhile:
+ * compaction leaves a line with a key alone for 25 hours. Throws what the bucket throws.
+ */
+export async function findKeyedLine(bucket: Bucket, kind: UploadKind, scope: string): Promise<KeyedLine | undefined> {
+  for await (const [{ key: segment }, object] of readAhead(bucket, await youngSegments(bucket, kind))) {
+    if (!object?.bytes.includes(KEY_MEMBER)) continue;
+    // A segment that uploads share is no line.
+    const upload = await decodeIndexLine(object.bytes);
+    if (!upload || idempotencyScope(upload) !== scope) continue;
+    if (segment === ownSegment(segmentDirectory(kind, upload.receivedAt), upload.uploadId)) return { upload, segment };
+  }
+  return undefined;
+}
+
+/** The segments of the last 24 hours that aren't empty, the latest first. */
+async function youngSegments(bucket: Bucket, kind: UploadKind): Promise<ListedObject[]> {
+  const now = Date.now() + bucket.clockOffsetMs;
+  const directories = new Set(DAYS_FROM_NOW_MS.map((fromNow) => segmentDirectory(kind, new Date(now + fromNow))));
+  const segments: ListedObject[] = [];
+  for (const directory of directories) {
+    for await (const segment of bucket.list(`${directory}/`)) {
+      if (segment.size > 0 && segment.ageMs < IDEMPOTENCY_PERIOD_MS) segments.push(segment);
+    }
+  }
+  return segments.sort((one, other) => one.ageMs - other.ageMs);
+}

@@ -1,0 +1,38 @@
+import type { Bucket, ListedObject, ReadObject } from './bucket.js';
+
+const READS_AT_ONCE = 16;
+const MOST_BYTES_AHEAD = 32 * 1024 * 1024;
+
+/**
+ * Reads objects, up to 16 at once, and yields them in order; undefined for one that is gone. Holds at most 32 MiB of
+ * them, or one. Throws what the bucket throws, and the signal's reason.
+ */
+export async function* readAhead(
+  bucket: Bucket,
+  objects: readonly ListedObject[],
+  signal?: AbortSignal,
+): AsyncGenerator<[ListedObject, ReadObject | undefined]> {
+  const rest = [...objects].reverse();
+  const reads: { readonly listed: ListedObject; readonly object: Promise<ReadObject | undefined> }[] = [];
+  let bytes = 0;
+  try {
+    for (;;) {
+      signal?.throwIfAborted();
+      for (let next = rest.at(-1); next; next = rest.at(-1)) {
+        if (reads.length > 0 && (reads.length === READS_AT_ONCE || bytes + next.size > MOST_BYTES_AHEAD)) break;
+        const object = bucket.read(next.key);
+        // Awaited below, perhaps after it has failed.
+        object.catch(() => undefined);
+        reads.push({ listed: next, object });
+        bytes += next.size;
+        rest.pop();
+      }
+      const read = reads.shift();
+      if (!read) return;
+      yield [read.listed, await read.object];
+      bytes -= read.listed.size;
+    }
+  } finally {
+    await Promise.allSettled(reads.map(({ object }) => object));
+  }
+}
