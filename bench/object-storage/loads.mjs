@@ -49,14 +49,24 @@ export async function jsonForAMinute(service, seconds, signal) {
 }
 
 /**
- * 600 clients that declare 100 MB, send 5,000,000 bytes, fall silent for 20 s, and leave: by how much the service's
- * memory grows at most (`growth`), and how much of that is left a minute after they left (`left`, both MiB).
+ * 600 clients that declare 100 MB, send 5,000,000 bytes, fall silent for 20 s, and leave; the same again a minute later.
+ * By how much the service's memory grows at most (`growth`), and how much more there is a minute after the second crowd
+ * than a minute after the first (`left`, both MiB): what a process takes once and keeps is no leak.
  */
 export async function silentClients(service, _seconds, signal) {
   // What the first uploads take anyway is no growth.
   await json(8)(service, 1, signal);
   const meter = new MemoryMeter(service.child.pid);
   await meter.begin();
+  await silentCrowd(service, signal);
+  const { growth } = await meter.read();
+  const afterFirst = await meter.now();
+  await silentCrowd(service, signal);
+  return { figures: { growth: growth / MIB, left: ((await meter.now()) - afterFirst) / MIB }, others: {} };
+}
+
+/** Resolves a minute after it left. */
+async function silentCrowd(service, signal) {
   const program = fileURLToPath(new URL('clients/silent.mjs', import.meta.url));
   const job = JSON.stringify({ port: service.port, target: TARGET, ...SILENT });
   const clients = spawn(process.execPath, [program, job], { stdio: ['pipe', 'pipe', 'inherit'], signal });
@@ -65,9 +75,7 @@ export async function silentClients(service, _seconds, signal) {
   ended.catch(() => undefined);
   await Promise.race([once(clients.stdout, 'data'), ended]);
   await delay(SILENT_S * 1000, undefined, { signal });
-  const { before, growth } = await meter.read();
   clients.stdin.end();
   await ended;
   await delay(MINUTE_S * 1000, undefined, { signal });
-  return { figures: { growth: growth / MIB, left: ((await meter.now()) - before) / MIB }, others: {} };
 }

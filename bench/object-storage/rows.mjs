@@ -13,5 +13,5 @@ export const ROWS = [
   row('raw', '1 GiB raw', '1-gib', ['raw', 'throughput'], ['streamed', 'throughput'], atLeast(0.9)),
   row('memory', 'memory after 50 s at 128 connections', 'memory', ['service', 'last'], ['service', 'settled'], atMost(1.05)),
   row('silent', '600 silent clients, growth of memory', 'silent', ['service', 'growth'], undefined, below(300, 'MiB')),
-  row('silent-left', 'a minute after they left', 'silent', ['service', 'left'], undefined, below(60, 'MiB')),
+  row('silent-left', 'left by a second such crowd', 'silent', ['service', 'left'], undefined, below(60, 'MiB')),
 ];
