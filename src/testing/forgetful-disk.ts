@@ -146,6 +146,10 @@ export class ForgetfulDisk extends Disk {
     });
   }
 
+  override isNameTaken(path: string): Promise<boolean> {
+    return this.look(() => this.lookUp(path) !== undefined);
+  }
+
   override isBelow(): Promise<boolean> {
     return Promise.resolve(true);
   }

@@ -125,6 +125,10 @@ export class GatedDisk extends Disk {
     return this.disk.assertDirectory(path);
   }
 
+  override isNameTaken(path: string): Promise<boolean> {
+    return this.pass('isNameTaken', path, () => this.disk.isNameTaken(path));
+  }
+
   override isBelow(directory: string, ancestor: string): Promise<boolean> {
     return this.disk.isBelow(directory, ancestor);
   }

@@ -83,6 +83,45 @@ describe.runIf(missing === undefined)('DATA_DIR on a volume that', { timeout: ST
     expect(stdout.trim()).toBe('2');
   });
 
+  it('has a volume of its own for the files of a kind, which is unmounted: nothing is written beneath it', async () => {
+    const kind = '"$DATA_DIR/files/kind=historical"';
+    const script = `mkdir -p ${kind} "$DATA_DIR-kept"; mount -t tmpfs tmpfs ${kind}; mount --bind ${kind} "$DATA_DIR-kept"; exec "$0" "$1"`;
+    const variables = { RATE_LIMIT_PER_MINUTE: '0', DATA_DIR: `${workspace.data}-other` };
+    service = await ready(workspace.run('unshare', [...NAMESPACE, 'sh', '-ec', script, process.execPath, resolve('dist/main.js')], variables));
+    expect(await upload()).toBe(200);
+    await shell('umount -l "$D-other/files/kind=historical"');
+    expect(await upload()).toBe(500);
+    await expect.poll(readiness, PATIENCE).toEqual({ status: 503, down: ['file_storage'] });
+    expect(await upload()).toBe(500);
+    expect((await shell('find "$D-other/files" -type f')).stdout).toBe('');
+    await shell('mount --bind "$D-other-kept" "$D-other/files/kind=historical"');
+    await expect.poll(readiness, PATIENCE).toEqual({ status: 200, down: [] });
+    expect(await upload()).toBe(200);
+    expect((await shell('find "$D-other-kept" -type f')).stdout.trim().split('\n')).toHaveLength(2);
+  });
+
+  it.each([
+    ['files/kind=historical/customer_id=c', [500, 500], 200],
+    ['uploads/kind=historical/date=$(date -u +%F)', [500, 500], 503],
+  ])('has a volume below its parts, over %s: nothing is acknowledged onto it', async (path, statuses, status) => {
+    expect(await upload()).toBe(200);
+    await shell(`mount -t tmpfs tmpfs "$D/${path}"; mkdir -p "$D/${path}/date=$(date -u +%F)"`);
+    expect([await upload(), await upload(LARGE)]).toEqual(statuses);
+    await expect.poll(async () => (await readiness()).status, PATIENCE).toBe(status);
+    expect((await shell(`find "$D/${path}" -type f`)).stdout).toBe('');
+    await shell(`umount "$D/${path}"`);
+    await expect.poll(async () => (await readiness()).status, PATIENCE).toBe(200);
+    expect([await upload(), await upload(LARGE)]).toEqual([200, 200]);
+  });
+
+  it('has its idempotency/ read-only: it is not ready, and says why', async () => {
+    await shell('mkdir "$D/idempotency"; mount --bind "$D/idempotency" "$D/idempotency"; mount -o remount,bind,ro "$D/idempotency"');
+    await expect.poll(readiness, PATIENCE).toEqual({ status: 503, down: ['file_storage'] });
+    expect(service.program.lines.filter((line) => line.includes(`${workspace.data}/idempotency can't be written`) && line.includes('mount it for writing'))).toHaveLength(1);
+    await shell('umount "$D/idempotency"');
+    await expect.poll(readiness, PATIENCE).toEqual({ status: 200, down: [] });
+  });
+
   // Files that are open stay writable: a volume with such files can't be remounted read-only.
   it('is read-only at its path: what needs a new file is refused until it can be written again', async () => {
     await shell('mount --bind "$D" "$D"; mount -o remount,bind,ro "$D"');

@@ -1,4 +1,4 @@
-import { readdir, readFile, stat } from 'node:fs/promises';
+import { mkdir, readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Workspace } from '../support/process.js';
@@ -39,6 +39,15 @@ describe('DATA_DIR over restarts', () => {
     expect(await statusOf(second.origin, token)).toBe(200);
     expect(await statusOf(second.origin, await adminToken(second.origin, secret))).toBe(200);
     expect(second.program.stderr).toBe('');
+  });
+
+  it.each(['store-id', 'store-id.new'])('starts though %s is a directory, and says in one warning where that is now', async (name) => {
+    await mkdir(join(workspace.data, name, 'in'), { recursive: true });
+    const { program } = await workspace.start();
+    const warnings = program.lines.filter((line) => line.includes('"level":40')).map((line) => (JSON.parse(line) as { msg: string }).msg);
+    expect(warnings).toEqual([expect.stringContaining(`${join(workspace.data, name)} is a directory`)]);
+    expect(warnings[0]).toContain('may be removed');
+    expect((await readFile(join(workspace.data, 'store-id'), 'utf8')).trim()).toHaveLength(36);
   });
 
   it('takes the secret that is given in place of the one it made', async () => {

@@ -112,7 +112,8 @@ describe('a start that cannot be', () => {
     ['a FIFO', 'uploads.lock-journal', fifo],
     ['a file', 'uploads/kind=historical', file],
     ['a link to nothing', 'files/kind=nowcast', link],
-    ['a directory', 'store-id.new', directory],
+    ['a file', 'uploads/kind=nowcast', file],
+    ['a link to nothing', 'files/kind=historical', link],
   ])('says in one line which part of DATA_DIR is %s: %s', async (what, name, make) => {
     const data = join(workspace.directory, `${what}-${name}`.replaceAll(/\W/g, '-'));
     await mkdir(dirname(join(data, name)), { recursive: true });

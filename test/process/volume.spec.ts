@@ -1,4 +1,4 @@
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type ServiceProcess, Workspace } from '../support/process.js';
@@ -102,6 +102,26 @@ describe('DATA_DIR that goes away while the service runs', () => {
     expect(await keyedUpload()).toEqual(keyed);
     expect((await createUser('bob')).status).toBe(201);
     expect(lines(workspace.data)).toHaveLength(7);
+  });
+
+  const today = () => `uploads/kind=historical/date=${new Date().toISOString().slice(0, 10)}`;
+
+  it.each<[string, () => string, (path: string) => void]>([
+    ["a file in the place of today's lines", today, (path) => { writeFileSync(path, ''); }],
+    ['a file in the place of a kind', () => 'uploads/kind=nowcast', (path) => { writeFileSync(path, ''); }],
+    ['a link to nothing in the place of a kind', () => 'files/kind=historical', (path) => { symlinkSync('/nowhere', path); }],
+  ])('has %s: it is not ready, says where, and goes on when that is gone', async (_, name, make) => {
+    const path = at(name());
+    if (existsSync(path)) renameSync(path, `${path}-aside`);
+    make(path);
+    await untilReady(503);
+    expect(await upload('small')).toBe(500);
+    const lines = service.program.lines.filter((line) => /"level":[45]0/.test(line) && line.includes(path));
+    expect(lines.filter((line) => /move it away|put the right one back|put it back/.test(line))).not.toEqual([]);
+    rmSync(path);
+    if (existsSync(`${path}-aside`)) renameSync(`${path}-aside`, path);
+    await untilReady(200);
+    expect(await uploads()).toEqual([200, 200, 200]);
   });
 
   it('loses its lock files: it takes them again, and no other process becomes ready', async () => {

@@ -9,6 +9,12 @@ export const extensionOf = (filename: string): string => /\.[A-Za-z0-9]{1,8}$/.e
 /** `YYYY-MM-DD`, in UTC. */
 export const utcDate = (time: Date): string => time.toISOString().slice(0, 10);
 
+/** The directory of a kind's index lines, relative to the store's root. */
+export const linesDirectory = (kind: UploadKind): string => `uploads/kind=${kind}`;
+
+/** The directory of a kind's files, relative to the store's root. */
+export const contentDirectory = (kind: UploadKind): string => `files/kind=${kind}`;
+
 /** Where a file's bytes stand, relative to the store's root. */
 export function contentPath(file: {
   kind: UploadKind;
@@ -20,12 +26,12 @@ export function contentPath(file: {
 }): string {
   const customer = encodePathSegment(file.customerId);
   const name = `${file.uploadId}${extensionOf(file.filename)}`;
-  return `files/kind=${file.kind}/customer_id=${customer}/date=${utcDate(file.beganAt)}/${name}`;
+  return `${contentDirectory(file.kind)}/customer_id=${customer}/date=${utcDate(file.beganAt)}/${name}`;
 }
 
 /** The directory of the segments that hold the lines of one kind and day, relative to the store's root. */
 export const segmentDirectory = (kind: UploadKind, receivedAt: Date): string =>
-  `uploads/kind=${kind}/date=${utcDate(receivedAt)}`;
+  `${linesDirectory(kind)}/date=${utcDate(receivedAt)}`;
 
 /** The index line of an upload: one JSON object, without the newline that ends it. */
 export function indexLine(upload: Upload): string {

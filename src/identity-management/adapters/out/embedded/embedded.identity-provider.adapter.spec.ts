@@ -186,6 +186,20 @@ describe('EmbeddedIdentityProvider', () => {
     await expect(provider.createRole({ name: 'big', permissions }, options)).resolves.toBeTypeOf('string');
   });
 
+  it('is unwell while a health check finds the disk full, and well again with free space', async () => {
+    const { database } = provider as unknown as { database: IdentityDatabase };
+    const exec = vi.spyOn(database, 'exec').mockImplementation((sql) => {
+      if (sql === 'COMMIT') throw new Database.SqliteError('database or disk is full', 'SQLITE_FULL', 13);
+      return Database.prototype.exec.call(database, sql);
+    });
+    const check = provider.checkHealth(options);
+    await expect(check).rejects.toThrow(ProviderUnavailable);
+    await expect(check).rejects.toMatchObject({ cause: { code: 'SQLITE_FULL' } });
+    exec.mockRestore();
+    letProbeBeAskedAgain();
+    await provider.checkHealth(options);
+  });
+
   it('commits a change for a health check, as a full disk refuses nothing less', async () => {
     const other = await beside();
     const version = () => other.pragma('data_version');

@@ -28,6 +28,14 @@ export class StoreAwayError extends Error {
   }
 }
 
+/** A volume is mounted below a directory whose files must all be on its own volume. */
+export class OtherVolumeError extends Error {
+  constructor(path: string, volume: string) {
+    super(`${path} is on another volume than ${volume}: unmount what is mounted between them, or mount it at the latter`);
+    this.name = new.target.name;
+  }
+}
+
 /** What should be a file of the store is a directory, a FIFO, a socket, a device, or a link. */
 export class NotAFileError extends Error {
   constructor(path: string) {

@@ -74,6 +74,8 @@ export abstract class Disk {
   abstract originOf(path: string): DirectoryOrigin | undefined;
   /** @throws DataDirectoryError for anything but a directory, or a link to one. */
   abstract assertDirectory(path: string): Promise<void>;
+  /** Whether anything has a name, links not followed. */
+  abstract isNameTaken(path: string): Promise<boolean>;
   /** Whether a directory, links followed, is below another one or is the same; also resolves to true where there is none. */
   abstract isBelow(directory: string, ancestor: string): Promise<boolean>;
   /** Rejects (`EROFS`, `EACCES`, ...) when names can't be made in a directory. */
@@ -86,10 +88,15 @@ export abstract class Disk {
     return SelfCheckingDatabase.open(path);
   }
 
-  /** Makes a file with these bytes; `EEXIST` when the name is taken, otherwise some of it may be there when it rejects. */
-  async createWith(path: string, bytes: Uint8Array): Promise<void> {
+  /**
+   * Makes a file with these bytes; `EEXIST` when the name is taken, otherwise some of it may be there when it rejects.
+   *
+   * @param device where the file must be, if given; `EXDEV` when it is on another one.
+   */
+  async createWith(path: string, bytes: Uint8Array, device?: bigint): Promise<void> {
     const file = await this.create(path);
     try {
+      if (device !== undefined && this.identityOf(path)?.dev !== device) throw Object.assign(new Error(`EXDEV: ${path}`), { code: 'EXDEV' });
       await file.write([bytes], 0);
     } finally {
       await file.close();
@@ -191,6 +198,10 @@ export class NodeDisk extends Disk {
     });
   }
 
+  override async isNameTaken(path: string): Promise<boolean> {
+    return (await unlessAbsent(lstat(path))) !== undefined;
+  }
+
   override async isBelow(directory: string, ancestor: string): Promise<boolean> {
     const [path, above] = await Promise.all([unlessAbsent(realpath(directory)), realpath(ancestor)]);
     return path === undefined || path === above || path.startsWith(`${above}${sep}`);
@@ -205,8 +216,8 @@ export class NodeDisk extends Disk {
     return stats?.isFile() ? stats.size : undefined;
   }
 
-  override createWith(path: string, bytes: Uint8Array): Promise<void> {
-    return this.fileMaker.make(path, bytes);
+  override createWith(path: string, bytes: Uint8Array, device?: bigint): Promise<void> {
+    return this.fileMaker.make(path, bytes, device);
   }
 
   /** All at once where the system can; then they may be on one file system only. */

@@ -41,13 +41,17 @@ export class DurableDirectories {
     await this.made(directory);
   }
 
-  /** Runs an action in a durable directory; once more when someone removed the directory since it was made. */
+  /**
+   * Runs an action in a durable directory; once more when someone removed the directory since it was made.
+   *
+   * @throws DataDirectoryError when something else has the name of a directory; StoreAwayError; what the action throws.
+   */
   async within<T>(directory: string, action: () => Promise<T>): Promise<T> {
     await this.made(directory);
     try {
       return await action();
     } catch (error) {
-      if (!hasCode(error, 'ENOENT')) throw error;
+      if (!hasCode(error, 'ENOENT', 'ENOTDIR')) throw error;
       this.known.clear();
       await this.made(directory);
       return action();
@@ -73,13 +77,14 @@ export class DurableDirectories {
   }
 }
 
-/** Resolves to whether it made the directory. */
+/** Resolves to whether it made the directory. @throws DataDirectoryError when the name is taken by something else. */
 async function makeUnlessThere(disk: Disk, directory: string): Promise<boolean> {
   try {
     await disk.makeDirectory(directory);
     return true;
   } catch (error) {
-    if (hasCode(error, 'EEXIST')) return false;
-    throw error;
+    if (!hasCode(error, 'EEXIST')) throw error;
+    await disk.assertDirectory(directory);
+    return false;
   }
 }

@@ -3,6 +3,7 @@ import { Worker } from 'node:worker_threads';
 interface WaitingFile {
   readonly path: string;
   readonly bytes: Uint8Array;
+  readonly device: bigint | undefined;
   readonly resolve: () => void;
   readonly reject: (error: Error) => void;
 }
@@ -25,10 +26,14 @@ export class FileMaker {
     private readonly script = new URL('./file-maker.worker.mjs', import.meta.url),
   ) {}
 
-  /** Rejects with what the file system throws; the file may be there in part then, but for `EEXIST`. */
-  make(path: string, bytes: Uint8Array): Promise<void> {
+  /**
+   * Rejects with what the file system throws; the file may be there in part then, but for `EEXIST`.
+   *
+   * @param device where the file must be, if given; `EXDEV` when it is on another one.
+   */
+  make(path: string, bytes: Uint8Array, device?: bigint): Promise<void> {
     return new Promise((resolve, reject) => {
-      this.waiting.push({ path, bytes, resolve, reject });
+      this.waiting.push({ path, bytes, device, resolve, reject });
       if (!this.batch) this.begin();
     });
   }
@@ -50,7 +55,7 @@ export class FileMaker {
     let end = 0;
     const files = batch.map((file) => {
       bytes.set(file.bytes, end);
-      return { path: file.path, end: (end += file.bytes.length) };
+      return { path: file.path, device: file.device, end: (end += file.bytes.length) };
     });
     const worker = (this.worker ??= this.start());
     // The process may end while none is under way.

@@ -1,13 +1,15 @@
-import { closeSync, openSync, writeSync } from 'node:fs';
+import { closeSync, fstatSync, openSync, writeSync } from 'node:fs';
 import { parentPort } from 'node:worker_threads';
 
 /**
  * @param {string} path
  * @param {Uint8Array} bytes
+ * @param {bigint | undefined} device
  */
-function make(path, bytes) {
+function make(path, bytes, device) {
   const file = openSync(path, 'wx');
   try {
+    if (device !== undefined && fstatSync(file, { bigint: true }).dev !== device) throw Object.assign(new Error(`EXDEV: ${path}`), { code: 'EXDEV' });
     for (let done = 0; done < bytes.length; ) done += writeSync(file, bytes, done);
   } finally {
     closeSync(file);
@@ -18,9 +20,9 @@ function make(path, bytes) {
 parentPort?.on('message', ({ files, bytes }) => {
   const failures = new Map();
   let begin = 0;
-  for (const [index, { path, end }] of files.entries()) {
+  for (const [index, { path, end, device }] of files.entries()) {
     try {
-      make(path, bytes.subarray(begin, end));
+      make(path, bytes.subarray(begin, end), device);
     } catch ({ code, message }) {
       failures.set(index, { code, message });
     }

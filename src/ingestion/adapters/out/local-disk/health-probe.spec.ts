@@ -1,4 +1,4 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
@@ -24,7 +24,10 @@ describe('HealthProbe', () => {
       operations.push(operation);
       return perform();
     };
-    probe = new HealthProbe(new StoreDirectory(disk, view.directory, { warn: () => undefined }, 1, { isHeld: () => isHeld, release: () => undefined }));
+    await mkdir(view.at('idempotency'));
+    const store = new StoreDirectory(disk, view.directory, { warn: () => undefined }, 1, { isHeld: () => isHeld, release: () => undefined });
+    for (const part of store.parts) await store.directories.ensure(part);
+    probe = new HealthProbe(store);
   });
   afterEach(async () => {
     vi.useRealTimers();
@@ -39,7 +42,7 @@ describe('HealthProbe', () => {
     operations = [];
     vi.advanceTimersByTime(1000);
     await probe.check();
-    expect(operations).toEqual([...Array<string>(4).fill('assertWritable'), 'removeTree', 'create', 'file.write', 'file.write', 'file.sync', 'file.close', 'remove']);
+    expect(operations).toEqual([...Array<string>(6).fill('assertWritable'), ...Array<string>(2).fill('isNameTaken'), 'assertWritable', 'removeTree', 'create', 'file.write', 'file.write', 'file.sync', 'file.close', 'remove']);
     expect(await view.files('.')).toEqual([]);
   });
 

@@ -2,9 +2,10 @@ import { basename, join } from 'node:path';
 import { setImmediate as turnOfOthers } from 'node:timers/promises';
 import type { UploadReceipt } from '../../../application/ports/file-storage.port.js';
 import type { StorageLogger } from '../../../application/storage-logger.js';
+import { DataDirectoryError } from '../../../../data-directory/data-directory-error.js';
 import { DATABASE_SUFFIXES } from '../../../../data-directory/database-files.js';
 import { IDEMPOTENCY_PERIOD_MS, isKeptUnderKey } from '../../../domain/idempotency.js';
-import { utcDate } from '../../../domain/layout.js';
+import { linesDirectory, utcDate } from '../../../domain/layout.js';
 import { UPLOAD_KINDS } from '../../../domain/upload.js';
 import { hasCode, StoreAwayError, unlessAbsent } from './disk-error.js';
 import type { Disk } from './disk.js';
@@ -40,11 +41,14 @@ export interface IndexedUpload {
   readonly request: string;
 }
 
-/** A segment whose lines don't change any more. */
-export interface ClosedSegment {
+/** The length of a segment that takes lines, of which the index may have some. */
+export const OPEN = -1;
+
+/** A segment whose lines don't change any more; or one that is open. */
+export interface ListedSegment {
   /** Relative to the root. */
   readonly path: string;
-  /** Bytes. */
+  /** Bytes; `OPEN` while it takes lines. */
   readonly length: number;
 }
 
@@ -78,7 +82,7 @@ interface DayEntry {
   readonly value: Row | number;
 }
 
-interface SegmentToRead extends ClosedSegment {
+interface SegmentToRead extends ListedSegment {
   readonly day: string;
   /** Whether this process still writes to it. */
   readonly isOpen: boolean;
@@ -86,8 +90,9 @@ interface SegmentToRead extends ClosedSegment {
 
 /**
  * Finds an upload by its scope: a database in `idempotency/` for each UTC day, derived from the day's index lines. Each
- * database also lists the segments whose keys it has, with their lengths. The keys of all other segments are read before
- * the first look-up, and again after damage. So a database may be lost at any time, and may be of any age.
+ * database also lists the segments whose keys it has, with their lengths, and their number. Before the first look-up, and
+ * again after damage, the keys of all other segments are read, and a database that lists a segment which is gone or has
+ * another length is set aside. So a database may be lost at any time, and may be of any age.
  *
  * A damaged database is renamed, reported once, and rebuilt.
  */
@@ -104,11 +109,11 @@ export class IdempotencyIndex {
   private turn: Promise<unknown> = Promise.resolve();
   private setAsides = 0;
   private isClosed = false;
-  /** What it is derived from; may be a volume of its own. */
+  /** What it is derived from; each may be a volume of its own. */
   private readonly source: readonly string[];
 
   constructor(private readonly options: IdempotencyIndexOptions) {
-    this.source = [join(options.root, 'uploads')];
+    this.source = UPLOAD_KINDS.map((kind) => join(options.root, linesDirectory(kind)));
   }
 
   /**
@@ -136,14 +141,31 @@ export class IdempotencyIndex {
     return undefined;
   }
 
-  /** Adds uploads and segments; some may be known already. A segment's uploads must be known, or be added with it. */
-  add(uploads: readonly KeyedUpload[], segments: readonly ClosedSegment[]): Promise<void> {
+  /**
+   * Adds uploads and segments; some may be known already. An upload's segment must be among those that were added, or be
+   * added with it, so that its removal is noticed. All uploads of a closed segment must be known, or be added with it.
+   */
+  add(uploads: readonly KeyedUpload[], segments: readonly ListedSegment[]): Promise<void> {
     return this.inTurn(async () => {
       this.assertUsable();
       const entries = [...uploads.map((upload) => uploadEntry(utcDate(upload.receivedAt), upload)), ...segments.map(segmentEntry)];
       for (const day of new Set(entries.map((entry) => entry.day))) {
         await this.put(day, entries.filter((entry) => entry.day === day));
       }
+    });
+  }
+
+  /**
+   * Resolves when databases can be written, or can be once the next upload set aside what is in their way; also when
+   * there are none yet.
+   *
+   * @throws DataDirectoryError when the directory is read-only.
+   */
+  async assertWritable(): Promise<void> {
+    const { disk } = this.options;
+    await unlessAbsent(disk.assertWritable(this.directory)).catch((error: unknown) => {
+      if (isObstacle(error)) return;
+      throw new DataDirectoryError(`${this.directory} can't be written (${(error as Error).message}): mount it for writing`, { cause: error });
     });
   }
 
@@ -210,13 +232,32 @@ export class IdempotencyIndex {
     this.absent.clear();
     for (let setAsides = -1; setAsides !== this.setAsides; ) {
       ({ setAsides } = this);
+      const segments = await this.segmentsFrom(from);
+      const days = await this.daysFrom(from);
       const missing: SegmentToRead[] = [];
-      for (const segment of await this.segmentsFrom(from)) {
-        const known = await this.onDay(segment.day, (database) => database.get(segmentName(segment.path)));
-        if (segment.isOpen || known !== segment.length) missing.push(segment);
+      for (const day of new Set([...segments.map((segment) => segment.day), ...days])) {
+        missing.push(...(await this.unlisted(day, segments.filter((segment) => segment.day === day))));
       }
-      await this.addSegments(missing);
+      if (setAsides === this.setAsides) await this.addSegments(missing);
     }
+  }
+
+  /** Those segments of a day that its database doesn't list. One that lists others as well is set aside. */
+  private async unlisted(day: string, segments: readonly SegmentToRead[]): Promise<SegmentToRead[]> {
+    const { lengths, count } = await this.onDay(day, (database) => ({
+      lengths: segments.map(({ path }) => database.get(segmentName(path))),
+      count: database.get(SEGMENT_COUNT) ?? 0,
+    }));
+    const unchanged = segments.filter(({ length }, index) => lengths[index] === OPEN || lengths[index] === length);
+    if (count === unchanged.length) return segments.filter(({ length, isOpen }, index) => isOpen || lengths[index] !== length);
+    await this.setAside(day, new DamagedDatabaseError(this.pathOf(day), 'segments that it lists were removed or changed'));
+    return [...segments];
+  }
+
+  /** The days that have a database, of a day and all later ones. */
+  private async daysFrom(from: string): Promise<string[]> {
+    const names = await this.makeDirectory();
+    return names.flatMap((name) => /^(\d{4}-\d\d-\d\d)\.db$/.exec(name)?.[1] ?? []).filter((day) => day >= from);
   }
 
   private async addSegments(segments: readonly SegmentToRead[]): Promise<void> {
@@ -263,7 +304,7 @@ export class IdempotencyIndex {
       await this.put(day, rows);
       await this.onDay(day, (database) => {
         // A new database lacks the keys that were added before.
-        if (!isOpen && setAsides === this.setAsides) put(database, [segmentEntry(segment)]);
+        if (setAsides === this.setAsides) put(database, [segmentEntry(isOpen ? { path, length: OPEN } : segment)]);
       });
       return count + rows.length;
     } finally {
@@ -393,7 +434,7 @@ export class IdempotencyIndex {
     try {
       names = await list();
     } catch (error) {
-      if (!hasCode(error, 'ENOTDIR', 'ENOENT', 'ELOOP', 'EACCES', 'EPERM')) throw error;
+      if (!isObstacle(error)) throw error;
       await this.setDirectoryAside(error);
       names = await list();
     }
@@ -433,7 +474,7 @@ class ReadingProgress {
 
   constructor(
     private readonly logger: StorageLogger,
-    segments: readonly ClosedSegment[],
+    segments: readonly ListedSegment[],
   ) {
     this.total = segments.reduce((total, { length }) => total + length, 0);
   }
@@ -458,6 +499,10 @@ const mib = (bytes: number): number => Math.round(bytes / MIB);
 /** The first UTC day that may have a line whose key is still kept. */
 const firstKeptDay = (): string => utcDate(new Date(Date.now() - IDEMPOTENCY_PERIOD_MS));
 
+/** Whether a directory can't be used for what it is, so that another one in its place can be. */
+const isObstacle = (error: unknown): boolean =>
+  error instanceof DataDirectoryError || hasCode(error, 'ENOTDIR', 'ENOENT', 'ELOOP', 'EACCES', 'EPERM');
+
 /** Undefined where all are taken. */
 function freeName(name: string, taken: readonly string[]): string | undefined {
   const names = Array.from({ length: MOST_SET_ASIDE }, (_, index) => `${name}.damaged-${index + 1}`);
@@ -466,6 +511,8 @@ function freeName(name: string, taken: readonly string[]): string | undefined {
 
 const uploadName = (scope: string): string => `upload\n${scope}`;
 const segmentName = (path: string): string => `segment\n${path}`;
+/** How many segments a database lists. */
+const SEGMENT_COUNT = 'segments';
 
 const uploadEntry = (day: string, { scope, request, receivedAt, uploadId, content }: KeyedUpload): DayEntry => ({
   day,
@@ -473,15 +520,19 @@ const uploadEntry = (day: string, { scope, request, receivedAt, uploadId, conten
   value: { request, receivedAt: receivedAt.getTime(), uploadId, size: content?.size ?? null, sha256: content?.sha256 ?? null },
 });
 
-const segmentEntry = ({ path, length }: ClosedSegment): DayEntry => ({
+const segmentEntry = ({ path, length }: ListedSegment): DayEntry => ({
   day: /\/date=([^/]*)\//.exec(path)?.[1] ?? '',
   name: segmentName(path),
   value: length,
 });
 
-const put = (database: SelfCheckingDatabase, entries: readonly DayEntry[]): void => {
-  if (entries.length > 0) database.putAll(entries.map(({ name, value }) => [name, value]), replaces);
-};
+function put(database: SelfCheckingDatabase, entries: readonly DayEntry[]): void {
+  if (entries.length === 0) return;
+  const values = entries.map(({ name, value }) => [name, value] as const);
+  const newSegments = entries.filter(({ name, value }) => typeof value === 'number' && database.get(name) === undefined).length;
+  const count = Number(database.get(SEGMENT_COUNT) ?? 0) + newSegments;
+  database.putAll(newSegments > 0 ? [...values, [SEGMENT_COUNT, count]] : values, replaces);
+}
 
 /** A segment's latest length. Of uploads under one key the first, unless it had expired when the other was complete. */
 function replaces(value: unknown, present: unknown): boolean {

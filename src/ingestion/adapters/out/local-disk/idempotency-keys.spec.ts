@@ -1,6 +1,9 @@
+import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { appendFile, cp, mkdir, mkdtemp, readdir, readFile, rename, rm, symlink, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import Database from 'libsql';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { DataDirectoryView } from '../../../../testing/data-directory.view.js';
@@ -163,6 +166,7 @@ describe('idempotency keys on the local disk', () => {
       ['not a database', () => writeFile(path(), 'no database at all')],
       ['a directory', inPlace(() => mkdir(path()))],
       ['a dangling link', inPlace(() => symlink('/nowhere/at/all', path()))],
+      ['a FIFO as its journal', () => promisify(execFile)('mkfifo', [`${path()}-journal`])],
       ['a directory for its log', () => mkdir(`${path()}-wal`)],
       ['a byte of a value', change('"size":1')],
       ['records removed', execute(`DELETE ${UPLOADS}`)],
@@ -234,6 +238,60 @@ describe('idempotency keys on the local disk', () => {
       await rename(join(base, 'copy'), view.at('idempotency'));
       await open();
       await expectKept('a', 'b');
+    });
+
+    it.each<[string, readonly string[], 'stop' | 'kill']>([
+      ['another one of the day is left', ['other'], 'stop'],
+      ['it was the only one of the day', [], 'stop'],
+      ['another one of the day is left, after a kill', ['other'], 'kill'],
+      ['it was the only one of the day, after a kill', [], 'kill'],
+    ])('forgets the keys of a segment that was removed while stopped: %s', async (_, others, end) => {
+      for (const key of others) await store(key);
+      await reopen();
+      await store('removed');
+      await vi.waitUntil(() => existsSync(path()), { timeout: 10_000 });
+      await (end === 'stop' ? storage.close() : disk.die());
+      const segment = (await view.files('uploads')).at(-1) ?? '';
+      await rm(view.at(segment));
+      await open();
+      // Its database is opened by another key, too.
+      await store('new');
+      expect(await store('removed')).toMatchObject({ replayed: false });
+      await expectKept(...others, 'new', 'removed');
+      expect(await view.lines()).toHaveLength(others.length + 2);
+    });
+
+    it('forgets the key of a line that was taken out while stopped', async () => {
+      for (const key of ['kept', 'removed']) await store(key);
+      await storage.close();
+      const [segment = ''] = await view.files('uploads');
+      const [kept = ''] = (await readFile(view.at(segment), 'utf8')).split('\n');
+      await writeFile(view.at(segment), `${kept}\n`);
+      await open();
+      expect(await store('removed')).toMatchObject({ replayed: false });
+      await expectKept('kept', 'removed');
+      await reopen();
+      await expectKept('kept', 'removed');
+      expect(warnings).toEqual([expect.stringContaining('segments that it lists were removed or changed')]);
+    });
+
+    it('logs how far its rebuild is every two seconds', async () => {
+      for (const key of ['a', 'b', 'c']) await store(key);
+      await storage.close();
+      await rm(path());
+      const logged: string[] = [];
+      const logger = { warn: (message: string) => warnings.push(message), log: (message: string) => logged.push(message) };
+      storage = await LocalDiskFileStorage.open({ directory: view.directory, disk, logger });
+      let now = performance.now();
+      const clock = vi.spyOn(performance, 'now').mockImplementation(() => (now += 1_100));
+      try {
+        await expectKept('a');
+      } finally {
+        clock.mockRestore();
+      }
+      expect(logged.length).toBeGreaterThanOrEqual(2);
+      expect(logged[0]).toMatch(/^Reading idempotency keys from the index lines: \d+ of \d+ MiB\.$/);
+      expect(logged.at(-1)).toMatch(/done, \d+ MiB in \d+ s\.$/);
     });
 
     it('is complete again after a death in the middle of its rebuild', async () => {

@@ -7,7 +7,7 @@ import { idempotencyScope, isKeptUnderKey } from '../../../domain/idempotency.js
 import type { Upload } from '../../../domain/upload.js';
 import type { Disk } from './disk.js';
 import type { DurableDirectories } from './durable-directories.js';
-import { type ClosedSegment, IdempotencyIndex, type IndexedUpload, type KeyedUpload } from './idempotency-index.js';
+import { IdempotencyIndex, type IndexedUpload, type KeyedUpload, type ListedSegment, OPEN } from './idempotency-index.js';
 import { StoreAwayError } from './disk-error.js';
 import { DamagedDatabaseError } from './self-checking-database.js';
 import type { StorePresence } from './store-presence.js';
@@ -39,7 +39,7 @@ export class IdempotencyKeys {
   private readonly waiting = new Map<string, KeyedUpload>();
   private readonly openSegments = new Map<string, OpenSegment>();
   /** Not in the index yet, each with the number of uploads that had begun when it was closed. */
-  private closedSegments: { segment: ClosedSegment; begun: number }[] = [];
+  private closedSegments: { segment: ListedSegment; begun: number }[] = [];
   private timer: NodeJS.Timeout | undefined;
   private adding: Promise<void> | undefined;
 
@@ -85,6 +85,11 @@ export class IdempotencyKeys {
     this.openSegments.delete(path);
     // Without any upload under a key there may be no index, and shall be none.
     if (this.begun > 0 && length > 0) this.closedSegments.push({ segment: { path, length }, begun: this.begun });
+  }
+
+  /** @throws DataDirectoryError when keys can't be written. */
+  assertWritable(): Promise<void> {
+    return this.index.assertWritable();
   }
 
   /** Makes the index ready for the next process, as far as that comes off: the lines have it all. */
@@ -154,7 +159,9 @@ export class IdempotencyKeys {
     const [oldest = Infinity] = this.running.values();
     const segments = this.closedSegments.filter(({ begun }) => begun <= oldest);
     if (uploads.length === 0 && segments.length === 0) return;
-    await this.index.add(uploads, segments.map(({ segment }) => segment));
+    const written = [...this.openSegments.values()].filter(({ durableLength }) => durableLength > 0);
+    const stillOpen = [...written.map(({ path }) => path), ...this.closedSegments.filter((closed) => !segments.includes(closed)).map(({ segment }) => segment.path)];
+    await this.index.add(uploads, [...stillOpen.map((path) => ({ path, length: OPEN })), ...segments.map(({ segment }) => segment)]);
     for (const upload of uploads) if (this.waiting.get(upload.scope) === upload) this.waiting.delete(upload.scope);
     this.closedSegments = this.closedSegments.filter((closed) => !segments.includes(closed));
   }

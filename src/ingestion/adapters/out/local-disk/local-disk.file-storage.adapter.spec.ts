@@ -22,11 +22,15 @@ class CoveredDisk extends NodeDisk {
   device = 1n;
 
   override identityOf(path: string): FileIdentity | undefined {
-    return path === this.covered ? { dev: this.device, ino: 2n } : super.identityOf(path);
+    return this.isCovered(path) ? { dev: this.device, ino: 2n } : super.identityOf(path);
   }
 
   override originOf(path: string): DirectoryOrigin | undefined {
-    return path === this.covered ? { device: this.device, inode: 2n, bornAt: 3n } : super.originOf(path);
+    return this.isCovered(path) ? { device: this.device, inode: 2n, bornAt: 3n } : super.originOf(path);
+  }
+
+  private isCovered(path: string): boolean {
+    return this.covered !== '' && `${path}/`.startsWith(`${this.covered}/`);
   }
 }
 
@@ -178,8 +182,6 @@ describe('LocalDiskFileStorage', () => {
     expect([...new Set(operations)]).toEqual([
       `link pending/${basename(segment, '.ndjson')}`,
       'syncDirectory pending',
-      `makeDirectory ${dirname(dirname(segment))}`,
-      'syncDirectory uploads',
       `makeDirectory ${dirname(segment)}`,
       `syncDirectory ${dirname(dirname(segment))}`,
       `create ${segment}`,
@@ -358,7 +360,7 @@ describe('LocalDiskFileStorage', () => {
     const receivedAt = new Date();
     await storage.store(anUploadDraft().with({ receivedAt }).file('one').build());
     for (const part of ['uploads', 'files']) {
-      for (const name of await readdir(view.at(part))) await rm(view.at(`${part}/${name}`), { recursive: true });
+      for (const name of await readdir(view.at(`${part}/kind=historical`))) await rm(view.at(`${part}/kind=historical/${name}`), { recursive: true });
     }
     await storage.store(anUploadDraft().with({ receivedAt }).file('two').build());
     await storage.store(anUploadDraft().with({ receivedAt }).build());
@@ -366,7 +368,7 @@ describe('LocalDiskFileStorage', () => {
     expect(await view.contentPaths()).toHaveLength(1);
   });
 
-  describe.each(['uploads', 'files', 'staging', 'pending'])('when %s/ is moved away', (part) => {
+  describe.each(['uploads', 'uploads/kind=historical', 'files', 'files/kind=historical', 'staging', 'pending'])('when %s/ is moved away', (part) => {
     const isHealthy = () => storage.checkHealth().then(() => true, () => false);
     const isRefused = async () => {
       await expect(storage.store(anUploadDraft().file(LARGE).build())).rejects.toMatchObject({ kind: 'storage-failure' });
@@ -474,7 +476,7 @@ describe('LocalDiskFileStorage', () => {
     expect(await view.files('uploads')).not.toContain(segment);
   });
 
-  it.each(['uploads', 'files', 'staging', 'pending'])('is away while another volume covers %s/', async (part) => {
+  it.each(['uploads', 'uploads/kind=historical', 'files', 'files/kind=nowcast', 'staging', 'pending'])('is away while another volume covers %s/', async (part) => {
     const disk = new CoveredDisk();
     await open({ disk });
     await storage.checkHealth();

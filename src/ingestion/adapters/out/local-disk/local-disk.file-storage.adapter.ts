@@ -64,12 +64,11 @@ export class LocalDiskFileStorage extends FileStorage implements OnApplicationSh
     const logger = options.logger ?? new Logger(LocalDiskFileStorage.name);
     const root = resolve(directory);
     await makeRoot(disk, root);
-    await disk.assertDirectory(root);
     await disk.assertWritable(root);
     const openOptions = { root, directory, disk, logger, maxSegmentBytes, maxJournalBytes, onFlush };
     const store = await OpenStore.open(openOptions);
     try {
-      return new LocalDiskFileStorage(openOptions, await ensureStoreId(disk, root), new StoreVolumes(disk, root), store);
+      return new LocalDiskFileStorage(openOptions, await ensureStoreId(disk, root, logger), new StoreVolumes(disk, root), store);
     } catch (error) {
       await store.close();
       throw error;

@@ -1,4 +1,3 @@
-import { join } from 'node:path';
 import { ServiceError } from '../../../../common/service-error.js';
 import type { DataDirectoryLock } from '../../../../data-directory/data-directory-lock.js';
 import { readContent } from '../../../application/content-digest.js';
@@ -7,7 +6,7 @@ import { receiptOf, type UploadDraft, type UploadReceipt } from '../../../applic
 import { storageFailure } from '../../../application/storage-failure.js';
 import type { StorageLogger } from '../../../application/storage-logger.js';
 import { segmentDirectory } from '../../../domain/layout.js';
-import { type Upload, UPLOAD_KINDS, type UploadKind } from '../../../domain/upload.js';
+import type { Upload, UploadKind } from '../../../domain/upload.js';
 import { JournalUnavailableError } from './content-journals.js';
 import type { StoreAwayError } from './disk-error.js';
 import type { Disk } from './disk.js';
@@ -62,10 +61,8 @@ export class OpenStore {
     try {
       for (const part of directory.parts) {
         await directory.directories.ensure(part);
-        await disk.assertDirectory(part);
         await disk.assertWritable(part);
       }
-      for (const directory of await kindDirectories(disk, root)) await disk.assertDirectory(directory);
       directory.presence.watchParts();
       directory.presence.assertHere();
       await recover(directory);
@@ -165,12 +162,13 @@ export class OpenStore {
   private async stage(uploadId: string): Promise<StagedFile> {
     const { disk, directories, presence } = this.directory;
     const path = `staging/${uploadId}`;
+    const staging = this.directory.at('staging');
     const create = () => {
-      presence.assertHere();
+      presence.assertHere([staging]);
       return disk.create(this.directory.at(path));
     };
     const file = await directories
-      .within(this.directory.at('staging'), create)
+      .within(staging, create)
       .catch(storageFailure('A staged file could not be made.'));
     return { path, file };
   }
@@ -204,16 +202,6 @@ export class OpenStore {
     await this.directory.idempotency.close();
     this.lock.release();
   }
-}
-
-/** The directories of a kind, or what stands in their place. */
-async function kindDirectories(disk: Disk, root: string): Promise<string[]> {
-  const wanted = UPLOAD_KINDS.map((kind) => `kind=${kind}`);
-  const parts = ['uploads', 'files'].map(async (part) => {
-    const names = await disk.readDirectory(join(root, part));
-    return names.filter((name) => wanted.includes(name)).map((name) => join(root, part, name));
-  });
-  return (await Promise.all(parts)).flat();
 }
 
 const publicationOf = async (upload: Upload, contentPath: string): Promise<Publication> => ({

@@ -78,7 +78,7 @@ export async function publishSmall(
   const marker = { content_path: contentPath, ...log.position(segmentDirectory) };
   const held = await journals.add({ uploadId, marker, bytes }, path);
   try {
-    await directories.within(dirname(path), () => disk.createWith(path, bytes));
+    await directories.within(dirname(path), () => store.makeContent(contentPath, bytes));
     await log.append(segmentDirectory, line);
     held.release();
   } catch (error) {

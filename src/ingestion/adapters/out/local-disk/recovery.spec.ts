@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { appendFile, cp, lstat, mkdir, mkdtemp, readFile, rm, symlink, truncate, writeFile } from 'node:fs/promises';
+import { appendFile, cp, lstat, mkdir, mkdtemp, readdir, readFile, rm, symlink, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join, relative } from 'node:path';
 import { promisify } from 'node:util';
@@ -364,6 +364,15 @@ describe('recovery', () => {
     ]);
   });
 
+  it('leaves alone in pending a name that is not UTF-8, and says so', async () => {
+    await storage.close();
+    const name = Buffer.from([0x66, 0xff]);
+    await symlink('elsewhere', Buffer.concat([Buffer.from(`${view.at('pending')}/`), name]));
+    await open();
+    expect(await readdir(view.at('pending'), { encoding: 'buffer' })).toEqual([name]);
+    expect(warnings).toEqual([expect.stringContaining('is no marker of this store; it is left alone.')]);
+  });
+
   describe('what is not the store\'s', () => {
     const DAY = 'uploads/kind=historical/date=2026-01-01';
     const UUID = '0197d0a0-0000-7000-8000-000000000001';
@@ -574,14 +583,20 @@ describe('recovery', () => {
       expect(warnings).toEqual([]);
     });
 
-    it('keeps one whose segment was moved away since, and says so', async () => {
+    it.each<[string, (path: string) => Promise<unknown>]>([
+      ['there', () => Promise.resolve()],
+      ['gone', (path) => rm(path)],
+      ['cut', (path) => truncate(path, 3)],
+    ])('keeps one whose segment was moved away since, be it %s, and says so', async (_, damage) => {
       await storeJson(1);
       const [upload] = await storeSmall('bytes');
       await disk.die();
+      await damage(pathOf(upload));
       const [segment = ''] = await view.files('uploads');
       await rm(view.at(segment));
       await open();
       expect(await view.contentPaths()).toEqual([upload?.content?.path]);
+      expect(await readFile(pathOf(upload), 'utf8')).toBe('bytes');
       expect(warnings).toEqual([expect.stringContaining(upload?.content?.path ?? '-')]);
     });
 

@@ -86,9 +86,10 @@ async function place(store: StoreDirectory, { marker, bytes }: JournalRecord, is
   if (isMissing) {
     if (!(await isSegmentGone(store, marker))) return removeContent(store, marker.content_path, false);
     store.logger.warn(`${marker.content_path} is kept: the segment of its line was moved away.`);
-  } else if (!(await readWhole(disk, path))?.equals(bytes)) {
+  }
+  if (!(await readWhole(disk, path))?.equals(bytes)) {
     await disk.remove(path);
-    await store.directories.within(dirname(path), () => disk.createWith(path, bytes));
+    await store.directories.within(dirname(path), () => store.makeContent(marker.content_path, bytes));
   }
   return true;
 }

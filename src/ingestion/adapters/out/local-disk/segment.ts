@@ -1,3 +1,4 @@
+import { basename, dirname } from 'node:path';
 import { v7 as uuidV7 } from 'uuid';
 import { allDone } from './all-done.js';
 import { FileRemovedError } from './disk-error.js';
@@ -12,6 +13,8 @@ import type { StoreDirectory } from './store-directory.js';
 export class Segment {
   readonly path: string;
   private readonly id = uuidV7();
+  /** Where the files of its lines are; its own directory is known by its file. */
+  private readonly contentParts: readonly string[];
   private file: DiskFile | undefined;
   private length = 0;
   private state: 'open' | 'torn' | 'closed' = 'open';
@@ -22,6 +25,7 @@ export class Segment {
     readonly directory: string,
   ) {
     this.path = `${directory}/${this.id}.ndjson`;
+    this.contentParts = [store.at('files', basename(dirname(directory)))];
   }
 
   /** Bytes. */
@@ -39,7 +43,7 @@ export class Segment {
       const file = this.file ?? (await this.create());
       await file.write([bytes], this.length);
       const [, isThere] = await allDone([file.sync(), file.standsAt(this.store.at(this.path))]);
-      this.store.presence.assertHere(this.store.contentParts);
+      this.store.presence.assertHere(this.contentParts);
       if (!isThere) throw new FileRemovedError(this.path);
     } catch (error) {
       this.state = 'torn';
@@ -88,11 +92,12 @@ export class Segment {
   }
 
   private async create(): Promise<DiskFile> {
-    const { disk, directories, markers } = this.store;
+    const { disk, directories, markers, presence } = this.store;
     await markers.add(this.id, { segment: this.path });
     this.store.idempotency.segmentOpened(this);
     const directory = this.store.at(this.directory);
     this.file = await directories.within(directory, () => disk.create(this.store.at(this.path)));
+    presence.assertOnVolumeOf(dirname(directory), this.store.at(this.path));
     await disk.syncDirectory(directory);
     return this.file;
   }

@@ -1,8 +1,10 @@
 import { dirname, join } from 'node:path';
 import type { DataDirectoryLock } from '../../../../data-directory/data-directory-lock.js';
-import { hasCode } from './disk-error.js';
+import { hasCode, OtherVolumeError } from './disk-error.js';
 import { ContentJournals } from './content-journals.js';
 import type { StorageLogger } from '../../../application/storage-logger.js';
+import { contentDirectory, linesDirectory } from '../../../domain/layout.js';
+import { UPLOAD_KINDS } from '../../../domain/upload.js';
 import type { Disk } from './disk.js';
 import { DurableDirectories } from './durable-directories.js';
 import { IdempotencyKeys } from './idempotency-keys.js';
@@ -10,17 +12,15 @@ import { PendingMarkers } from './pending-markers.js';
 import { SharedSyncs } from './shared-syncs.js';
 import { StorePresence } from './store-presence.js';
 
-/** Names in the store's root that every store has. */
-export const STORE_PARTS = ['uploads', 'files', 'staging', 'pending'];
+/** The lowest directories that every store has, relative to its root. Each may be a volume of its own. */
+export const STORE_PARTS = [...UPLOAD_KINDS.flatMap((kind) => [linesDirectory(kind), contentDirectory(kind)]), 'staging', 'pending'];
 
 /** The store's root directory, and what its parts share: the disk, durable directories, markers, journals and idempotency keys. */
 export class StoreDirectory {
   readonly presence: StorePresence;
   readonly directories: DurableDirectories;
-  /** Absolute paths of the directories that are there from the boot on. */
+  /** Absolute paths of `STORE_PARTS`. */
   readonly parts: readonly string[];
-  /** Where the files of uploads are; the lines' directory is known by its segment. */
-  readonly contentParts: readonly string[];
   readonly syncs: SharedSyncs;
   readonly markers: PendingMarkers;
   readonly journals: ContentJournals;
@@ -36,7 +36,6 @@ export class StoreDirectory {
     lock: DataDirectoryLock,
   ) {
     this.parts = STORE_PARTS.map((name) => this.at(name));
-    this.contentParts = [this.at('files')];
     this.presence = new StorePresence(disk, root, this.parts, lock);
     this.syncs = new SharedSyncs(disk);
     this.directories = new DurableDirectories(disk, root, this.presence);
@@ -48,6 +47,23 @@ export class StoreDirectory {
   /** The absolute path of one that is relative to the root. */
   at(...path: string[]): string {
     return join(this.root, ...path);
+  }
+
+  /**
+   * Makes the file of an upload. It isn't durable yet.
+   *
+   * @param contentPath relative to the root; its directory exists.
+   * @throws OtherVolumeError for a volume of its own below the kind's directory: the loss of that would go unnoticed.
+   * Otherwise what the file system throws; some of the file may be there.
+   */
+  async makeContent(contentPath: string, bytes: Uint8Array): Promise<void> {
+    const part = this.at(contentPath.split('/', 2).join('/'));
+    const path = this.at(contentPath);
+    try {
+      await this.disk.createWith(path, bytes, this.presence.deviceOf(part));
+    } catch (error) {
+      throw hasCode(error, 'EXDEV') ? new OtherVolumeError(path, part) : error;
+    }
   }
 
   /** Removes a file so that it doesn't come back after a power cut; also resolves when there is none. */

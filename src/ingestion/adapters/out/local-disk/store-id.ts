@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { v4 as randomUuid, validate as isUuid } from 'uuid';
-import { NotAFileError } from './disk-error.js';
+import type { StorageLogger } from '../../../application/storage-logger.js';
+import { hasCode, NotAFileError } from './disk-error.js';
 import { type Disk, readWhole } from './disk.js';
 
 const NAME = 'store-id';
@@ -14,9 +15,10 @@ export async function readStoreId(disk: Disk, root: string): Promise<string | un
 
 /**
  * The id of the store in a directory, made at the first boot. By it a store is known again that comes back on another
- * device. It is kept in `store-id`, whose loss only makes the next boot write another one.
+ * device. It is kept in `store-id`, whose loss only makes the next boot write another one. A directory in its place is
+ * renamed, with a warning.
  */
-export async function ensureStoreId(disk: Disk, root: string): Promise<string> {
+export async function ensureStoreId(disk: Disk, root: string, logger: StorageLogger): Promise<string> {
   const known = await readStoreId(disk, root).catch((error: unknown) => {
     if (!(error instanceof NotAFileError)) throw error;
     return undefined;
@@ -24,7 +26,7 @@ export async function ensureStoreId(disk: Disk, root: string): Promise<string> {
   if (known !== undefined) return known;
   const id = randomUuid();
   const replacement = join(root, `${NAME}.new`);
-  await disk.remove(replacement);
+  for (const path of [replacement, join(root, NAME)]) await clear(disk, path, logger);
   const file = await disk.create(replacement);
   try {
     await file.write([Buffer.from(`${id}\n`)], 0);
@@ -35,4 +37,16 @@ export async function ensureStoreId(disk: Disk, root: string): Promise<string> {
   await disk.rename(replacement, join(root, NAME));
   await disk.syncDirectory(root);
   return id;
+}
+
+/** Removes a file; renames a directory, which may hold what somebody wants to keep. */
+async function clear(disk: Disk, path: string, logger: StorageLogger): Promise<void> {
+  try {
+    await disk.remove(path);
+  } catch (error) {
+    if (!hasCode(error, 'EISDIR', 'EPERM')) throw error;
+    const aside = `${path}.damaged-${randomUuid()}`;
+    await disk.rename(path, aside);
+    logger.warn(`${path} is a directory, where the service keeps a file. It was renamed to ${aside}, which may be removed.`);
+  }
 }

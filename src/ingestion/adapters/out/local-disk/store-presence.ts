@@ -1,6 +1,6 @@
 import type { DataDirectoryLock } from '../../../../data-directory/data-directory-lock.js';
 import { type FileIdentity, isSameFile } from '../../../../data-directory/file-identity.js';
-import { hasCode, StoreAwayError } from './disk-error.js';
+import { hasCode, OtherVolumeError, StoreAwayError } from './disk-error.js';
 import type { Disk } from './disk.js';
 
 /** What a full disk or a failing one doesn't throw. */
@@ -49,9 +49,19 @@ export class StorePresence {
     for (const part of parts) this.assertSame(part);
   }
 
+  /** @throws OtherVolumeError when a path is on another volume than a part was at the opening. Synchronous: one stat. */
+  assertOnVolumeOf(part: string, path: string): void {
+    if (this.identityOf(path)?.dev !== this.identities.get(part)?.dev) throw new OtherVolumeError(path, part);
+  }
+
+  /** The device of a part at the opening. */
+  deviceOf(part: string): bigint | undefined {
+    return this.identities.get(part)?.dev;
+  }
+
   /** Gives the store up when the disk says that it takes no writes. @throws StoreAwayError then. */
   leaveIfUnwritable(error: unknown): void {
-    if (hasCode(error, ...UNWRITABLE)) this.leave(`${this.root} can't be written`, error);
+    if (hasCode(error, ...UNWRITABLE)) this.leave(`${this.root} can't be written: mount it for writing, and let the user that runs the service write there`, error);
   }
 
   private assertSame(part: string): void {

@@ -17,7 +17,9 @@ export class StoreVolumes {
     private readonly root: string,
   ) {
     this.rootOrigin = disk.originOf(root);
-    this.parts = new Map(STORE_PARTS.map((name) => [join(root, name), disk.originOf(join(root, name))]));
+    // `uploads` and `files` come first, so that a message names them when they are what is missing.
+    const names = [...new Set([...STORE_PARTS.map((name) => name.split('/')[0] ?? name), ...STORE_PARTS])];
+    this.parts = new Map(names.map((name) => [join(root, name), disk.originOf(join(root, name))]));
   }
 
   /**
