@@ -137,7 +137,7 @@ export class IdentityStore {
   private async takeLock(): Promise<void> {
     if (!this.lock || this.lock.isHeld()) return;
     // In a directory that isn't ours nothing may be made.
-    if (!this.at('')) throw new Error(`${this.path} is gone: put it back, or restart the service to begin with an empty one`);
+    if (!this.at('')) throw new Error(`${this.path} is gone: put it back or mount its volume; a restart before that begins with an empty one`);
     this.lock.release();
     this.lock = await lockDataDirectory(this.dataDirectory, 'identity', { create: false });
   }
@@ -145,7 +145,7 @@ export class IdentityStore {
   private async openAgain(): Promise<void> {
     const { file, log } = this.opened;
     const there = this.at('');
-    if (!there) throw new Error(`${this.path} is gone: put it back, or restart the service to begin with an empty one`);
+    if (!there) throw new Error(`${this.path} is gone: put it back or mount its volume; a restart before that begins with an empty one`);
     if (isSameFile(file, there)) {
       if (this.database.open && isSameFile(log, this.at('-wal'))) return;
       // The log alone was removed: what it has is still to be had through the open file, and goes into the database.

@@ -148,7 +148,7 @@ export class LocalDiskFileStorage extends FileStorage implements OnApplicationSh
   private async reopen(): Promise<OpenStore> {
     const { disk, root } = this.options;
     const id = await readStoreId(disk, root);
-    if (id === undefined) throw new StoreAwayError(`${root} holds no store: put it back, or restart the service to begin a new one`);
+    if (id === undefined) throw new StoreAwayError(`${root} has no store-id: put it back or mount its volume; a restart before that may begin a new store`);
     if (id !== this.storeId) throw new StoreAwayError(`${root} holds another store: put the right one back, or restart the service to use this one`);
     this.volumes.assertSame();
     const store = await OpenStore.open(this.options);

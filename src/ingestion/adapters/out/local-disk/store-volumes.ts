@@ -33,7 +33,7 @@ export class StoreVolumes {
     const isCopy = root?.inode !== this.rootOrigin?.inode;
     for (const [path, before] of this.parts) {
       const now = this.disk.originOf(path);
-      if (!now) throw new StoreAwayError(`${path} is missing: put it back, or restart the service to begin with an empty one`);
+      if (!now) throw new StoreAwayError(`${path} is missing: put it back or mount its volume; a restart before that begins with an empty one`);
       const wasOnRoot = before?.device === this.rootOrigin?.device;
       const isOnRoot = now.device === root?.device;
       const isSame = now.inode === before?.inode && (wasOnRoot || now.bornAt === before.bornAt);
