@@ -108,7 +108,7 @@ describe('the log', () => {
 
 it('tells of a disk that fails what failed and where, without the customer', async () => {
   const service = await startLogging();
-  await writeFile(join(service.dataDirectory, 'files', 'kind=historical'), '');
+  await writeFile(join(service.dataDirectory, 'files', 'kind=historical', 'customer_id=MARK-customer'), '');
   const body = 'x'.repeat(2_000_000);
   const answer = await exchange(service.port, post(UPLOAD, body, 'Content-Type: text/csv', 'X-Request-Id: failed'));
   expect(answer.status).toBe(500);

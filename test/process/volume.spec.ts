@@ -164,7 +164,7 @@ describe('DATA_DIR that goes away while the service runs', () => {
     expect(command.stderr).toMatch(/^[^\n]*identity\.db is gone[^\n]*\n$/);
     expect(existsSync(at('identity'))).toBe(false);
     expect(await uploads()).toEqual([200, 200, 200]);
-    const warnings = service.program.lines.filter((line) => /"msg":"[^"]*identity\.db is gone: put it back, or restart/.test(line));
+    const warnings = service.program.lines.filter((line) => /"msg":"[^"]*identity\.db is gone: put it back or mount its volume/.test(line));
     expect(warnings).toHaveLength(1);
   });
 });

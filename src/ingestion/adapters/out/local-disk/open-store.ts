@@ -187,7 +187,7 @@ export class OpenStore {
   }
 
   private assertNotClosed(): void {
-    if (this.closing) throw new ServiceError('storage-failure', 'The storage is closed.');
+    if (this.closing) throw new ServiceError('storage-failure', 'The store was closed meanwhile: it went away, or the service is stopping.');
   }
 
   private assertNotAway(): void {
