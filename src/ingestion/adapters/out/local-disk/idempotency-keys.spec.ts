@@ -157,6 +157,16 @@ describe('idempotency keys on the local disk', () => {
       database.close();
       return Promise.resolve();
     };
+    let other: Database.Database | undefined;
+    afterEach(() => {
+      other?.close();
+      other = undefined;
+    });
+    const lockByOther = () => {
+      other = new Database(path());
+      other.exec('BEGIN EXCLUSIVE');
+      return Promise.resolve();
+    };
     const UPLOADS = `FROM entries WHERE instr(record, CAST('"uploadId"' AS BLOB)) > 0`;
 
     it.each<[string, () => Promise<unknown>]>([
@@ -172,6 +182,7 @@ describe('idempotency keys on the local disk', () => {
       ['records removed', execute(`DELETE ${UPLOADS}`)],
       ["a record in another's place", execute(`UPDATE entries SET record = (SELECT record ${UPLOADS} ORDER BY key DESC) WHERE key = (SELECT key ${UPLOADS} ORDER BY key)`)],
       ['another schema', execute('PRAGMA user_version = 3')],
+      ['locked by another program', lockByOther],
     ])('is set aside with one warning and rebuilt: %s', async (_, damage) => {
       const keys = ['a', 'b', 'c'];
       for (const key of keys) await store(key);

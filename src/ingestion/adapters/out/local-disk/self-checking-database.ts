@@ -15,7 +15,7 @@ const FIRST_KEY = Buffer.alloc(KEY_BYTES);
 const LAST_KEY = Buffer.alloc(KEY_BYTES, 0xff);
 const CHECKSUM_BYTES = 16;
 /** Failures of SQLite that say nothing about the file. */
-const NOT_DAMAGE = ['SQLITE_FULL', 'SQLITE_NOMEM', 'SQLITE_BUSY', 'SQLITE_LOCKED'];
+const NOT_DAMAGE = ['SQLITE_FULL', 'SQLITE_NOMEM'];
 
 /** A database can't be used, or holds something else than what was put into it. */
 export class DamagedDatabaseError extends Error {
