@@ -4,6 +4,7 @@ import { Logger } from '@nestjs/common';
 import { type ErrorKind, ServiceError } from '../common/service-error.js';
 import { trimBlanks } from '../common/text.js';
 import { answerError, errorBody } from './answer.js';
+import { arrivals } from './arrivals.js';
 import { drain } from './drain.js';
 import { ERROR_TABLE } from './error-table.js';
 import { beginExchange, type Exchange, hasBody, latestExchange, requestIdOf } from './exchange.js';
@@ -51,6 +52,7 @@ export function guardHttpEdge(server: Server): void {
   });
   // An expectation that we don't know may be passed over (RFC 9110, 10.1.1).
   server.on('checkExpectation', receive);
+  server.on('connection', () => { arrivals.arrived(); });
   server.on('connect', (request: IncomingMessage, socket: Socket) => {
     answerInTurn(socket, requestHeadDefect(request) === undefined ? 'not-found' : 'bad-request', requestIdOf(request));
   });

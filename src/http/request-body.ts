@@ -1,5 +1,7 @@
 import type { IncomingMessage } from 'node:http';
+import { FREE_BYTES } from '../common/memory-budget.js';
 import { ServiceError } from '../common/service-error.js';
+import { arrivals } from './arrivals.js';
 import type { BodyMemory } from './body-memory.js';
 import { ClientRate } from './client-rate.js';
 import { type ExpectedDigest, verified } from './digest-fields.js';
@@ -77,6 +79,7 @@ async function* receivedBody(
         bytes += chunk.length;
         if (bytes > maxBytes) throw new ServiceError('payload-too-large');
         rate.received(chunk.length);
+        if (bytes > FREE_BYTES) await arrivals.ended();
         yield chunk;
       } else if (request.readableEnded) {
         return;
