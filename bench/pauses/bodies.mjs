@@ -27,7 +27,7 @@ const form = (title, text, status = 200) => ({
 function distinctKeys() {
   const members = [];
   for (let key = 0, length = 2; length < MAX_JSON_BYTES - 12; key++) {
-    const member = `"${key.toString(36)}":0`;
+    const member = `"_${key.toString(36)}":0`;
     length += member.length + 1;
     members.push(member);
   }

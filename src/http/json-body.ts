@@ -6,6 +6,7 @@ import { type JsonMember, JsonReader, MAX_JSON_DEPTH, OTHER_VALUE } from '../com
 import { ServiceError } from '../common/service-error.js';
 import { Turns } from '../common/turns.js';
 import type { BodyMemory } from './body-memory.js';
+import { decodingSlots } from './decoding-slots.js';
 import { hasBody } from './exchange.js';
 import { requestBody, type RequestBodyLimits } from './request-body.js';
 
@@ -174,6 +175,7 @@ function decodedBody(request: IncomingMessage, coding: Coding, limits: JsonLimit
 }
 
 async function* decoded(encoded: Chunks, coding: Coding, maxBytes: number): Chunks {
+  const endTurn = await decodingSlots.take();
   const decoder = DECODERS[coding]();
   let encodedBytes = 0;
   async function* counted(): Chunks {
@@ -198,6 +200,7 @@ async function* decoded(encoded: Chunks, coding: Coding, maxBytes: number): Chun
   } catch (error) {
     throw error instanceof ServiceError ? error : new ServiceError('invalid-request-body', `The body is no ${coding} stream.`, { cause: error });
   } finally {
+    endTurn();
     decoder.destroy();
     // Not awaited: it may wait for the client.
     void encoded.return();

@@ -78,7 +78,7 @@ export class LoopFileSystem {
   /** Repairs it while it is not mounted. */
   repair() {
     try {
-      run('e2fsck', '-p', '-f', this.#device);
+      run('e2fsck', '-y', '-f', this.#device);
     } catch (error) {
       // 1 and 2 say that it had something to repair.
       if (error.status > 2) throw error;
