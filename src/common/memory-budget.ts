@@ -1,3 +1,5 @@
+import { FairQueue } from './fair-queue.js';
+
 const MIB = 1024 * 1024;
 /** What the bodies of all requests may hold together, in bytes. */
 const BUDGET_BYTES = 64 * MIB;
@@ -22,21 +24,9 @@ interface Waiting {
 
 /** Those who wait for memory for one use. */
 class Queue {
-  readonly waiting: Waiting[] = [];
+  readonly waiting = new FairQueue<Waiting>();
   /** Gets what it asks for, even beyond the budget, until it gives all of it back: so that somebody always goes on. */
   favoured: HeldMemory | undefined;
-  private isNewestNext = false;
-
-  get next(): Waiting | undefined {
-    return this.waiting.at(this.isNewestNext ? -1 : 0);
-  }
-
-  /** By turns, the next is who has waited longest and who has waited least: a crowd that doesn't go on holds nobody up for long. */
-  shift(): void {
-    if (this.isNewestNext) this.waiting.pop();
-    else this.waiting.shift();
-    this.isNewestNext = !this.isNewestNext;
-  }
 }
 
 /**
@@ -62,7 +52,7 @@ export class MemoryBudget {
   /** Whether somebody has waited for a second. */
   get isShort(): boolean {
     const since = performance.now() - SHORT_AFTER_MS;
-    return Object.values(this.queues).some(({ waiting: [first] }) => first !== undefined && first.since <= since);
+    return Object.values(this.queues).some(({ waiting: { oldest } }) => oldest !== undefined && oldest.since <= since);
   }
 
   /** @see HeldMemory.tryGrow */
@@ -92,9 +82,7 @@ export class MemoryBudget {
 
   /** Takes one out of its queue. */
   leave(held: HeldMemory): void {
-    const { waiting } = this.queues[held.use];
-    const at = waiting.findIndex((each) => each.held === held);
-    if (at >= 0) waiting.splice(at, 1)[0]?.resolve();
+    this.queues[held.use].waiting.remove((each) => each.held === held)?.resolve();
   }
 
   private hasRoomFor(bytes: number): boolean {
@@ -109,12 +97,12 @@ export class MemoryBudget {
 
   private serve(): void {
     for (const queue of Object.values(this.queues)) {
-      for (let next = queue.next; next; next = queue.next) {
+      for (let { next } = queue.waiting; next; next = queue.waiting.next) {
         if (!this.hasRoomFor(next.bytes)) {
           if (queue.favoured) break;
           queue.favoured = next.held;
         }
-        queue.shift();
+        queue.waiting.shift();
         this.grant(next.held, next.bytes);
         next.resolve();
       }

@@ -44,15 +44,12 @@ export class BodyMemory {
    */
   growTo(bytes: number): Promise<void> | undefined {
     const missing = bytes - FREE_BYTES - this.held.bytes;
-    if (missing <= 0 || this.held.tryGrow(Math.max(missing, STEP_BYTES))) return undefined;
-    return this.waitFor(this.held, Math.max(missing, STEP_BYTES));
+    return missing <= 0 ? undefined : this.take(this.held, Math.max(missing, STEP_BYTES));
   }
 
   /** Takes the memory for a text's index line. Otherwise as `growTo`. */
   growForLine(text: string): Promise<void> | undefined {
-    const bytes = text.length * MOST_BYTES_A_CHARACTER;
-    if (text.length <= FREE_BYTES || this.line.tryGrow(bytes)) return undefined;
-    return this.waitFor(this.line, bytes);
+    return text.length <= FREE_BYTES ? undefined : this.take(this.line, text.length * MOST_BYTES_A_CHARACTER);
   }
 
   /** Gives back what is over. */
@@ -64,6 +61,10 @@ export class BodyMemory {
   release(): void {
     this.held.release();
     this.line.release();
+  }
+
+  private take(held: HeldMemory, bytes: number): Promise<void> | undefined {
+    return held.tryGrow(bytes) ? undefined : this.waitFor(held, bytes);
   }
 
   private async waitFor(held: HeldMemory, bytes: number): Promise<void> {

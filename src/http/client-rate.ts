@@ -28,7 +28,7 @@ export class ClientRate {
 
   /** @throws ServiceError `request-timeout` when the client has been too slow for too long. */
   waited(milliseconds: number): void {
-    if (!this.mayHoldMemory || !this.budget.isShort) {
+    if (!this.isWatched || !this.budget.isShort) {
       this.leftMs = PATIENCE_MS;
       return;
     }
@@ -36,7 +36,8 @@ export class ClientRate {
     if (this.leftMs < 0) throw new ServiceError('request-timeout', 'The client is slow, and others wait for memory.');
   }
 
-  private get mayHoldMemory(): boolean {
+  /** Whether the body may hold memory that others wait for. */
+  get isWatched(): boolean {
     const mayHavePart = this.receivedBytes > FREE_BYTES && this.budget.usedFor('part') > 0;
     return mayHavePart || this.memory?.isHeld === true;
   }

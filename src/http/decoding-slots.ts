@@ -1,17 +1,18 @@
+import { FairQueue } from '../common/fair-queue.js';
+
 /** Bodies that are decoded at once: each takes a thread of its own, and memory that its length doesn't tell. */
 const SLOTS = 4;
 /** After so many milliseconds the next one may begin, so that slow clients hold nobody up. */
 const LONGEST_TURN_MS = 2_000;
 
-/** Lets a few coded bodies be decoded at once. The others wait; by turns, the next is the oldest and the newest of them. */
+/** Lets a few coded bodies be decoded at once. The others wait in a `FairQueue`. */
 export class DecodingSlots {
   private free = SLOTS;
-  private readonly waiting: (() => void)[] = [];
-  private isNewestNext = false;
+  private readonly waiting = new FairQueue<() => void>();
 
   /** Resolves when decoding may begin, to what is to be called at its end. Idempotent. */
   async take(): Promise<() => void> {
-    if (this.free === 0) await new Promise<void>((resolve) => this.waiting.push(resolve));
+    if (this.free === 0) await new Promise<void>((resolve) => { this.waiting.push(resolve); });
     else this.free -= 1;
     let isOver = false;
     const end = (): void => {
@@ -24,8 +25,7 @@ export class DecodingSlots {
   }
 
   private pass(): void {
-    const next = this.isNewestNext ? this.waiting.pop() : this.waiting.shift();
-    this.isNewestNext = !this.isNewestNext;
+    const next = this.waiting.shift();
     if (next) next();
     else this.free += 1;
   }

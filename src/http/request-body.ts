@@ -63,7 +63,7 @@ async function* receivedBody(
   const nextEvent = async (): Promise<void> => {
     for (let waitedMs = 0; waitedMs < idleTimeoutMs; ) {
       const leftMs = idleTimeoutMs - waitedMs;
-      const stepMs = Math.min(RATE_INTERVAL_MS, leftMs);
+      const stepMs = rate.isWatched ? Math.min(RATE_INTERVAL_MS, leftMs) : leftMs;
       const began = performance.now();
       const happened = await eventWithin(stepMs);
       rate.waited(performance.now() - began);

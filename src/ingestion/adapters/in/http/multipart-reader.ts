@@ -36,7 +36,7 @@ export class MultipartReader {
   /** Whether the delimiter that ends the present part (first of all, what stands before the form) is still to come. */
   private inside = true;
   private parts = 0;
-  private turns: Turns | undefined;
+  private readonly turns = new Turns();
 
   constructor(
     private readonly source: AsyncIterator<Buffer>,
@@ -58,7 +58,7 @@ export class MultipartReader {
     }
     this.parts += 1;
     if (this.parts > MAX_PARTS) throw malformed('too many parts');
-    if (this.parts > FEW_PARTS) await this.takeTurn();
+    if (this.parts > FEW_PARTS && this.turns.isOver) await this.turns.next();
     const headers = parseHeaders(await this.readHeaders());
     this.inside = true;
     return { ...headers, bytes: this.upToDelimiter() };
@@ -102,11 +102,6 @@ export class MultipartReader {
     const headers = this.unread.subarray(2, Math.max(2, end)).toString('latin1');
     this.unread = this.unread.subarray(end + BLANK_LINE.length);
     return headers;
-  }
-
-  private async takeTurn(): Promise<void> {
-    this.turns ??= new Turns();
-    if (this.turns.isOver) await this.turns.next();
   }
 
   private async need(bytes: number): Promise<void> {
