@@ -5,7 +5,7 @@ import { arrivals } from './arrivals.js';
 import type { BodyMemory } from './body-memory.js';
 import { ClientRate } from './client-rate.js';
 import { type ExpectedDigest, verified } from './digest-fields.js';
-import { exchangeOf } from './exchange.js';
+import { declaredLength, exchangeOf } from './exchange.js';
 
 export interface RequestBodyLimits {
   /** Milliseconds that the client may stay silent while we wait for it. */
@@ -18,6 +18,7 @@ export interface RequestBodyLimits {
   readonly memory?: BodyMemory;
 }
 
+const EVENTS = ['readable', 'end', 'error', 'close'] as const;
 /** How often a silent client's rate is looked at, in milliseconds. */
 const RATE_INTERVAL_MS = 1_000;
 
@@ -42,36 +43,9 @@ async function* receivedBody(
     exchange.awaitsContinue = false;
     exchange.response.writeContinue();
   }
-
+  const length = declaredLength(request.headers);
   const rate = new ClientRate(memory);
-  let wake = (): void => undefined;
-  const notify = (): void => {
-    wake();
-  };
-  const events = ['readable', 'end', 'error', 'close'] as const;
-  for (const event of events) request.on(event, notify);
-  const eventWithin = (milliseconds: number): Promise<boolean> =>
-    new Promise((resolve) => {
-      const timer = setTimeout(() => {
-        resolve(false);
-      }, milliseconds);
-      wake = () => {
-        clearTimeout(timer);
-        resolve(true);
-      };
-    });
-  const nextEvent = async (): Promise<void> => {
-    for (let waitedMs = 0; waitedMs < idleTimeoutMs; ) {
-      const leftMs = idleTimeoutMs - waitedMs;
-      const stepMs = rate.isWatched ? Math.min(RATE_INTERVAL_MS, leftMs) : leftMs;
-      const began = performance.now();
-      const happened = await eventWithin(stepMs);
-      rate.waited(performance.now() - began);
-      if (happened) return;
-      waitedMs += stepMs;
-    }
-    throw new ServiceError('request-timeout', 'The client sends nothing.');
-  };
+  let events: RequestEvents | undefined;
   try {
     for (let bytes = 0; ; ) {
       const chunk = request.read() as Buffer | null;
@@ -85,11 +59,59 @@ async function* receivedBody(
         return;
       } else if (request.destroyed) {
         throw new ServiceError('client-aborted', 'The client broke its request off.', { cause: request.errored });
+      } else if (bytes === length) {
+        // Nothing follows. Node emits `end` only later, and waiting for it would cost a small body a timer.
+        request.resume();
+        return;
       } else {
-        await nextEvent();
+        events ??= new RequestEvents(request);
+        await nextEvent(events, rate, idleTimeoutMs);
       }
     }
   } finally {
-    for (const event of events) request.off(event, notify);
+    events?.stop();
+  }
+}
+
+/** Resolves when the client has sent something, has ended, or is gone. @throws ServiceError `request-timeout` */
+async function nextEvent(events: RequestEvents, rate: ClientRate, idleTimeoutMs: number): Promise<void> {
+  for (let waitedMs = 0; waitedMs < idleTimeoutMs; ) {
+    const leftMs = idleTimeoutMs - waitedMs;
+    const stepMs = rate.isWatched ? Math.min(RATE_INTERVAL_MS, leftMs) : leftMs;
+    const began = performance.now();
+    const happened = await events.within(stepMs);
+    rate.waited(performance.now() - began);
+    if (happened) return;
+    waitedMs += stepMs;
+  }
+  throw new ServiceError('request-timeout', 'The client sends nothing.');
+}
+
+/** Listens to a request whose body has to be waited for. */
+class RequestEvents {
+  private wake = (): void => undefined;
+  private readonly notify = (): void => {
+    this.wake();
+  };
+
+  constructor(private readonly request: IncomingMessage) {
+    for (const event of EVENTS) request.on(event, this.notify);
+  }
+
+  /** Whether something happens within so many milliseconds. */
+  within(milliseconds: number): Promise<boolean> {
+    return new Promise((resolve) => {
+      const timer = setTimeout(() => {
+        resolve(false);
+      }, milliseconds);
+      this.wake = () => {
+        clearTimeout(timer);
+        resolve(true);
+      };
+    });
+  }
+
+  stop(): void {
+    for (const event of EVENTS) this.request.off(event, this.notify);
   }
 }

@@ -48,17 +48,16 @@ export async function openUploadBody(request: IncomingMessage, limits: UploadLim
   };
   try {
     const { file, additionalData } = await openContent(request, limits, digests, memory);
-    return { content: { file, additionalData: async () => withLine(await additionalData(), memory) }, close };
+    const withLineMemory = async (): Promise<string | null> => {
+      const text = await additionalData();
+      if (text !== null) await memory.growForLine(text);
+      return text;
+    };
+    return { content: { file, additionalData: withLineMemory }, close };
   } catch (error) {
     close();
     throw error;
   }
-}
-
-/** A text, when there is memory for its index line. */
-async function withLine(text: string | null, memory: BodyMemory): Promise<string | null> {
-  if (text !== null) await memory.growForLine(text);
-  return text;
 }
 
 async function openContent(
