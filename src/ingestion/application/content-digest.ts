@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { createHash, hash } from 'node:crypto';
 import type { StoredContent } from './ports/file-storage.port.js';
 
 /** Finds out size and sha-256 of bytes on their way. */
@@ -31,3 +31,6 @@ export async function readContent(
   }
   return digest.end();
 }
+
+/** Size and sha-256 of bytes that are all in memory. */
+export const digestOf = (bytes: Uint8Array): StoredContent => ({ size: bytes.length, sha256: hash('sha256', bytes) });

@@ -351,14 +351,15 @@ export class IdempotencyIndex {
         const isComplete = this.isComplete(day);
         put(database, entries.slice(at, at + ROWS_AT_ONCE).filter(({ value }) => isComplete || typeof value !== 'number'));
       });
+      await this.onDay(day, (database) => database.checkpoint());
     }
   }
 
   /** Works on the database of a day, and again on a new one where it is damaged. */
-  private async onDay<T>(day: string, work: (database: SelfCheckingDatabase) => T): Promise<T> {
+  private async onDay<T>(day: string, work: (database: SelfCheckingDatabase) => T | Promise<T>): Promise<T> {
     const database = await this.open(day);
     try {
-      return work(database);
+      return await work(database);
     } catch (error) {
       if (!(error instanceof DamagedDatabaseError)) throw error;
       await this.setAside(day, error);

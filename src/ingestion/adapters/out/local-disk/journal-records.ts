@@ -6,7 +6,7 @@ import { asMarker, type PublicationMarker } from './pending-markers.js';
 export interface JournalRecord {
   readonly uploadId: string;
   readonly marker: PublicationMarker;
-  readonly bytes: Buffer;
+  readonly bytes: Uint8Array;
 }
 
 /** A record is: magic, CRC-32 of the rest, epoch, length of the text, length of the bytes; the text (JSON), the bytes. */

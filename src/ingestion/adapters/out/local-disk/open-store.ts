@@ -1,6 +1,6 @@
 import { ServiceError } from '../../../../common/service-error.js';
 import type { DataDirectoryLock } from '../../../../data-directory/data-directory-lock.js';
-import { readContent } from '../../../application/content-digest.js';
+import { digestOf, readContent } from '../../../application/content-digest.js';
 import { encodeIndexLine } from '../../../application/encoded-upload.js';
 import { receiptOf, type UploadDraft, type UploadReceipt } from '../../../application/ports/file-storage.port.js';
 import { storageFailure } from '../../../application/storage-failure.js';
@@ -115,8 +115,9 @@ export class OpenStore {
 
   private async keepSmall(draft: UploadDraft, contentPath: string, chunks: readonly Uint8Array[]): Promise<Upload> {
     const log = this.logs[draft.kind];
-    const bytes = Buffer.concat(chunks);
-    const upload = await draft.conclude(await readContent(chunks));
+    const [only] = chunks;
+    const bytes = chunks.length === 1 && only ? only : Buffer.concat(chunks);
+    const upload = await draft.conclude(digestOf(bytes));
     const publication = await publicationOf(upload, contentPath);
     await this.finish(async () => {
       try {

@@ -69,7 +69,7 @@ export async function publishStaged(
 export async function publishSmall(
   store: StoreDirectory,
   log: IndexLog,
-  bytes: Buffer,
+  bytes: Uint8Array,
   publication: Publication,
 ): Promise<void> {
   const { disk, directories, journals, markers } = store;

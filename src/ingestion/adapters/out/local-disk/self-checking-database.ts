@@ -1,19 +1,28 @@
 import { hash } from 'node:crypto';
+import { closeSync, fdatasync, openSync } from 'node:fs';
+import { promisify } from 'node:util';
 import Database from 'libsql';
 import { irregularDatabaseFile } from '../../../../data-directory/database-files.js';
+import { hasCode } from './disk-error.js';
 
 /** Written to the file's header; another number means another schema. */
 const SCHEMA_VERSION = 2;
 const SCHEMA = 'CREATE TABLE entries (key BLOB PRIMARY KEY, record BLOB NOT NULL) STRICT, WITHOUT ROWID';
 const INSERT = 'INSERT INTO entries (record, key) VALUES (?, ?)';
 const UPDATE = 'UPDATE entries SET record = ? WHERE key = ?';
-/** Cast, because libsql ends the process on a text that isn't UTF-8, as damage may make it. */
+/**
+ * Cast, because libsql ends the process on a text that isn't UTF-8, as damage may make it. Ordered by the column: `key`
+ * alone would be the cast one, and have every row sorted.
+ */
 const AT_OR_BEFORE = `SELECT CAST(key AS BLOB) AS key, CAST(record AS BLOB) AS record
-  FROM entries WHERE key <= ? ORDER BY key DESC LIMIT 1`;
+  FROM entries WHERE entries.key <= ? ORDER BY entries.key DESC LIMIT 1`;
 const KEY_BYTES = 32;
 const FIRST_KEY = Buffer.alloc(KEY_BYTES);
 const LAST_KEY = Buffer.alloc(KEY_BYTES, 0xff);
 const CHECKSUM_BYTES = 16;
+/** The log is checkpointed after so many entries: it has 4 MiB by then, and is written to the file in some milliseconds. */
+const CHECKPOINT_AFTER = 1_000;
+const syncDescriptor = promisify(fdatasync);
 /** Failures of SQLite that say nothing about the file. */
 const NOT_DAMAGE = ['SQLITE_FULL', 'SQLITE_NOMEM'];
 
@@ -41,10 +50,14 @@ interface ChainedRecord {
  * also damage that SQLite doesn't notice: each record has a checksum over its key, its value, and the key behind it. So
  * a name that isn't there is proved by the record in front of it, and costs one look-up too.
  *
- * Everything is synchronous. Everything throws DamagedDatabaseError for damage, and SqliteError when the disk is full.
+ * Everything but `checkpoint` is synchronous. Everything throws DamagedDatabaseError for damage, and SqliteError when the disk is full.
  */
 export class SelfCheckingDatabase {
   private isOpen = true;
+  /** Entries that were put in since the last checkpoint. */
+  private logged = 0;
+  /** By suffix. Held until the database is closed: closing one would drop SQLite's lock (POSIX). */
+  private readonly descriptors = new Map<string, number>();
   /** Compiling a statement costs far more than running it. */
   private readonly statements = new Map<string, Database.Statement>();
 
@@ -62,7 +75,8 @@ export class SelfCheckingDatabase {
       const opened = new SelfCheckingDatabase(path, database);
       try {
         // With an exclusive lock there is no `-shm` file, which others could damage or truncate while it is mapped.
-        database.exec('PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL');
+        // Only `checkpoint` and `close` sync: until then a power cut leaves what the last of them left, or damage.
+        database.exec('PRAGMA locking_mode = EXCLUSIVE; PRAGMA synchronous = OFF; PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0');
         opened.prepare();
         return opened;
       } catch (error) {
@@ -92,6 +106,7 @@ export class SelfCheckingDatabase {
       try {
         for (const [name, value] of entries) this.put(keyOf(name), value, replaces);
         this.database.exec('COMMIT');
+        this.logged += entries.length;
       } catch (error) {
         this.rollBack();
         throw error;
@@ -99,11 +114,28 @@ export class SelfCheckingDatabase {
     });
   }
 
+  /**
+   * Moves the log into the file when it has become long. The log is durable before the file changes, and the file before
+   * the log is emptied; SQLite would sync both on the main thread. Nothing may be put in until it resolves. Rejects as the
+   * others throw.
+   */
+  async checkpoint(): Promise<void> {
+    if (this.logged < CHECKPOINT_AFTER || !this.isOpen) return;
+    const file = this.descriptorOf('');
+    const log = this.descriptorOf('-wal');
+    this.logged = 0;
+    await this.sync(log);
+    this.runPragma('wal_checkpoint(PASSIVE)');
+    await this.sync(file);
+    this.runPragma('wal_checkpoint(TRUNCATE)');
+  }
+
   /** Idempotent. */
   close(): void {
     if (!this.isOpen) return;
     this.isOpen = false;
     try {
+      this.database.exec('PRAGMA synchronous = NORMAL');
       // libsql's own `close` keeps the lock until the garbage collector has every statement. A journal on disk would fail
       // for a file that was moved, and keep the lock too.
       this.database.exec('PRAGMA journal_mode = MEMORY; PRAGMA locking_mode = NORMAL; SELECT count(*) FROM sqlite_schema');
@@ -111,6 +143,31 @@ export class SelfCheckingDatabase {
       // The next one to open it finds what is wrong with it.
     }
     this.database.close();
+    for (const descriptor of this.descriptors.values()) closeSync(descriptor);
+  }
+
+  private descriptorOf(suffix: '' | '-wal'): number {
+    try {
+      const descriptor = this.descriptors.get(suffix) ?? openSync(this.path + suffix, 'r+');
+      this.descriptors.set(suffix, descriptor);
+      return descriptor;
+    } catch (error) {
+      if (!hasCode(error, 'ENOENT')) throw error;
+      throw new DamagedDatabaseError(this.path + suffix, 'it was removed', error);
+    }
+  }
+
+  /** What could not be synced may be lost later without a trace. */
+  private async sync(descriptor: number): Promise<void> {
+    await syncDescriptor(descriptor).catch((error: unknown) => {
+      throw new DamagedDatabaseError(this.path, 'it could not be synced', error);
+    });
+  }
+
+  private runPragma(pragma: string): void {
+    checked(this.path, () => {
+      if (this.isOpen) this.database.exec(`PRAGMA ${pragma}`);
+    });
   }
 
   private prepare(): void {

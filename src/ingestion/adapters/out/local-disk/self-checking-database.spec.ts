@@ -1,0 +1,74 @@
+import { copyFile, mkdtemp, rm, stat } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { DamagedDatabaseError, SelfCheckingDatabase } from './self-checking-database.js';
+
+/** More than one checkpoint's worth. */
+const ENTRIES = 1_200;
+const LEAST_LOG_BYTES = 100_000;
+
+describe('SelfCheckingDatabase', () => {
+  let directory: string;
+  let path: string;
+  let database: SelfCheckingDatabase;
+
+  const put = (from: number, to: number) => {
+    const entries = Array.from({ length: to - from }, (_, index) => [`name ${from + index}`, from + index] as const);
+    database.putAll(entries, () => false);
+  };
+  const logBytes = async () => (await stat(`${path}-wal`)).size;
+  /** As a power cut might leave it: what isn't in the file is lost. */
+  const openWithoutLog = async () => {
+    const copy = join(directory, 'copy.db');
+    await copyFile(path, copy);
+    return SelfCheckingDatabase.open(copy);
+  };
+
+  beforeEach(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'self-checking-database-'));
+    path = join(directory, 'day.db');
+    database = SelfCheckingDatabase.open(path);
+  });
+  afterEach(async () => {
+    database.close();
+    await rm(directory, { recursive: true });
+  });
+
+  it('moves its log into the file when the log has become long, and goes on', async () => {
+    put(0, ENTRIES);
+    expect(await logBytes()).toBeGreaterThan(LEAST_LOG_BYTES);
+    await database.checkpoint();
+
+    expect(await logBytes()).toBe(0);
+    const copy = await openWithoutLog();
+    expect([copy.get('name 0'), copy.get(`name ${ENTRIES - 1}`), copy.get('another')]).toEqual([0, ENTRIES - 1, undefined]);
+    copy.close();
+
+    put(ENTRIES, 2 * ENTRIES);
+    await database.checkpoint();
+    expect(await logBytes()).toBe(0);
+    expect([database.get('name 0'), database.get(`name ${2 * ENTRIES - 1}`)]).toEqual([0, 2 * ENTRIES - 1]);
+  });
+
+  it('leaves a short log as it is', async () => {
+    put(0, 10);
+    const before = await logBytes();
+    await database.checkpoint();
+    expect(await logBytes()).toBe(before);
+  });
+
+  it('has all entries in the file once it is closed', async () => {
+    put(0, ENTRIES);
+    database.close();
+    const copy = await openWithoutLog();
+    expect(copy.get(`name ${ENTRIES - 1}`)).toBe(ENTRIES - 1);
+    copy.close();
+  });
+
+  it.each(['', '-wal'])('reports damage when its file%s was removed', async (suffix) => {
+    put(0, ENTRIES);
+    await rm(path + suffix);
+    await expect(database.checkpoint()).rejects.toThrow(DamagedDatabaseError);
+  });
+});
