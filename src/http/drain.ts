@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import { arrivals } from './arrivals.js';
 
 const MAX_DRAINED_BYTES = 64 * 1024 * 1024;
 const MAX_DRAIN_MS = 5_000;
@@ -20,6 +21,10 @@ export function drain(request: IncomingMessage): Promise<boolean> {
     const count = (chunk: Buffer): void => {
       bytes += chunk.length;
       if (bytes > MAX_DRAINED_BYTES) stop();
+      const ended = arrivals.ended();
+      if (!ended) return;
+      request.pause();
+      void ended.then(() => request.resume());
     };
     const timer = setTimeout(stop, MAX_DRAIN_MS);
     if (request.readableEnded || request.destroyed) {
