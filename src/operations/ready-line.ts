@@ -1,4 +1,4 @@
-import { baseUrl, type Environment, origin } from '../environment.js';
+import { baseUrl, type Environment, origin } from '../configuration/environment.js';
 
 const ANY_ADDRESS: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '::1' };
 

@@ -54,7 +54,7 @@ describe('the pages', () => {
 
   it('name every variable of the environment in README, with its default', async () => {
     const readme = await readFile('README.md', 'utf8');
-    const source = await readFile('src/environment.ts', 'utf8');
+    const source = await readFile('src/configuration/environment.ts', 'utf8');
     const found = [...source.matchAll(/\b([A-Z][A-Z0-9_]+): (?:z$|z\.|whole|oneOf|text|required|httpUrl)/gm)].map(([, name = '']) => name).filter((name) => name !== 'NODE_ENV');
     const names = new Set(found);
     expect(names.size).toBe(45);

@@ -1,15 +1,15 @@
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { parseArgs } from 'node:util';
-import { openBucket } from './bucket.factory.js';
-import { commandArguments, runCommand } from './common/command.js';
-import { ProgressLine } from './common/progress-line.js';
-import { loadEnvironment } from './environment.js';
-import { verifyStore } from './ingestion/adapters/out/local-disk/store-verification/verify-store.js';
-import { verifyBucket } from './ingestion/adapters/out/object-storage/store-verification/verify-bucket.js';
-import { progressBar } from './ingestion/adapters/out/store-verification/progress-bar.js';
-import { jsonReport, type Report, textReport } from './ingestion/adapters/out/store-verification/report.js';
-import type { StoreVerification } from './ingestion/adapters/out/store-verification/store-verification.js';
+import { openBucket } from '../app/bucket.factory.js';
+import { commandArguments, runCommand } from './command.js';
+import { ProgressLine } from './progress-line.js';
+import { loadEnvironment } from '../configuration/environment.js';
+import { verifyStore } from '../ingestion/adapters/out/local-disk/store-verification/verify-store.js';
+import { verifyBucket } from '../ingestion/adapters/out/object-storage/store-verification/verify-bucket.js';
+import { progressBar } from '../ingestion/application/store-verification/progress-bar.js';
+import { jsonReport, type Report, textReport } from '../ingestion/application/store-verification/report.js';
+import type { StoreVerification } from '../ingestion/application/store-verification/store-verification.js';
 
 const USAGE = 'npm run --silent verify:store -- [--json] [<directory>]';
 const HELP = `${USAGE}

@@ -1,6 +1,11 @@
-import { encodePathSegment } from '../../../domain/layout.js';
-import { UPLOAD_KINDS } from '../../../domain/upload.js';
-import { isDate, UPLOAD_ID } from './line-rules.js';
+import { encodePathSegment, utcDate } from './layout.js';
+import { UPLOAD_KINDS } from './upload.js';
+
+export const UPLOAD_ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+
+/** Whether it is a day, `YYYY-MM-DD`. */
+export const isDate = (text: string): boolean =>
+  /^\d{4}-\d\d-\d\d$/.test(text) && !Number.isNaN(Date.parse(text)) && utcDate(new Date(text)) === text;
 
 /** Whether a name, without the directories above it, is one of the layout at its place. */
 export type NameRule = (name: string) => boolean;

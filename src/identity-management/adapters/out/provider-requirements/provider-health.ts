@@ -2,7 +2,7 @@ import { ServiceError } from '../../../../common/service-error.js';
 import { SharedProbe } from '../../../../common/shared-probe.js';
 import { assertAwaited } from '../../../application/ports/awaited.js';
 import { ProviderMisconfigured, ProviderUnavailable } from '../../../domain/errors.js';
-import type { Findings } from './setup-part.js';
+import type { Findings } from './requirement.js';
 
 /** What is wrong, with what was found before, if it was looked at. */
 export type Look = (previous: Findings | undefined, signal: AbortSignal) => Promise<Findings>;

@@ -4,11 +4,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createLocalJWKSet, type JWTPayload, jwtVerify } from 'jose';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { PERMISSIONS } from './authentication/permissions.js';
-import { EmbeddedIdentityProvider } from './identity-management/adapters/out/embedded/embedded.identity-provider.adapter.js';
-import { loadSigningKeys } from './identity-management/adapters/out/embedded/signing-keys.js';
+import { PERMISSIONS } from '../authentication/permissions.js';
+import { EmbeddedIdentityProvider } from '../identity-management/adapters/out/embedded/embedded.identity-provider.adapter.js';
+import { loadSigningKeys } from '../identity-management/adapters/out/embedded/signing-keys.js';
 
-const BUILT = join(process.cwd(), 'dist/token.js');
+const BUILT = join(process.cwd(), 'dist/commands/token.js');
 const KEYCLOAK = {
   IDENTITY_PROVIDER: 'keycloak',
   KEYCLOAK_URL: 'http://127.0.0.1:8080',

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { PERMISSIONS } from '../../../../authentication/permissions.js';
-import type { Repair, SetupPart } from '../provider-setup/setup-part.js';
+import type { Repair, Requirement } from '../provider-requirements/requirement.js';
 import type { ApiScopes } from './api-scopes.js';
 import { API_SETTINGS, DIALECTS, newApi } from './tenant.js';
 import type { TenantAdmin } from './tenant-admin.js';
@@ -40,7 +40,7 @@ const SETTINGS: readonly Setting[] = [
 ];
 
 /** The API of the tenant: its settings, and the permissions that the operations ask for, as its scopes. */
-export function apiPart(admin: TenantAdmin, scopes: ApiScopes, audience: string): SetupPart<Repair> {
+export function apiPart(admin: TenantAdmin, scopes: ApiScopes, audience: string): Requirement<Repair> {
   const name = `API ${audience}`;
   const path = `/resource-servers/${encodeURIComponent(audience)}`;
   const absence: Repair = {

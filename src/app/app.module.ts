@@ -2,18 +2,18 @@ import { type DynamicModule, Module } from '@nestjs/common';
 import { APP_GUARD, Reflector } from '@nestjs/core';
 import { TerminusModule } from '@nestjs/terminus';
 import { ThrottlerModule } from '@nestjs/throttler';
-import { baseUrl, type Environment } from './environment.js';
+import { baseUrl, type Environment } from '../configuration/environment.js';
 import { fileStorageFor } from './file-storage.factory.js';
-import { OriginGuard } from './http/origin.guard.js';
-import { RateLimitGuard, rateLimit } from './http/rate-limit.js';
-import { IdentityManagementModule } from './identity-management/identity-management.module.js';
+import { OriginGuard } from '../http/origin.guard.js';
+import { RateLimitGuard, rateLimit } from '../operations/rate-limit.js';
+import { IdentityManagementModule } from '../identity-management/identity-management.module.js';
 import { identityProviderFor } from './identity-provider.factory.js';
-import { IngestionModule } from './ingestion/ingestion.module.js';
-import { HealthController } from './operations/health/health.controller.js';
-import { Readiness } from './operations/health/readiness.js';
-import { MetricsController } from './operations/metrics/metrics.controller.js';
-import { RequestMetrics } from './operations/metrics/request-metrics.js';
-import { OperationsModule } from './operations/operations.module.js';
+import { IngestionModule } from '../ingestion/ingestion.module.js';
+import { HealthController } from '../operations/health/health.controller.js';
+import { Readiness } from '../operations/health/readiness.js';
+import { MetricsController } from '../operations/metrics/metrics.controller.js';
+import { RequestMetrics } from '../operations/metrics/request-metrics.js';
+import { OperationsModule } from '../operations/operations.module.js';
 
 /** The whole service: the two features, with the adapters that the environment chose. */
 @Module({})

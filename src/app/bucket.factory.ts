@@ -1,5 +1,5 @@
-import { type BucketEnvironment, EnvironmentError } from './environment.js';
-import type { Bucket } from './ingestion/adapters/out/object-storage/bucket.js';
+import { type BucketEnvironment, EnvironmentError } from '../configuration/environment.js';
+import type { Bucket } from '../ingestion/adapters/out/object-storage/bucket.js';
 
 /**
  * The bucket that the environment chose, whose store may be unwell. Its SDK is loaded now, and not without it.
@@ -10,11 +10,11 @@ import type { Bucket } from './ingestion/adapters/out/object-storage/bucket.js';
 export async function openBucket(environment: BucketEnvironment, maxUploadBytes: number): Promise<Bucket> {
   switch (environment.adapter) {
     case 's3': {
-      const { S3Bucket } = await import('./ingestion/adapters/out/object-storage/s3/s3.bucket.js');
+      const { S3Bucket } = await import('../ingestion/adapters/out/object-storage/s3/s3.bucket.js');
       return new S3Bucket({ ...environment, maxUploadBytes });
     }
     case 'azure': {
-      const { AzureBlobBucket } = await import('./ingestion/adapters/out/object-storage/azure-blob/azure-blob.bucket.js');
+      const { AzureBlobBucket } = await import('../ingestion/adapters/out/object-storage/azure-blob/azure-blob.bucket.js');
       try {
         return new AzureBlobBucket({ ...environment, maxUploadBytes });
       } catch {

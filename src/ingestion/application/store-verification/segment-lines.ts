@@ -1,4 +1,4 @@
-import { LineText, parseJson } from './line-text.js';
+import { LineText, parseJson } from '../line-text.js';
 
 const NEWLINE = 0x0a;
 

@@ -1,14 +1,14 @@
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { parseArgs } from 'node:util';
-import { openBucket } from './bucket.factory.js';
-import { commandArguments, runCommand } from './common/command.js';
-import { ProgressLine } from './common/progress-line.js';
-import { loadEnvironment } from './environment.js';
-import { closedDays, type Day, isClosed } from './ingestion/adapters/out/object-storage/compaction.js';
-import { type CompactionReport, jsonReport, textReport } from './ingestion/adapters/out/object-storage/compaction-report.js';
-import { CompactionRun } from './ingestion/adapters/out/object-storage/compaction-run.js';
-import { UPLOAD_KINDS, type UploadKind } from './ingestion/domain/upload.js';
+import { openBucket } from '../app/bucket.factory.js';
+import { commandArguments, runCommand } from './command.js';
+import { ProgressLine } from './progress-line.js';
+import { loadEnvironment } from '../configuration/environment.js';
+import { closedDays, type Day, isClosed } from '../ingestion/adapters/out/object-storage/compaction.js';
+import { type CompactionReport, jsonReport, textReport } from '../ingestion/adapters/out/object-storage/compaction-report.js';
+import { CompactionRun } from '../ingestion/adapters/out/object-storage/compaction-run.js';
+import { UPLOAD_KINDS, type UploadKind } from '../ingestion/domain/upload.js';
 
 const USAGE = 'npm run --silent compact -- [--date YYYY-MM-DD] [--kind historical|nowcast] [--dry-run] [--json]';
 const HELP = `${USAGE}

@@ -4,7 +4,7 @@ import { type ExecutionContext, Injectable } from '@nestjs/common';
 import { SkipThrottle, ThrottlerGuard, type ThrottlerLimitDetail, type ThrottlerModuleOptions } from '@nestjs/throttler';
 import { bearerToken } from '../authentication/bearer-token.js';
 import { ServiceError } from '../common/service-error.js';
-import { clientNetwork } from './client-network.js';
+import { clientNetwork } from '../http/client-network.js';
 
 const MINUTE_MS = 60_000;
 

@@ -1,17 +1,17 @@
 import type { DynamicModule } from '@nestjs/common';
-import { AuthenticationModule } from './authentication/authentication.module.js';
-import type { ProviderDefinition } from './common/provider-definition.js';
-import type { Auth0Environment, Environment, KeycloakEnvironment } from './environment.js';
-import { Auth0IdentityProvider } from './identity-management/adapters/out/auth0/auth0.identity-provider.adapter.js';
-import { EmbeddedIdentityProvider } from './identity-management/adapters/out/embedded/embedded.identity-provider.adapter.js';
-import { EmbeddedIdentityProviderModule } from './identity-management/adapters/out/embedded/embedded-identity-provider.module.js';
-import { TokenIssuer } from './identity-management/adapters/out/embedded/token-issuer.js';
-import { realmUrl } from './identity-management/adapters/out/keycloak/keycloak-connection.js';
-import { KeycloakIdentityProvider } from './identity-management/adapters/out/keycloak/keycloak.identity-provider.adapter.js';
-import type { IdentityProvider } from './identity-management/application/ports/identity-provider.port.js';
-import { MeasuredIdentityProvider } from './operations/metrics/measured-identity-provider.js';
-import { Metrics } from './operations/metrics/metrics.js';
-import { ServiceAddress } from './operations/service-address.js';
+import { AuthenticationModule } from '../authentication/authentication.module.js';
+import type { ProviderDefinition } from '../common/provider-definition.js';
+import type { Auth0Environment, Environment, KeycloakEnvironment } from '../configuration/environment.js';
+import { Auth0IdentityProvider } from '../identity-management/adapters/out/auth0/auth0.identity-provider.adapter.js';
+import { EmbeddedIdentityProvider } from '../identity-management/adapters/out/embedded/embedded.identity-provider.adapter.js';
+import { EmbeddedIdentityProviderModule } from '../identity-management/adapters/out/embedded/embedded-identity-provider.module.js';
+import { TokenIssuer } from '../identity-management/adapters/out/embedded/token-issuer.js';
+import { realmUrl } from '../identity-management/adapters/out/keycloak/keycloak-connection.js';
+import { KeycloakIdentityProvider } from '../identity-management/adapters/out/keycloak/keycloak.identity-provider.adapter.js';
+import type { IdentityProvider } from '../identity-management/application/ports/identity-provider.port.js';
+import { MeasuredIdentityProvider } from '../operations/metrics/measured-identity-provider.js';
+import { Metrics } from '../operations/metrics/metrics.js';
+import { ServiceAddress } from '../configuration/service-address.js';
 
 export interface ChosenIdentityProvider {
   /** What the adapter is made from. */

@@ -1,11 +1,11 @@
 import { parseArgs } from 'node:util';
-import { CommandError, commandArguments, runCommand } from './common/command.js';
-import { isLocked } from './data-directory/data-directory-lock.js';
-import { baseUrl, type Environment, loadEnvironment } from './environment.js';
-import { EmbeddedIdentityProvider } from './identity-management/adapters/out/embedded/embedded.identity-provider.adapter.js';
-import { loadSigningKeys } from './identity-management/adapters/out/embedded/signing-keys.js';
-import { TokenIssuer } from './identity-management/adapters/out/embedded/token-issuer.js';
-import { UserNotFound } from './identity-management/domain/errors.js';
+import { CommandError, commandArguments, runCommand } from './command.js';
+import { isLocked } from '../common/data-directory/data-directory-lock.js';
+import { baseUrl, type Environment, loadEnvironment } from '../configuration/environment.js';
+import { EmbeddedIdentityProvider } from '../identity-management/adapters/out/embedded/embedded.identity-provider.adapter.js';
+import { loadSigningKeys } from '../identity-management/adapters/out/embedded/signing-keys.js';
+import { TokenIssuer } from '../identity-management/adapters/out/embedded/token-issuer.js';
+import { UserNotFound } from '../identity-management/domain/errors.js';
 
 const USAGE = 'npm run token -- [--user <user_id>] [--customer <id>]...';
 

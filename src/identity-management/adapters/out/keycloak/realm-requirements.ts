@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { PERMISSIONS } from '../../../../authentication/permissions.js';
-import { lacking } from '../provider-setup/lacking.js';
-import type { Repair, SetupPart } from '../provider-setup/setup-part.js';
+import { lacking } from '../provider-requirements/lacking.js';
+import type { Repair, Requirement } from '../provider-requirements/requirement.js';
 import { API_CLIENT, clientScope, protocolMappers } from './realm.js';
 import { NAMED, type RealmAdmin } from './realm-admin.js';
 import { profileDefects, USER_PROFILE } from './user-profile.js';
@@ -11,7 +11,7 @@ const SCOPES = z.array(NAMED.extend({ protocolMappers: z.array(MAPPER).nullish()
 const NAMED_ONES = z.array(NAMED);
 
 /** The API, as a client. */
-export function apiClient(admin: RealmAdmin, audience: string): SetupPart<Repair> {
+export function apiClient(admin: RealmAdmin, audience: string): Requirement<Repair> {
   const name = `client ${audience}`;
   const make = () => admin.send('POST', '/clients', { clientId: audience, ...API_CLIENT });
   const repair = { line: `+ ${name}`, problem: `There is no client "${audience}" (OIDC_AUDIENCE).`, isFatal: true, make };
@@ -19,7 +19,7 @@ export function apiClient(admin: RealmAdmin, audience: string): SetupPart<Repair
 }
 
 /** The permissions that the operations ask for, as roles of the API. */
-export function permissions(admin: RealmAdmin, audience: string): SetupPart<Repair> {
+export function permissions(admin: RealmAdmin, audience: string): Requirement<Repair> {
   const repair = (permission: string): Repair => ({
     line: `+ permission ${permission}`,
     problem: `The client "${audience}" has no role "${permission}".`,
@@ -36,7 +36,7 @@ export function permissions(admin: RealmAdmin, audience: string): SetupPart<Repa
 }
 
 /** What puts the API and a user's customers into the tokens of all clients that the realm gets from then on. */
-export function defaultClientScope(admin: RealmAdmin, audience: string): SetupPart<Repair> {
+export function defaultClientScope(admin: RealmAdmin, audience: string): Requirement<Repair> {
   const name = `client scope ${audience}`;
   const defaults = '/default-default-client-scopes';
   const wanted = clientScope(audience);
@@ -76,7 +76,7 @@ export function defaultClientScope(admin: RealmAdmin, audience: string): SetupPa
 }
 
 /** What users have. A realm that the setup makes begins with one that fits. */
-export function userProfile(admin: RealmAdmin): SetupPart<Repair> {
+export function userProfile(admin: RealmAdmin): Requirement<Repair> {
   const path = '/users/profile';
   return {
     name: 'user profile',

@@ -1,11 +1,11 @@
 import { parseArgs } from 'node:util';
 import { isEmail } from 'class-validator';
-import { CommandError, commandArguments } from './common/command.js';
-import { toDotEnv } from './common/dot-env.js';
-import { ask, isTerminal } from './common/prompt.js';
-import type { ServedEnvironment } from './environment.js';
-import { PermissionDenied, TokenRefused } from './identity-management/adapters/out/provider-api/api-failure.js';
-import type { SetupPart } from './identity-management/adapters/out/provider-setup/setup-part.js';
+import { CommandError, commandArguments } from './command.js';
+import { toDotEnv } from './dot-env.js';
+import { ask, isTerminal } from './prompt.js';
+import type { ServedEnvironment } from '../configuration/environment.js';
+import { PermissionDenied, TokenRefused } from '../identity-management/adapters/out/provider-api/api-failure.js';
+import type { Requirement } from '../identity-management/adapters/out/provider-requirements/requirement.js';
 
 /** The set-up of an identity provider, begun by somebody who may do it. */
 export interface ProviderSetup {
@@ -13,7 +13,7 @@ export interface ProviderSetup {
    * In the order in which they can be made; with the user who gets the role with all permissions where one is named.
    * Rejects where the environment names what isn't there, before anything is changed.
    */
-  readonly parts: (administrator: string | undefined) => Promise<readonly SetupPart[]>;
+  readonly parts: (administrator: string | undefined) => Promise<readonly Requirement[]>;
   /** What is left for somebody to think about, such as rights that the service doesn't need: a line for each. */
   readonly remarks: (dryRun: boolean) => Promise<readonly string[]>;
   /** What the service is started with, once all is there, beside `served`. */
@@ -128,7 +128,7 @@ function parsed(credentials: Credentials) {
 }
 
 /** @returns how many changes were made, or would be. */
-async function change(parts: readonly SetupPart[], dryRun: boolean): Promise<number> {
+async function change(parts: readonly Requirement[], dryRun: boolean): Promise<number> {
   let count = 0;
   for (const part of parts) {
     const changes = await part.changes();

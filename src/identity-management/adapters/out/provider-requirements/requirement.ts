@@ -8,7 +8,7 @@ export interface Change {
 }
 
 /** A part of what the service needs at its identity provider. */
-export interface SetupPart<Needed extends Change = Change> {
+export interface Requirement<Needed extends Change = Change> {
   readonly name: string;
   /** What there is to change; nothing where all is well, all where there isn't even what the part stands in. */
   readonly changes: () => Promise<readonly Needed[]>;

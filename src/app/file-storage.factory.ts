@@ -1,12 +1,12 @@
 import { Logger } from '@nestjs/common';
 import { openBucket } from './bucket.factory.js';
-import type { ProviderDefinition } from './common/provider-definition.js';
-import type { Environment } from './environment.js';
-import { LocalDiskFileStorage } from './ingestion/adapters/out/local-disk/local-disk.file-storage.adapter.js';
-import { ObjectStorageFileStorage } from './ingestion/adapters/out/object-storage/object-storage.file-storage.adapter.js';
-import type { FileStorage } from './ingestion/application/ports/file-storage.port.js';
-import { MeasuredFileStorage } from './operations/metrics/measured-file-storage.js';
-import { Metrics } from './operations/metrics/metrics.js';
+import type { ProviderDefinition } from '../common/provider-definition.js';
+import type { Environment } from '../configuration/environment.js';
+import { LocalDiskFileStorage } from '../ingestion/adapters/out/local-disk/local-disk.file-storage.adapter.js';
+import { ObjectStorageFileStorage } from '../ingestion/adapters/out/object-storage/object-storage.file-storage.adapter.js';
+import type { FileStorage } from '../ingestion/application/ports/file-storage.port.js';
+import { MeasuredFileStorage } from '../operations/metrics/measured-file-storage.js';
+import { Metrics } from '../operations/metrics/metrics.js';
 
 async function open({ fileStorage, dataDirectory, maxUploadBytes }: Environment, metrics: Metrics): Promise<FileStorage> {
   const onFlush = ({ lines, seconds, ok }: { lines: number; seconds: number; ok: boolean }) => {

@@ -1,15 +1,10 @@
 import { z } from 'zod';
-import { contentPath, utcDate } from '../../../domain/layout.js';
-import { UPLOAD_KINDS } from '../../../domain/upload.js';
-
-export const UPLOAD_ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+import { contentPath } from '../../domain/layout.js';
+import { isDate, UPLOAD_ID } from '../../domain/layout-names.js';
+import { UPLOAD_KINDS } from '../../domain/upload.js';
 
 const isTime = (text: string): boolean =>
   /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$/.test(text) && isDate(text.slice(0, 10)) && !Number.isNaN(Date.parse(text));
-
-/** Whether it is a day, `YYYY-MM-DD`. */
-export const isDate = (text: string): boolean =>
-  /^\d{4}-\d\d-\d\d$/.test(text) && !Number.isNaN(Date.parse(text)) && utcDate(new Date(text)) === text;
 
 const absent = ({ input }: { input?: unknown }): string | undefined => (input === undefined ? 'is missing' : undefined);
 const text = z.string({ error: (issue) => absent(issue) ?? 'is no text' });

@@ -1,5 +1,5 @@
-import { type Environment, publicPath } from './environment.js';
-import { realmUrl } from './identity-management/adapters/out/keycloak/keycloak-connection.js';
+import { type Environment, publicPath } from '../../configuration/environment.js';
+import { realmUrl } from '../../identity-management/adapters/out/keycloak/keycloak-connection.js';
 
 /** Where those who use the API get their tokens, as the OpenAPI document and Swagger UI tell it (OAuth 2). */
 export interface AuthorizationServer {

@@ -1,8 +1,8 @@
-import { runCommand } from './common/command.js';
-import { type Auth0SetupEnvironment, loadAuth0SetupEnvironment } from './environment.js';
-import { SERVICE_NAME } from './identity-management/adapters/out/auth0/tenant.js';
-import { TenantSetup } from './identity-management/adapters/out/auth0/tenant-setup.js';
-import type { TokenRefused } from './identity-management/adapters/out/provider-api/api-failure.js';
+import { runCommand } from './command.js';
+import { type Auth0SetupEnvironment, loadAuth0SetupEnvironment } from '../configuration/environment.js';
+import { SERVICE_NAME } from '../identity-management/adapters/out/auth0/tenant.js';
+import { TenantSetup } from '../identity-management/adapters/out/auth0/tenant-setup.js';
+import type { TokenRefused } from '../identity-management/adapters/out/provider-api/api-failure.js';
 import { askForCredentials, type Credentials, type ProviderSetup, runSetup } from './setup-command.js';
 
 const USAGE = 'npm run --silent auth0:setup -- [--administrator <email>] [--dry-run]';

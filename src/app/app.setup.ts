@@ -1,6 +1,6 @@
 import type { NestExpressApplication } from '@nestjs/platform-express';
-import type { Environment } from './environment.js';
-import { setUpSwaggerUi } from './swagger-ui.js';
+import type { Environment } from '../configuration/environment.js';
+import { setUpSwaggerUi } from './docs/swagger-ui.js';
 
 const EXPOSED_HEADERS = ['X-Request-Id', 'X-Upload-Id', 'X-Upload-Digest', 'Idempotent-Replayed', 'Retry-After'];
 

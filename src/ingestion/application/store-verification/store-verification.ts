@@ -1,10 +1,10 @@
 import { dirname } from 'node:path';
-import { IDEMPOTENCY_PERIOD_MS, idempotencyScope } from '../../../domain/idempotency.js';
-import type { UploadKind } from '../../../domain/upload.js';
+import { IDEMPOTENCY_PERIOD_MS, idempotencyScope } from '../../domain/idempotency.js';
+import type { UploadKind } from '../../domain/upload.js';
 import { concurrently } from './concurrently.js';
 import type { Finding, FindingKind } from './finding.js';
 import { KeySet, keyOf, partOf } from './key-set.js';
-import { uploadIdOfFile } from './layout-names.js';
+import { uploadIdOfFile } from '../../domain/layout-names.js';
 import { checkLine } from './line-rules.js';
 import type { SegmentLine } from './segment-lines.js';
 import type { Entry, StoreView } from './store-view.js';

@@ -1,9 +1,9 @@
-import { runCommand } from './common/command.js';
-import { type KeycloakSetupEnvironment, loadKeycloakSetupEnvironment } from './environment.js';
-import { realmUrl } from './identity-management/adapters/out/keycloak/keycloak-connection.js';
-import { SWAGGER_UI_CLIENT_ID } from './identity-management/adapters/out/keycloak/realm.js';
-import { RealmSetup } from './identity-management/adapters/out/keycloak/realm-setup.js';
-import type { TokenRefused } from './identity-management/adapters/out/provider-api/api-failure.js';
+import { runCommand } from './command.js';
+import { type KeycloakSetupEnvironment, loadKeycloakSetupEnvironment } from '../configuration/environment.js';
+import { realmUrl } from '../identity-management/adapters/out/keycloak/keycloak-connection.js';
+import { SWAGGER_UI_CLIENT_ID } from '../identity-management/adapters/out/keycloak/realm.js';
+import { RealmSetup } from '../identity-management/adapters/out/keycloak/realm-setup.js';
+import type { TokenRefused } from '../identity-management/adapters/out/provider-api/api-failure.js';
 import { askForCredentials, type Credentials, type ProviderSetup, runSetup } from './setup-command.js';
 
 const USAGE = 'npm run --silent keycloak:setup -- [--administrator <email>] [--dry-run]';

@@ -1,7 +1,7 @@
 import type { INestApplication } from '@nestjs/common';
 import { DocumentBuilder, type OpenAPIObject, SwaggerModule } from '@nestjs/swagger';
 import type { AuthorizationServer } from './authorization-server.js';
-import { type Environment, publicPath } from './environment.js';
+import { type Environment, publicPath } from '../../configuration/environment.js';
 
 /** Where an access token may come from, beside `client`. */
 const TOKEN_DESCRIPTIONS: Readonly<Record<Environment['identityProvider']['adapter'], string>> = {

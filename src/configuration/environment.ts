@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { parseEnv } from 'node:util';
 import { z } from 'zod';
-import { ADMIN_SECRET } from './identity-management/adapters/out/embedded/admin-secret.js';
+import { ADMIN_SECRET } from '../identity-management/adapters/out/embedded/admin-secret.js';
 
 /** What the environment variables say, checked. README's table tells what each means. */
 export interface Environment {
