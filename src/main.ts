@@ -10,12 +10,14 @@ import { ServiceError } from './common/service-error.js';
 import { DataDirectoryError } from './common/data-directory/data-directory-error.js';
 import { DataDirectoryInUseError } from './common/data-directory/data-directory-lock.js';
 import { type CodedError, explainFailure } from './common/data-directory/explain-failure.js';
-import { baseUrl, type Environment, EnvironmentError, loadEnvironment } from './configuration/environment.js';
+import { baseUrl } from './configuration/served-address.js';
+import { type Environment, loadEnvironment } from './configuration/service.js';
+import { EnvironmentError } from './configuration/variables.js';
 import { HttpAdapter } from './http/http.adapter.js';
 import { Readiness } from './operations/health/readiness.js';
 import { createLogger, PinoLoggerService } from './operations/logging.js';
 import { readyLine } from './operations/ready-line.js';
-import { ServiceAddress } from './configuration/service-address.js';
+import { ServiceAddress } from './operations/service-address.js';
 import { exitOnSignal, shutDownOnSignal } from './operations/shutdown.js';
 
 const READINESS_INTERVAL_MS = 1_000;

@@ -1,5 +1,5 @@
 import type { NestExpressApplication } from '@nestjs/platform-express';
-import type { Environment } from '../configuration/environment.js';
+import type { Environment } from '../configuration/service.js';
 import { setUpSwaggerUi } from './docs/swagger-ui.js';
 
 const EXPOSED_HEADERS = ['X-Request-Id', 'X-Upload-Id', 'X-Upload-Digest', 'Idempotent-Replayed', 'Retry-After'];

@@ -1,4 +1,5 @@
-import { type BucketEnvironment, EnvironmentError } from '../configuration/environment.js';
+import type { BucketEnvironment } from '../configuration/storage.js';
+import { EnvironmentError } from '../configuration/variables.js';
 import type { Bucket } from '../ingestion/adapters/out/object-storage/bucket.js';
 
 /**

@@ -1,7 +1,7 @@
 import { Logger } from '@nestjs/common';
 import { openBucket } from './bucket.factory.js';
 import type { ProviderDefinition } from '../common/provider-definition.js';
-import type { Environment } from '../configuration/environment.js';
+import type { Environment } from '../configuration/service.js';
 import { LocalDiskFileStorage } from '../ingestion/adapters/out/local-disk/local-disk.file-storage.adapter.js';
 import { ObjectStorageFileStorage } from '../ingestion/adapters/out/object-storage/object-storage.file-storage.adapter.js';
 import type { FileStorage } from '../ingestion/application/ports/file-storage.port.js';

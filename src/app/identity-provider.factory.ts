@@ -1,7 +1,8 @@
 import type { DynamicModule } from '@nestjs/common';
 import { AuthenticationModule } from '../authentication/authentication.module.js';
 import type { ProviderDefinition } from '../common/provider-definition.js';
-import type { Auth0Environment, Environment, KeycloakEnvironment } from '../configuration/environment.js';
+import type { Auth0Environment, KeycloakEnvironment } from '../configuration/identity.js';
+import type { Environment } from '../configuration/service.js';
 import { Auth0IdentityProvider } from '../identity-management/adapters/out/auth0/auth0.identity-provider.adapter.js';
 import { EmbeddedIdentityProvider } from '../identity-management/adapters/out/embedded/embedded.identity-provider.adapter.js';
 import { EmbeddedIdentityProviderModule } from '../identity-management/adapters/out/embedded/embedded-identity-provider.module.js';
@@ -11,7 +12,7 @@ import { KeycloakIdentityProvider } from '../identity-management/adapters/out/ke
 import type { IdentityProvider } from '../identity-management/application/ports/identity-provider.port.js';
 import { MeasuredIdentityProvider } from '../operations/metrics/measured-identity-provider.js';
 import { Metrics } from '../operations/metrics/metrics.js';
-import { ServiceAddress } from '../configuration/service-address.js';
+import { ServiceAddress } from '../operations/service-address.js';
 
 export interface ChosenIdentityProvider {
   /** What the adapter is made from. */

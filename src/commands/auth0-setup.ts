@@ -1,5 +1,5 @@
 import { runCommand } from './command.js';
-import { type Auth0SetupEnvironment, loadAuth0SetupEnvironment } from '../configuration/environment.js';
+import { type Auth0SetupEnvironment, loadAuth0SetupEnvironment } from '../configuration/commands.js';
 import { SERVICE_NAME } from '../identity-management/adapters/out/auth0/tenant.js';
 import { TenantSetup } from '../identity-management/adapters/out/auth0/tenant-setup.js';
 import type { TokenRefused } from '../identity-management/adapters/out/provider-api/api-failure.js';

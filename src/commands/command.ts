@@ -1,4 +1,4 @@
-import { EnvironmentError } from '../configuration/environment.js';
+import { EnvironmentError } from '../configuration/variables.js';
 
 /** Why a command ends early, in words for the one who gave it, which need no cause beside them. */
 export class CommandError extends Error {}

@@ -4,7 +4,7 @@ import { parseArgs } from 'node:util';
 import { openBucket } from '../app/bucket.factory.js';
 import { commandArguments, runCommand } from './command.js';
 import { ProgressLine } from './progress-line.js';
-import { loadEnvironment } from '../configuration/environment.js';
+import { loadEnvironment } from '../configuration/service.js';
 import { closedDays, type Day, isClosed } from '../ingestion/adapters/out/object-storage/compaction.js';
 import { type CompactionReport, jsonReport, textReport } from '../ingestion/adapters/out/object-storage/compaction-report.js';
 import { CompactionRun } from '../ingestion/adapters/out/object-storage/compaction-run.js';

@@ -1,5 +1,5 @@
 import { runCommand } from './command.js';
-import { type KeycloakSetupEnvironment, loadKeycloakSetupEnvironment } from '../configuration/environment.js';
+import { type KeycloakSetupEnvironment, loadKeycloakSetupEnvironment } from '../configuration/commands.js';
 import { realmUrl } from '../identity-management/adapters/out/keycloak/keycloak-connection.js';
 import { SWAGGER_UI_CLIENT_ID } from '../identity-management/adapters/out/keycloak/realm.js';
 import { RealmSetup } from '../identity-management/adapters/out/keycloak/realm-setup.js';

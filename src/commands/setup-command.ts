@@ -3,7 +3,7 @@ import { isEmail } from 'class-validator';
 import { CommandError, commandArguments } from './command.js';
 import { toDotEnv } from './dot-env.js';
 import { ask, isTerminal } from './prompt.js';
-import type { ServedEnvironment } from '../configuration/environment.js';
+import type { ServedEnvironment } from '../configuration/commands.js';
 import { PermissionDenied, TokenRefused } from '../identity-management/adapters/out/provider-api/api-failure.js';
 import type { Requirement } from '../identity-management/adapters/out/provider-requirements/requirement.js';
 

@@ -1,7 +1,8 @@
 import { parseArgs } from 'node:util';
 import { CommandError, commandArguments, runCommand } from './command.js';
 import { isLocked } from '../common/data-directory/data-directory-lock.js';
-import { baseUrl, type Environment, loadEnvironment } from '../configuration/environment.js';
+import { baseUrl } from '../configuration/served-address.js';
+import { type Environment, loadEnvironment } from '../configuration/service.js';
 import { EmbeddedIdentityProvider } from '../identity-management/adapters/out/embedded/embedded.identity-provider.adapter.js';
 import { loadSigningKeys } from '../identity-management/adapters/out/embedded/signing-keys.js';
 import { TokenIssuer } from '../identity-management/adapters/out/embedded/token-issuer.js';

@@ -4,7 +4,7 @@ import { parseArgs } from 'node:util';
 import { openBucket } from '../app/bucket.factory.js';
 import { commandArguments, runCommand } from './command.js';
 import { ProgressLine } from './progress-line.js';
-import { loadEnvironment } from '../configuration/environment.js';
+import { loadEnvironment } from '../configuration/service.js';
 import { verifyStore } from '../ingestion/adapters/out/local-disk/store-verification/verify-store.js';
 import { verifyBucket } from '../ingestion/adapters/out/object-storage/store-verification/verify-bucket.js';
 import { progressBar } from '../ingestion/application/store-verification/progress-bar.js';

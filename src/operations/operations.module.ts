@@ -1,6 +1,6 @@
 import { Global, Module } from '@nestjs/common';
 import { Metrics } from './metrics/metrics.js';
-import { ServiceAddress } from '../configuration/service-address.js';
+import { ServiceAddress } from './service-address.js';
 
 /** What is observed of the service, for whoever composes it. */
 @Global()

@@ -2,7 +2,7 @@
 // removed yet, and with an empty one.
 import { openBucket } from '../../dist/app/bucket.factory.js';
 import { uuidAt } from '../../dist/common/uuid.js';
-import { loadEnvironment } from '../../dist/configuration/environment.js';
+import { loadEnvironment } from '../../dist/configuration/service.js';
 
 const { fileStorage, maxUploadBytes } = loadEnvironment();
 const bucket = await openBucket(fileStorage, maxUploadBytes);

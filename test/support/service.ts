@@ -7,10 +7,11 @@ import type { NestExpressApplication } from '@nestjs/platform-express';
 import { Test, type TestingModuleBuilder } from '@nestjs/testing';
 import { AppModule } from '../../src/app/app.module.js';
 import { setUpApp } from '../../src/app/app.setup.js';
-import { baseUrl, parseEnvironment } from '../../src/configuration/environment.js';
+import { baseUrl } from '../../src/configuration/served-address.js';
+import { parseEnvironment } from '../../src/configuration/service.js';
 import { HttpAdapter } from '../../src/http/http.adapter.js';
 import { TokenIssuer } from '../../src/identity-management/adapters/out/embedded/token-issuer.js';
-import { ServiceAddress } from '../../src/configuration/service-address.js';
+import { ServiceAddress } from '../../src/operations/service-address.js';
 import { CollectingLogger } from './collecting-logger.js';
 
 export interface RunningService {

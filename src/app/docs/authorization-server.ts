@@ -1,4 +1,5 @@
-import { type Environment, publicPath } from '../../configuration/environment.js';
+import { publicPath } from '../../configuration/served-address.js';
+import type { Environment } from '../../configuration/service.js';
 import { realmUrl } from '../../identity-management/adapters/out/keycloak/keycloak-connection.js';
 
 /** Where those who use the API get their tokens, as the OpenAPI document and Swagger UI tell it (OAuth 2). */

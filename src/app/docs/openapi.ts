@@ -1,7 +1,8 @@
 import type { INestApplication } from '@nestjs/common';
 import { DocumentBuilder, type OpenAPIObject, SwaggerModule } from '@nestjs/swagger';
 import type { AuthorizationServer } from './authorization-server.js';
-import { type Environment, publicPath } from '../../configuration/environment.js';
+import { publicPath } from '../../configuration/served-address.js';
+import type { Environment } from '../../configuration/service.js';
 
 /** Where an access token may come from, beside `client`. */
 const TOKEN_DESCRIPTIONS: Readonly<Record<Environment['identityProvider']['adapter'], string>> = {

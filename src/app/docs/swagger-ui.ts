@@ -2,9 +2,9 @@ import type { NestExpressApplication } from '@nestjs/platform-express';
 import { SwaggerModule } from '@nestjs/swagger';
 import helmet from 'helmet';
 import { type AuthorizationServer, authorizationServerFor } from './authorization-server.js';
-import type { Environment } from '../../configuration/environment.js';
+import type { Environment } from '../../configuration/service.js';
 import { createOpenApiDocument } from './openapi.js';
-import { ServiceAddress } from '../../configuration/service-address.js';
+import { ServiceAddress } from '../../operations/service-address.js';
 
 const REDIRECT_PAGE = 'docs/oauth2-redirect.html';
 

@@ -2,15 +2,10 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import {
-  baseUrl,
-  type Environment,
-  EnvironmentError,
-  loadEnvironment,
-  origin,
-  parseEnvironment,
-  parseKeycloakSetupEnvironment,
-} from './environment.js';
+import { parseKeycloakSetupEnvironment } from './commands.js';
+import { baseUrl, origin } from './served-address.js';
+import { type Environment, loadEnvironment, parseEnvironment } from './service.js';
+import { EnvironmentError } from './variables.js';
 
 interface Variable {
   readonly read: (environment: Environment) => unknown;
