@@ -1,6 +1,6 @@
 import { defineConfig } from 'vitest/config';
-import { runCommand } from './src/common/command.js';
-import { loadAuth0CheckEnvironment } from './src/environment.js';
+import { runCommand } from './src/commands/command.js';
+import { loadAuth0CheckEnvironment } from './src/configuration/commands.js';
 
 // What is missing is a line each, as with every command, and Vitest doesn't begin.
 await runCommand(() => {

@@ -6,6 +6,9 @@ const root = process.argv[2] ?? 'src';
 const FEATURE = '(?:ingestion|identity-management)';
 const inner = (path) => `^${root}/${path}`;
 
+/** What checks a store or sets a provider up, and serves nothing. */
+const COMMAND_TOOLS = '/store-verification/|/(tenant|realm)-setup\\.ts$';
+
 const forbidden = [
   {
     name: 'domain-imports-domain-and-common-only',
@@ -30,7 +33,7 @@ const forbidden = [
   {
     name: 'adapters-out-stay-apart',
     from: { path: inner(`(${FEATURE})/adapters/out/([^/]+)/`) },
-    to: { path: inner(`${FEATURE}/adapters/out/`), pathNot: [inner('$1/adapters/out/$2/'), inner('$1/adapters/out/(store-verification|provider-api|provider-setup)/')] },
+    to: { path: inner(`${FEATURE}/adapters/out/`), pathNot: [inner('$1/adapters/out/$2/'), inner('$1/adapters/out/(provider-api|provider-requirements)/')] },
   },
   {
     name: 'sdks-of-stores-are-loaded-when-they-are-chosen',
@@ -38,9 +41,24 @@ const forbidden = [
     to: { path: inner('ingestion/adapters/out/object-storage/(s3|azure-blob)/'), dynamic: false },
   },
   {
-    name: 'shared-parts-know-no-feature',
-    from: { path: inner('(common|http|authentication|data-directory)/'), pathNot: '\\.spec\\.ts$' },
-    to: { path: inner(`(${FEATURE}|operations|testing)/`) },
+    name: 'common-imports-nothing-of-ours',
+    from: { path: inner('common/'), pathNot: '\\.spec\\.ts$' },
+    to: { path: inner(''), pathNot: inner('common/') },
+  },
+  {
+    name: 'http-knows-common-only',
+    from: { path: inner('http/'), pathNot: '\\.spec\\.ts$' },
+    to: { path: inner(''), pathNot: inner('(http|common)/') },
+  },
+  {
+    name: 'authentication-knows-no-feature',
+    from: { path: inner('authentication/'), pathNot: '\\.spec\\.ts$' },
+    to: { path: inner(''), pathNot: inner('(authentication|http|common)/') },
+  },
+  {
+    name: 'only-commands-import-commands-and-their-tools',
+    from: { path: inner(''), pathNot: ['\\.spec\\.ts$', inner('(commands|testing)/'), COMMAND_TOOLS] },
+    to: { path: [inner('commands/'), COMMAND_TOOLS] },
   },
   {
     name: 'operations-know-ports-and-domains-only',
@@ -62,6 +80,8 @@ const { output } = await cruise(
   { tsConfig: extractTSConfig('tsconfig.json') },
 );
 
+const rooms = output.modules.map(({ source }) => source).filter((source) => source.startsWith(`${root}/`));
+const loose = rooms.filter((source) => !source.slice(root.length + 1).includes('/') && !/^(main|index)\.ts$/.test(source.slice(root.length + 1)));
 const sources = output.modules.map(({ source }) => source);
 // A rule that matches nothing checks nothing: a folder was renamed, or the pattern is wrong.
 const idle = forbidden.filter(({ from }) => from.path && !sources.some((source) => new RegExp(from.path).test(source)));
@@ -69,5 +89,6 @@ const { violations } = output.summary;
 
 for (const { rule, from, to } of violations) console.error(`${rule.name}: ${from} -> ${to}`);
 for (const { name } of idle) console.error(`${name}: matches no file`);
+for (const source of loose) console.error(`${source}: only main.ts and index.ts stand outside of a room`);
 console.log(`boundaries: ${sources.length} modules, ${violations.length} violations, ${idle.length} idle rules`);
-if (violations.length + idle.length > 0) process.exitCode = 1;
+if (violations.length + idle.length + loose.length > 0) process.exitCode = 1;

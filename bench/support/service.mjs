@@ -106,7 +106,7 @@ class Service {
 
   /** An access token of the administrator. */
   async token() {
-    const { stdout } = await promisify(execFile)(process.execPath, ['dist/token.js'], { env: this.env });
+    const { stdout } = await promisify(execFile)(process.execPath, ['dist/commands/token.js'], { env: this.env });
     return stdout.trim();
   }
 

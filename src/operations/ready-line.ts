@@ -1,4 +1,5 @@
-import { baseUrl, type Environment, origin } from '../environment.js';
+import { baseUrl, origin } from '../configuration/served-address.js';
+import type { Environment } from '../configuration/service.js';
 
 const ANY_ADDRESS: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '::1' };
 

@@ -1,6 +1,6 @@
 import { basename, dirname } from 'node:path';
-import type { DataDirectoryLock } from '../data-directory/data-directory-lock.js';
-import type { FileIdentity } from '../data-directory/file-identity.js';
+import type { DataDirectoryLock } from '../common/data-directory/data-directory-lock.js';
+import type { FileIdentity } from '../common/data-directory/file-identity.js';
 import { type DirectoryOrigin, Disk, type DiskFile } from '../ingestion/adapters/out/local-disk/disk.js';
 import { DirectoryNode, FileNode, LinkNode, type Node, survivors } from './forgetful-nodes.js';
 import type { Random } from './random.js';

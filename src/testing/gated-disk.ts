@@ -1,5 +1,5 @@
-import type { DataDirectoryLock } from '../data-directory/data-directory-lock.js';
-import type { FileIdentity } from '../data-directory/file-identity.js';
+import type { DataDirectoryLock } from '../common/data-directory/data-directory-lock.js';
+import type { FileIdentity } from '../common/data-directory/file-identity.js';
 import { type DirectoryOrigin, Disk, type DiskFile, NodeDisk } from '../ingestion/adapters/out/local-disk/disk.js';
 import type { SelfCheckingDatabase } from '../ingestion/adapters/out/local-disk/self-checking-database.js';
 

@@ -16,13 +16,17 @@ const FORBIDDEN = [
     'ways-in-and-out-meet-in-the-application-only',
   ],
   [
-    'file-storage.factory.ts',
-    './ingestion/adapters/out/object-storage/s3/s3.bucket.js',
+    'app/file-storage.factory.ts',
+    '../ingestion/adapters/out/object-storage/s3/s3.bucket.js',
     'sdks-of-stores-are-loaded-when-they-are-chosen',
   ],
-  ['http/answer.ts', '../ingestion/domain/upload.js', 'shared-parts-know-no-feature'],
+  ['common/turns.ts', '../configuration/variables.js', 'common-imports-nothing-of-ours'],
+  ['http/answer.ts', '../authentication/bearer-token.js', 'http-knows-common-only'],
+  ['authentication/bearer-token.ts', '../ingestion/domain/upload.js', 'authentication-knows-no-feature'],
+  ['ingestion/adapters/out/local-disk/recovery.ts', './store-verification/layout-walk.js', 'only-commands-import-commands-and-their-tools'],
+  ['identity-management/adapters/out/keycloak/realm-check.ts', './realm-setup.js', 'only-commands-import-commands-and-their-tools'],
   ['operations/ready-line.ts', '../ingestion/ingestion.module.js', 'operations-know-ports-and-domains-only'],
-  ['app.module.ts', './testing/in-memory.file-storage.js', 'nothing-served-imports-testing'],
+  ['app/app.module.ts', '../testing/in-memory.file-storage.js', 'nothing-served-imports-testing'],
   ['ingestion/domain/path-segment.ts', './upload.js', 'no-circular'],
 ] as const;
 
@@ -58,8 +62,13 @@ describe('the boundary check of npm run lint', () => {
     expect(status).toBe(1);
   });
 
+  it('fails when a file stands outside of the rooms', async () => {
+    await writeFile(join(copy, 'src', 'loose.ts'), 'export {};\n');
+    expect(check()).toMatchObject({ status: 1, stderr: expect.stringContaining('src/loose.ts: ') as string });
+  });
+
   it('fails when a rule matches no file', async () => {
-    await rm(join(copy, 'src', 'data-directory'), { recursive: true });
+    await rm(join(copy, 'src', 'common'), { recursive: true });
     await rm(join(copy, 'src', 'operations'), { recursive: true });
     expect(check()).toMatchObject({ status: 1, stderr: expect.stringContaining('matches no file') as string });
   });

@@ -95,7 +95,7 @@ export class BucketWorld extends World {
   async #verify() {
     const env = { PATH: process.env.PATH, ...this.bucket.variables, DATA_DIR: join(this.services.directory, 'a') };
     try {
-      await promisify(execFile)(process.execPath, ['dist/verify-store.js'], { env });
+      await promisify(execFile)(process.execPath, ['dist/commands/verify-store.js'], { env });
     } catch ({ code, stdout, stderr }) {
       this.model.find('whole', `verify:store ends with ${code}: ${`${stdout}${stderr}`.trim().split('\n').slice(0, 3).join(' / ')}`);
     }

@@ -101,7 +101,7 @@ export class DiskWorld extends World {
 
   async #verify() {
     try {
-      await promisify(execFile)(process.execPath, ['dist/verify-store.js', this.data]);
+      await promisify(execFile)(process.execPath, ['dist/commands/verify-store.js', this.data]);
     } catch ({ code, stdout, stderr }) {
       this.model.find('whole', `verify:store ends with ${code}: ${`${stdout}${stderr}`.trim().split('\n').slice(0, 3).join(' / ')}`);
     }

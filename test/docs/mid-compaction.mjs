@@ -1,8 +1,8 @@
 // Leaves the bucket of the environment as readers may find it: with a segment that compaction has made a copy of and not
 // removed yet, and with an empty one.
-import { openBucket } from '../../dist/bucket.factory.js';
+import { openBucket } from '../../dist/app/bucket.factory.js';
 import { uuidAt } from '../../dist/common/uuid.js';
-import { loadEnvironment } from '../../dist/environment.js';
+import { loadEnvironment } from '../../dist/configuration/service.js';
 
 const { fileStorage, maxUploadBytes } = loadEnvironment();
 const bucket = await openBucket(fileStorage, maxUploadBytes);

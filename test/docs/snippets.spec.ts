@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import ts from 'typescript';
@@ -54,7 +54,8 @@ describe('the pages', () => {
 
   it('name every variable of the environment in README, with its default', async () => {
     const readme = await readFile('README.md', 'utf8');
-    const source = await readFile('src/environment.ts', 'utf8');
+    const files = (await readdir('src/configuration')).filter((name) => !name.endsWith('.spec.ts'));
+    const source = (await Promise.all(files.map((name) => readFile(join('src/configuration', name), 'utf8')))).join('');
     const found = [...source.matchAll(/\b([A-Z][A-Z0-9_]+): (?:z$|z\.|whole|oneOf|text|required|httpUrl)/gm)].map(([, name = '']) => name).filter((name) => name !== 'NODE_ENV');
     const names = new Set(found);
     expect(names.size).toBe(45);

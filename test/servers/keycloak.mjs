@@ -115,7 +115,7 @@ if (process.argv[1] === import.meta.filename) {
     const { KC_BOOTSTRAP_ADMIN_USERNAME, KC_BOOTSTRAP_ADMIN_PASSWORD } = ADMINISTRATOR;
     const administrator = { KEYCLOAK_ADMIN_USERNAME: KC_BOOTSTRAP_ADMIN_USERNAME, KEYCLOAK_ADMIN_PASSWORD: KC_BOOTSTRAP_ADMIN_PASSWORD };
     const env = { PATH, HOME, KEYCLOAK_URL: server.endpoint, KEYCLOAK_REALM: 'load-data', ...administrator };
-    const program = join(import.meta.dirname, '../../dist/keycloak-setup.js');
+    const program = join(import.meta.dirname, '../../dist/commands/keycloak-setup.js');
     const { stdout } = await promisify(execFile)(process.execPath, [program], { cwd: server.directory, env });
     return { server, variables: { ...parseEnv(stdout), ...administrator, KEYCLOAK_HOME: server.directory } };
   });

@@ -116,37 +116,37 @@ export class Workspace {
 
   /** Runs the token command to its end. */
   async token(parameters: readonly string[] = [], variables: Variables = {}): Promise<Program & Exit> {
-    const program = this.run(process.execPath, [resolve('dist/token.js'), ...parameters], variables);
+    const program = this.run(process.execPath, [resolve('dist/commands/token.js'), ...parameters], variables);
     return Object.assign(program, await program.exited);
   }
 
   /** Runs the verification of the store to its end. */
   async verifyStore(parameters: readonly string[] = [], variables: Variables = {}): Promise<Program & Exit> {
-    const program = this.run(process.execPath, [resolve('dist/verify-store.js'), ...parameters], variables);
+    const program = this.run(process.execPath, [resolve('dist/commands/verify-store.js'), ...parameters], variables);
     return Object.assign(program, await program.exited);
   }
 
   /** Runs the compaction of a bucket to its end. */
   async compact(parameters: readonly string[] = [], variables: Variables = {}): Promise<Program & Exit> {
-    const program = this.run(process.execPath, [resolve('dist/compact.js'), ...parameters], variables);
+    const program = this.run(process.execPath, [resolve('dist/commands/compact.js'), ...parameters], variables);
     return Object.assign(program, await program.exited);
   }
 
   /** Runs the setup of an Auth0 tenant to its end. */
   async auth0Setup(parameters: readonly string[] = [], variables: Variables = {}): Promise<Program & Exit> {
-    const program = this.run(process.execPath, [resolve('dist/auth0-setup.js'), ...parameters], variables);
+    const program = this.run(process.execPath, [resolve('dist/commands/auth0-setup.js'), ...parameters], variables);
     return Object.assign(program, await program.exited);
   }
 
   /** Runs the setup of a Keycloak's realm to its end. */
   async keycloakSetup(parameters: readonly string[] = [], variables: Variables = {}): Promise<Program & Exit> {
-    const program = this.run(process.execPath, [resolve('dist/keycloak-setup.js'), ...parameters], variables);
+    const program = this.run(process.execPath, [resolve('dist/commands/keycloak-setup.js'), ...parameters], variables);
     return Object.assign(program, await program.exited);
   }
 
   /** Starts the setup of a Keycloak's realm on a terminal of its own, which is its standard output and error in one. Needs `script`. */
   keycloakSetupOnTerminal(parameters: string, variables: Variables): Program {
-    const command = `'${process.execPath}' '${resolve('dist/keycloak-setup.js')}' ${parameters}`;
+    const command = `'${process.execPath}' '${resolve('dist/commands/keycloak-setup.js')}' ${parameters}`;
     return this.run('script', ['-qefc', command, '/dev/null'], variables);
   }
 

@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { setTimeout } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, it } from 'vitest';
 import { z } from 'zod';
-import { loadAuth0CheckEnvironment } from '../../src/environment.js';
+import { loadAuth0CheckEnvironment } from '../../src/configuration/commands.js';
 import { managementApi } from '../../src/identity-management/adapters/out/auth0/auth0-connection.js';
 import { Auth0IdentityProvider } from '../../src/identity-management/adapters/out/auth0/auth0.identity-provider.adapter.js';
 import { randomPassword } from '../../src/identity-management/adapters/out/auth0/random-password.js';

@@ -3,7 +3,7 @@ import { Controller, Get, Res, ServiceUnavailableException } from '@nestjs/commo
 import { ApiExcludeController } from '@nestjs/swagger';
 import { HealthCheckService } from '@nestjs/terminus';
 import { FromAnyOrigin } from '../../http/origin.guard.js';
-import { NotRateLimited } from '../../http/rate-limit.js';
+import { NotRateLimited } from '../rate-limit.js';
 import { Readiness } from './readiness.js';
 
 /** For orchestrators, with terminus's bodies. */

@@ -2,7 +2,7 @@ import { Controller, Get, Header } from '@nestjs/common';
 import { ApiExcludeController } from '@nestjs/swagger';
 import { Registry } from 'prom-client';
 import { FromAnyOrigin } from '../../http/origin.guard.js';
-import { NotRateLimited } from '../../http/rate-limit.js';
+import { NotRateLimited } from '../rate-limit.js';
 import { Metrics } from './metrics.js';
 
 /** Prometheus' text format. */

@@ -18,7 +18,7 @@ import { type ApiAnswer, type ApiClient, read, unexpected } from '../provider-ap
 import { mayBeDone } from '../provider-api/api-failure.js';
 import { ListTurns, urgent } from '../provider-api/call-turns.js';
 import { LeftBehind } from '../provider-api/left-behind.js';
-import { type Look, ProviderHealth } from '../provider-setup/provider-health.js';
+import { type Look, ProviderHealth } from '../provider-requirements/provider-health.js';
 import { ApiScopes } from './api-scopes.js';
 import { type Auth0Connection, managementApi } from './auth0-connection.js';
 import { FOUND_USER, type FoundUser, toUser, USER_FIELDS } from './found-user.js';

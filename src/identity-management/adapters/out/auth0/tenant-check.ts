@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import type { ApiClient } from '../provider-api/api-client.js';
 import type { TokenRefused } from '../provider-api/api-failure.js';
-import { claimsOf, tokenOrProblem } from '../provider-setup/service-token-check.js';
-import { type Findings, findingsOf } from '../provider-setup/setup-part.js';
-import { apiPart } from './api-part.js';
+import { claimsOf, tokenOrProblem } from '../provider-requirements/service-token-check.js';
+import { type Findings, findingsOf } from '../provider-requirements/requirement.js';
+import { apiPart } from './api-requirement.js';
 import type { ApiScopes } from './api-scopes.js';
 import { SERVICE_SCOPES } from './tenant.js';
 import { TenantAdmin } from './tenant-admin.js';

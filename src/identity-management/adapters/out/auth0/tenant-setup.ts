@@ -2,9 +2,9 @@ import { z } from 'zod';
 import { PERMISSIONS } from '../../../../authentication/permissions.js';
 import { ProviderError } from '../../../domain/errors.js';
 import type { ApiClient } from '../provider-api/api-client.js';
-import { lacking, type Members } from '../provider-setup/lacking.js';
-import type { Change, SetupPart } from '../provider-setup/setup-part.js';
-import { apiPart } from './api-part.js';
+import { lacking, type Members } from '../provider-requirements/lacking.js';
+import type { Change, Requirement } from '../provider-requirements/requirement.js';
+import { apiPart } from './api-requirement.js';
 import { ApiScopes } from './api-scopes.js';
 import { managementApi } from './auth0-connection.js';
 import { randomPassword } from './random-password.js';
@@ -87,7 +87,7 @@ export class TenantSetup {
    * @param administrator the e-mail of the user who gets the role with all permissions.
    * @throws ProviderError when an application that is named isn't there; otherwise as `ApiClient.get`.
    */
-  async parts(administrator?: string): Promise<SetupPart[]> {
+  async parts(administrator?: string): Promise<Requirement[]> {
     const { baseUrl, publicUrl } = this.options;
     const addresses = swaggerUiAddresses(baseUrl);
     const named = [this.service, this.swaggerUi].filter(({ clientId }) => clientId !== undefined);
@@ -156,7 +156,7 @@ export class TenantSetup {
     return application;
   }
 
-  private application(named: NamedApplication, wanted: Members, atFirst: Members = {}): SetupPart {
+  private application(named: NamedApplication, wanted: Members, atFirst: Members = {}): Requirement {
     const name = `application ${named.name}`;
     const make = async (): Promise<void> => {
       await this.admin.send('POST', '/clients', { name: named.name, ...wanted, ...atFirst });
@@ -184,7 +184,7 @@ export class TenantSetup {
     return grants.find(({ subject_type: subject }) => (subject ?? 'client') === 'client');
   }
 
-  private serviceScopes(): SetupPart {
+  private serviceScopes(): Requirement {
     const missingOf = (grant: Grant | undefined) => SERVICE_SCOPES.filter((scope) => grant?.allow_all_scopes !== true && !grant?.scope?.includes(scope));
     // All at once, for the list is written as a whole; the others find theirs there.
     const make = async (): Promise<void> => {
@@ -206,7 +206,7 @@ export class TenantSetup {
     };
   }
 
-  private swaggerUiConnection(): SetupPart {
+  private swaggerUiConnection(): Requirement {
     const { connection } = this.options;
     const name = `connection ${connection} of application ${SWAGGER_UI_NAME}`;
     const pathOf = async (): Promise<string> => {
@@ -250,7 +250,7 @@ export class TenantSetup {
     return role.id;
   }
 
-  private administratorRole(): SetupPart {
+  private administratorRole(): Requirement {
     const { audience } = this.options;
     const name = `role ${ADMINISTRATOR_ROLE}`;
     const give = async (names: readonly string[]): Promise<void> => {
@@ -274,7 +274,7 @@ export class TenantSetup {
     };
   }
 
-  private administrator(email: string): SetupPart {
+  private administrator(email: string): Requirement {
     const { connection } = this.options;
     const present = async (): Promise<z.infer<typeof USERS>[number] | undefined> => {
       const users = await this.admin.get(`/users-by-email?email=${encodeURIComponent(email)}`, USERS);

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
-import { DataDirectoryError } from '../../../../data-directory/data-directory-error.js';
+import { DataDirectoryError } from '../../../../common/data-directory/data-directory-error.js';
 import { privateDirectory, readOrCreate } from './private-files.js';
 
 /** RFC 6749, 2.3.1 leaves the form of a secret open; a client sends these characters right, and so many can't be guessed. */

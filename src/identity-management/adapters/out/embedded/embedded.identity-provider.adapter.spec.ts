@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import Database from 'libsql';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { DataDirectoryInUseError, isLocked, lockDataDirectory } from '../../../../data-directory/data-directory-lock.js';
+import { DataDirectoryInUseError, isLocked, lockDataDirectory } from '../../../../common/data-directory/data-directory-lock.js';
 import { identityProviderContract } from '../../../../testing/identity-provider.contract.js';
 import { ProviderError, ProviderUnavailable, RoleNotFound, UserNotFound } from '../../../domain/errors.js';
 import type { User } from '../../../domain/user.js';

@@ -3,8 +3,8 @@ import { chmodSync, closeSync, constants, fstatSync, openSync, readSync } from '
 import { dirname } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import Database from 'libsql';
-import { DataDirectoryError } from '../../../../data-directory/data-directory-error.js';
-import { irregularDatabaseFile } from '../../../../data-directory/database-files.js';
+import { DataDirectoryError } from '../../../../common/data-directory/data-directory-error.js';
+import { irregularDatabaseFile } from '../../../../common/data-directory/database-files.js';
 import { isCode, syncDirectory } from './private-files.js';
 
 export type IdentityDatabase = Database.Database;

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { chmodSync, closeSync, fchmodSync, fsyncSync, linkSync, openSync, readFileSync, unlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
-import { DataDirectoryError } from '../../../../data-directory/data-directory-error.js';
-import { statUnlessAbsent } from '../../../../data-directory/file-identity.js';
-import { makeDirectories } from '../../../../data-directory/make-directories.js';
+import { DataDirectoryError } from '../../../../common/data-directory/data-directory-error.js';
+import { statUnlessAbsent } from '../../../../common/data-directory/file-identity.js';
+import { makeDirectories } from '../../../../common/data-directory/make-directories.js';
 
 const OWNER_ONLY = 0o600;
 

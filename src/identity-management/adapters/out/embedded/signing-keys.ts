@@ -2,7 +2,7 @@ import { createPrivateKey, createPublicKey, generateKeyPair, type KeyObject } fr
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { calculateJwkThumbprint, type JWK } from 'jose';
-import { DataDirectoryError } from '../../../../data-directory/data-directory-error.js';
+import { DataDirectoryError } from '../../../../common/data-directory/data-directory-error.js';
 import { privateDirectory, readOrCreate } from './private-files.js';
 
 const LEAST_MODULUS_BITS = 2048;

@@ -1,13 +1,13 @@
 import { z } from 'zod';
 import type { ApiClient } from '../provider-api/api-client.js';
 import type { TokenRefused } from '../provider-api/api-failure.js';
-import { claimsOf, tokenOrProblem } from '../provider-setup/service-token-check.js';
-import { type Findings, findingsOf, type Repair, type SetupPart } from '../provider-setup/setup-part.js';
+import { claimsOf, tokenOrProblem } from '../provider-requirements/service-token-check.js';
+import { type Findings, findingsOf, type Repair, type Requirement } from '../provider-requirements/requirement.js';
 import { type KeycloakConnection, realmUrl } from './keycloak-connection.js';
 import { REALM_MANAGEMENT, SERVICE_RIGHTS } from './realm.js';
 import { RealmAdmin } from './realm-admin.js';
 import { mailProblems } from './invitation-mail.js';
-import { apiClient, defaultClientScope, permissions, userProfile } from './realm-parts.js';
+import { apiClient, defaultClientScope, permissions, userProfile } from './realm-requirements.js';
 
 export interface RealmCheckOptions extends KeycloakConnection {
   readonly audience: string;
@@ -82,7 +82,7 @@ async function necessaryRepairs(admin: RealmAdmin, audience: string, may: (right
   return repairs.flat();
 }
 
-const repairsOf = async (parts: readonly SetupPart<Repair>[]): Promise<readonly Repair[]> =>
+const repairsOf = async (parts: readonly Requirement<Repair>[]): Promise<readonly Repair[]> =>
   (await Promise.all(parts.map(({ changes }) => changes()))).flat();
 
 /** Why Keycloak gives the service no token; undefined where it doesn't say so. */

@@ -2,8 +2,8 @@ import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import { PERMISSIONS } from '../../../../authentication/permissions.js';
 import { ApiClient } from '../provider-api/api-client.js';
-import { lacking, type Members } from '../provider-setup/lacking.js';
-import type { SetupPart } from '../provider-setup/setup-part.js';
+import { lacking, type Members } from '../provider-requirements/lacking.js';
+import type { Requirement } from '../provider-requirements/requirement.js';
 import { realmUrl } from './keycloak-connection.js';
 import {
   ADMINISTRATOR_ROLE,
@@ -19,7 +19,7 @@ import {
   UPDATE_PASSWORD,
 } from './realm.js';
 import { assertDone, NAMED, RealmAdmin } from './realm-admin.js';
-import { apiClient, defaultClientScope, permissions, userProfile } from './realm-parts.js';
+import { apiClient, defaultClientScope, permissions, userProfile } from './realm-requirements.js';
 
 export interface RealmSetupOptions {
   /** Where Keycloak is, without a trailing slash. */
@@ -70,7 +70,7 @@ export class RealmSetup {
    *
    * @param administrator the e-mail of the user who gets the role with all permissions.
    */
-  parts(administrator?: string): SetupPart[] {
+  parts(administrator?: string): Requirement[] {
     const { audience, clientSecret, baseUrl, publicUrl } = this.options;
     const addresses = swaggerUiAddresses(baseUrl);
     return [
@@ -121,7 +121,7 @@ export class RealmSetup {
     return new ApiClient({ provider: 'Keycloak', url: url + path, token });
   }
 
-  private realm(): SetupPart {
+  private realm(): Requirement {
     const { realm } = this.options;
     const name = `realm ${realm}`;
     const make = async (): Promise<void> => {
@@ -138,7 +138,7 @@ export class RealmSetup {
     };
   }
 
-  private client(clientId: string, wanted: Members, atFirst: Members = {}): SetupPart {
+  private client(clientId: string, wanted: Members, atFirst: Members = {}): Requirement {
     const name = `client ${clientId}`;
     const make = () => this.admin.send('POST', '/clients', { clientId, ...wanted, ...atFirst });
     return {
@@ -154,7 +154,7 @@ export class RealmSetup {
     };
   }
 
-  private serviceRights(): SetupPart {
+  private serviceRights(): Requirement {
     const { clientId } = this.options;
     const give = async (right: string): Promise<void> => {
       const role = (await this.admin.rolesOfClient(REALM_MANAGEMENT)).find(({ name }) => name === right);
@@ -186,7 +186,7 @@ export class RealmSetup {
   }
 
   /** A client that was there before the scope was a default doesn't have it. */
-  private swaggerUiScope(): SetupPart {
+  private swaggerUiScope(): Requirement {
     const { audience } = this.options;
     const name = `client scope ${audience} of client ${SWAGGER_UI_CLIENT_ID}`;
     const make = async (): Promise<void> => {
@@ -203,7 +203,7 @@ export class RealmSetup {
     };
   }
 
-  private administratorRole(): SetupPart {
+  private administratorRole(): Requirement {
     const { audience } = this.options;
     const path = `/roles/${ADMINISTRATOR_ROLE}`;
     const name = `role ${ADMINISTRATOR_ROLE}`;
@@ -232,7 +232,7 @@ export class RealmSetup {
     };
   }
 
-  private administrator(email: string): SetupPart {
+  private administrator(email: string): Requirement {
     const user = { username: email, email, firstName: email, enabled: true, requiredActions: [UPDATE_PASSWORD] };
     // Of all kinds of characters that a password policy may ask for.
     const password = `Aa1-${randomBytes(15).toString('base64url')}`;

@@ -4,9 +4,9 @@ import { access, type FileHandle, lstat, mkdir, open, readdir, readlink, realpat
 import { release } from 'node:os';
 import { dirname, sep } from 'node:path';
 import { promisify } from 'node:util';
-import { type DataDirectoryLock, lockDataDirectory } from '../../../../data-directory/data-directory-lock.js';
-import { type FileIdentity, fileIdentity, isSameFile, statUnlessAbsent } from '../../../../data-directory/file-identity.js';
-import { assertDirectory } from '../../../../data-directory/make-directories.js';
+import { type DataDirectoryLock, lockDataDirectory } from '../../../../common/data-directory/data-directory-lock.js';
+import { type FileIdentity, fileIdentity, isSameFile, statUnlessAbsent } from '../../../../common/data-directory/file-identity.js';
+import { assertDirectory } from '../../../../common/data-directory/make-directories.js';
 import { allDone } from './all-done.js';
 import { hasCode, NotAFileError, unlessAbsent } from './disk-error.js';
 import { FileMaker } from './file-maker.js';

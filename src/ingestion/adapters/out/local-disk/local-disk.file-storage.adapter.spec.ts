@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { basename, dirname, join, relative } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { ServiceError } from '../../../../common/service-error.js';
-import type { FileIdentity } from '../../../../data-directory/file-identity.js';
+import type { FileIdentity } from '../../../../common/data-directory/file-identity.js';
 import { DataDirectoryView } from '../../../../testing/data-directory.view.js';
 import { fileStorageContract } from '../../../../testing/file-storage.contract.js';
 import { GatedDisk } from '../../../../testing/gated-disk.js';

@@ -1,5 +1,5 @@
 import { ServiceError } from '../../../../common/service-error.js';
-import type { DataDirectoryLock } from '../../../../data-directory/data-directory-lock.js';
+import type { DataDirectoryLock } from '../../../../common/data-directory/data-directory-lock.js';
 import { digestOf, readContent } from '../../../application/content-digest.js';
 import { encodeIndexLine } from '../../../application/encoded-upload.js';
 import { receiptOf, type UploadDraft, type UploadReceipt } from '../../../application/ports/file-storage.port.js';

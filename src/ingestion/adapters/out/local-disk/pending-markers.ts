@@ -1,6 +1,6 @@
 import { basename, join } from 'node:path';
 import { v7 as uuidV7 } from 'uuid';
-import { CONTENT, isLayoutPath, SEGMENTS, uploadIdOfFile } from '../store-verification/layout-names.js';
+import { CONTENT, isLayoutPath, SEGMENTS, uploadIdOfFile } from '../../../domain/layout-names.js';
 import { hasCode } from './disk-error.js';
 import type { Disk } from './disk.js';
 import type { DurableDirectories } from './durable-directories.js';

@@ -1,7 +1,7 @@
 import { basename, dirname } from 'node:path';
 import { JOURNAL_EXTENSION } from './content-journals.js';
-import { DataDirectoryError } from '../../../../data-directory/data-directory-error.js';
-import { SEGMENTS } from '../store-verification/layout-names.js';
+import { DataDirectoryError } from '../../../../common/data-directory/data-directory-error.js';
+import { SEGMENTS } from '../../../domain/layout-names.js';
 import { hasCode, NotAFileError, unlessAbsent } from './disk-error.js';
 import { type DiskFile, readWhole } from './disk.js';
 import { readLines, uploadIdOf } from './index-lines.js';

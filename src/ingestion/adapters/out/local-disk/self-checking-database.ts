@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import { closeSync, fdatasync, openSync } from 'node:fs';
 import { promisify } from 'node:util';
 import Database from 'libsql';
-import { irregularDatabaseFile } from '../../../../data-directory/database-files.js';
+import { irregularDatabaseFile } from '../../../../common/data-directory/database-files.js';
 import { hasCode } from './disk-error.js';
 
 /** Written to the file's header; another number means another schema. */

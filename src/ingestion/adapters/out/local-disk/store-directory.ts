@@ -1,5 +1,5 @@
 import { dirname, join } from 'node:path';
-import type { DataDirectoryLock } from '../../../../data-directory/data-directory-lock.js';
+import type { DataDirectoryLock } from '../../../../common/data-directory/data-directory-lock.js';
 import { hasCode, OtherVolumeError } from './disk-error.js';
 import { ContentJournals } from './content-journals.js';
 import type { StorageLogger } from '../../../application/storage-logger.js';

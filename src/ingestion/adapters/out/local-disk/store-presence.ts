@@ -1,5 +1,5 @@
-import type { DataDirectoryLock } from '../../../../data-directory/data-directory-lock.js';
-import { type FileIdentity, isSameFile } from '../../../../data-directory/file-identity.js';
+import type { DataDirectoryLock } from '../../../../common/data-directory/data-directory-lock.js';
+import { type FileIdentity, isSameFile } from '../../../../common/data-directory/file-identity.js';
 import { hasCode, OtherVolumeError, StoreAwayError } from './disk-error.js';
 import type { Disk } from './disk.js';
 

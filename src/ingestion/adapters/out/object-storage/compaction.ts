@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { uuidAt } from '../../../../common/uuid.js';
 import { segmentDirectory, utcDate } from '../../../domain/layout.js';
 import { UPLOAD_KINDS, type UploadKind } from '../../../domain/upload.js';
-import { parseJson } from '../store-verification/line-text.js';
+import { parseJson } from '../../../application/line-text.js';
 import { type Bucket, type ListedObject, ObjectExistsError, type ReadObject } from './bucket.js';
 import { CLAIMS, MARKERS, PLANS } from './keys.js';
 import { readAhead } from './read-ahead.js';

@@ -6,7 +6,7 @@ import { storageFailure } from '../../../application/storage-failure.js';
 import type { StorageLogger } from '../../../application/storage-logger.js';
 import { IDEMPOTENCY_PERIOD_MS, idempotencyScope } from '../../../domain/idempotency.js';
 import type { Upload, UploadKind } from '../../../domain/upload.js';
-import { parseJson } from '../store-verification/line-text.js';
+import { parseJson } from '../../../application/line-text.js';
 import type { Bucket, ReadObject } from './bucket.js';
 import { findKeyedLine } from './keyed-line.js';
 import { claimKey, FENCE } from './keys.js';

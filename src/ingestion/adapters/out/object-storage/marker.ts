@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { parseJson } from '../store-verification/line-text.js';
+import { parseJson } from '../../../application/line-text.js';
 
 const MARKER = z.object({
   content_path: z.string(),

@@ -1,6 +1,6 @@
 import { opendir, realpath, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { SegmentLine } from '../../store-verification/segment-lines.js';
+import type { SegmentLine } from '../../../../application/store-verification/segment-lines.js';
 import {
   type ContentProblem,
   type Entry,
@@ -10,8 +10,8 @@ import {
   type SegmentEntry,
   type StoreView,
   type UnreadableLines,
-} from '../../store-verification/store-view.js';
-import { CONTENT, SEGMENTS, STAGING } from '../../store-verification/layout-names.js';
+} from '../../../../application/store-verification/store-view.js';
+import { CONTENT, SEGMENTS, STAGING } from '../../../../domain/layout-names.js';
 import { ContentCheck } from './content-check.js';
 import { walkLayout } from './layout-walk.js';
 import { segmentLines } from './segment-lines.js';

@@ -1,7 +1,7 @@
 import { lstat, opendir } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { LayoutRules, NameRule } from '../../store-verification/layout-names.js';
-import type { Entry } from '../../store-verification/store-view.js';
+import type { LayoutRules, NameRule } from '../../../../domain/layout-names.js';
+import type { Entry } from '../../../../application/store-verification/store-view.js';
 import { hasCode } from '../disk-error.js';
 
 /** The files beneath a directory of the layout, and what else is there. */

@@ -1,7 +1,7 @@
 import { type FileHandle, open } from 'node:fs/promises';
 import { join } from 'node:path';
-import { LineSplitter, type SegmentLine } from '../../store-verification/segment-lines.js';
-import type { OnBytes } from '../../store-verification/store-view.js';
+import { LineSplitter, type SegmentLine } from '../../../../application/store-verification/segment-lines.js';
+import type { OnBytes } from '../../../../application/store-verification/store-view.js';
 import { hasCode } from '../disk-error.js';
 import { MAX_BATCH_BYTES } from '../index-log.js';
 import { READ_ONLY } from './content-check.js';

@@ -9,7 +9,7 @@ import { indexLine, segmentDirectory } from '../../../../domain/layout.js';
 import type { Upload } from '../../../../domain/upload.js';
 import { encodeRecord, newEpoch, stampRecord } from '../journal-records.js';
 import { LocalDiskFileStorage } from '../local-disk.file-storage.adapter.js';
-import { textReport } from '../../store-verification/report.js';
+import { textReport } from '../../../../application/store-verification/report.js';
 import { NoStoreError, verifyStore } from './verify-store.js';
 
 const TIME = new Date('2026-03-01T10:00:00Z');

@@ -1,8 +1,8 @@
-import { StoreVerification, type VerificationOptions } from '../../store-verification/store-verification.js';
+import { StoreVerification, type VerificationOptions } from '../../../../application/store-verification/store-verification.js';
 import { openDirectory } from './directory-view.js';
 
-export type { Finding, FindingKind } from '../../store-verification/finding.js';
-export { NoStoreError } from '../../store-verification/store-view.js';
+export type { Finding, FindingKind } from '../../../../application/store-verification/finding.js';
+export { NoStoreError } from '../../../../application/store-verification/store-view.js';
 
 /**
  * Verifies a DATA_DIR, also while a service is running on it.

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { dirname } from 'node:path';
-import { concurrently } from '../../store-verification/concurrently.js';
-import { CONTENT, SEGMENTS, STAGING } from '../../store-verification/layout-names.js';
-import { LineSplitter, type SegmentLine } from '../../store-verification/segment-lines.js';
+import { concurrently } from '../../../../application/store-verification/concurrently.js';
+import { CONTENT, SEGMENTS, STAGING } from '../../../../domain/layout-names.js';
+import { LineSplitter, type SegmentLine } from '../../../../application/store-verification/segment-lines.js';
 import {
   ABSENT,
   type ContentProblem,
@@ -15,7 +15,7 @@ import {
   type SegmentEntry,
   type StoreView,
   type UnreadableLines,
-} from '../../store-verification/store-view.js';
+} from '../../../../application/store-verification/store-view.js';
 import { isKeptUnderKey } from '../../../../domain/idempotency.js';
 import type { Bucket } from '../bucket.js';
 import { claimKey } from '../keys.js';

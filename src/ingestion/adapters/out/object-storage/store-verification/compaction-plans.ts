@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { parseJson } from '../../store-verification/line-text.js';
+import { parseJson } from '../../../../application/line-text.js';
 import type { Bucket } from '../bucket.js';
 import { PLANS } from '../keys.js';
 

@@ -1,5 +1,5 @@
-import type { LayoutRules } from '../../store-verification/layout-names.js';
-import type { SegmentEntry } from '../../store-verification/store-view.js';
+import type { LayoutRules } from '../../../../domain/layout-names.js';
+import type { SegmentEntry } from '../../../../application/store-verification/store-view.js';
 import type { Bucket, ListedObject } from '../bucket.js';
 
 export interface KeyEntry extends SegmentEntry {

@@ -1,4 +1,4 @@
-import { StoreVerification, type VerificationOptions } from '../../store-verification/store-verification.js';
+import { StoreVerification, type VerificationOptions } from '../../../../application/store-verification/store-verification.js';
 import type { Bucket } from '../bucket.js';
 import { openBucketView } from './bucket-view.js';
 

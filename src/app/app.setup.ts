@@ -1,0 +1,23 @@
+import type { NestExpressApplication } from '@nestjs/platform-express';
+import type { Environment } from '../configuration/service.js';
+import { setUpSwaggerUi } from './docs/swagger-ui.js';
+
+const EXPOSED_HEADERS = ['X-Request-Id', 'X-Upload-Id', 'X-Upload-Digest', 'Idempotent-Replayed', 'Retry-After'];
+
+/** What the service and every end-to-end test apply alike. Before `init` or `listen`, and with `{ bodyParser: false }`. */
+export function setUpApp(app: NestExpressApplication, environment: Environment): void {
+  const { basePath, corsOrigins, trustProxy, requestTimeoutMs, requestIdleTimeoutMs } = environment;
+  app.set('trust proxy', trustProxy);
+  if (corsOrigins.length > 0) {
+    app.enableCors({ origin: corsOrigins.includes('*') ? '*' : [...corsOrigins], exposedHeaders: EXPOSED_HEADERS });
+  }
+  app.setGlobalPrefix(basePath);
+
+  Object.assign(app.getHttpServer(), {
+    requestTimeout: requestTimeoutMs,
+    headersTimeout: Math.min(requestIdleTimeoutMs, requestTimeoutMs),
+    connectionsCheckingInterval: Math.min(5_000, requestIdleTimeoutMs),
+  });
+
+  setUpSwaggerUi(app, environment);
+}

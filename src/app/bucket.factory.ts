@@ -1,0 +1,27 @@
+import type { BucketEnvironment } from '../configuration/storage.js';
+import { EnvironmentError } from '../configuration/variables.js';
+import type { Bucket } from '../ingestion/adapters/out/object-storage/bucket.js';
+
+/**
+ * The bucket that the environment chose, whose store may be unwell. Its SDK is loaded now, and not without it.
+ *
+ * @param maxUploadBytes of one object.
+ * @throws EnvironmentError
+ */
+export async function openBucket(environment: BucketEnvironment, maxUploadBytes: number): Promise<Bucket> {
+  switch (environment.adapter) {
+    case 's3': {
+      const { S3Bucket } = await import('../ingestion/adapters/out/object-storage/s3/s3.bucket.js');
+      return new S3Bucket({ ...environment, maxUploadBytes });
+    }
+    case 'azure': {
+      const { AzureBlobBucket } = await import('../ingestion/adapters/out/object-storage/azure-blob/azure-blob.bucket.js');
+      try {
+        return new AzureBlobBucket({ ...environment, maxUploadBytes });
+      } catch {
+        // What the SDK says of it may hold the key.
+        throw new EnvironmentError([`${'url' in environment.account ? 'AZURE_STORAGE_ACCOUNT_URL' : 'AZURE_STORAGE_CONNECTION_STRING'}: must be as Azure shows it`]);
+      }
+    }
+  }
+}

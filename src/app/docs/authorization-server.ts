@@ -1,0 +1,59 @@
+import { publicPath } from '../../configuration/served-address.js';
+import type { Environment } from '../../configuration/service.js';
+import { realmUrl } from '../../identity-management/adapters/out/keycloak/keycloak-connection.js';
+
+/** Where those who use the API get their tokens, as the OpenAPI document and Swagger UI tell it (OAuth 2). */
+export interface AuthorizationServer {
+  /** Who they are. */
+  readonly description: string;
+  /** Without a host where it is this service. */
+  readonly tokenUrl: string;
+  /** How people log in by authorization code with PKCE; undefined where that isn't offered. */
+  readonly login: Login | undefined;
+}
+
+export interface Login {
+  /** A public client, which may redirect to `{base_url}/docs/oauth2-redirect.html`. */
+  readonly clientId: string;
+  readonly authorizationUrl: string;
+  /** What the provider wants in the authorization request beyond OAuth 2. */
+  readonly additionalQueryStringParams?: Readonly<Record<string, string>>;
+}
+
+const AUTH0_DESCRIPTION = [
+  "An application of the tenant's: a machine-to-machine application, which has the permissions, or the person who logs in.",
+  'For a machine Auth0 wants the API (`audience`) in the request for a token, which Swagger UI does not send there: this works where the API is the "Default Audience" of the tenant.',
+  'Otherwise request a token yourself, and give it under `token`.',
+].join(' ');
+
+/** The authorization server of the identity provider that the environment chose, as browsers see it. */
+export function authorizationServerFor(environment: Environment): AuthorizationServer {
+  const { identityProvider, oidc, swaggerUiClientId: clientId } = environment;
+  switch (identityProvider.adapter) {
+    case 'embedded':
+      return {
+        description: 'The administrator: client id `admin`, and the secret that stands in `DATA_DIR/identity/admin-secret`.',
+        tokenUrl: `${publicPath(environment)}/idp/token`,
+        login: undefined,
+      };
+    case 'keycloak': {
+      // Keycloak's issuer is the realm's address for everybody but us, who may have a shorter way to it.
+      const openIdConnect = `${oidc.issuer ?? realmUrl(identityProvider)}/protocol/openid-connect`;
+      return {
+        description: "A client of the realm's: its service account has the permissions, or the person who logs in through it.",
+        tokenUrl: `${openIdConnect}/token`,
+        login: clientId === undefined ? undefined : { clientId, authorizationUrl: `${openIdConnect}/auth` },
+      };
+    }
+    case 'auth0': {
+      // People may come by a domain of the tenant's own, which is the issuer then.
+      const domain = (oidc.issuer ?? identityProvider.url).replace(/\/$/, '');
+      const additionalQueryStringParams = { audience: oidc.audience };
+      return {
+        description: AUTH0_DESCRIPTION,
+        tokenUrl: `${domain}/oauth/token`,
+        login: clientId === undefined ? undefined : { clientId, authorizationUrl: `${domain}/authorize`, additionalQueryStringParams },
+      };
+    }
+  }
+}

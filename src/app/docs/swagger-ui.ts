@@ -1,0 +1,64 @@
+import type { NestExpressApplication } from '@nestjs/platform-express';
+import { SwaggerModule } from '@nestjs/swagger';
+import helmet from 'helmet';
+import { type AuthorizationServer, authorizationServerFor } from './authorization-server.js';
+import type { Environment } from '../../configuration/service.js';
+import { createOpenApiDocument } from './openapi.js';
+import { ServiceAddress } from '../../operations/service-address.js';
+
+const REDIRECT_PAGE = 'docs/oauth2-redirect.html';
+
+const self = ["'self'"];
+const none = ["'none'"];
+
+/** What Swagger UI needs and no more; without `upgrade-insecure-requests`, which would break it over plain HTTP. */
+const contentSecurityPolicy = ({ tokenUrl }: AuthorizationServer) => ({
+  useDefaults: false,
+  directives: {
+    defaultSrc: none,
+    scriptSrc: self,
+    styleSrc: [...self, "'unsafe-inline'"],
+    imgSrc: [...self, 'data:'],
+    fontSrc: self,
+    connectSrc: URL.canParse(tokenUrl) ? [...self, new URL(tokenUrl).origin] : self,
+    formAction: self,
+    frameAncestors: none,
+    baseUri: none,
+  },
+});
+
+/** Serves Swagger UI at `docs` and the document at `docs-json`. After the global prefix is set. */
+export function setUpSwaggerUi(app: NestExpressApplication, environment: Environment): void {
+  const { basePath } = environment;
+  const server = authorizationServerFor(environment);
+  const { login } = server;
+  app.use(
+    `${basePath}/docs`,
+    helmet({
+      contentSecurityPolicy: contentSecurityPolicy(server),
+      strictTransportSecurity: false,
+      crossOriginOpenerPolicy: { policy: login ? 'same-origin-allow-popups' : 'same-origin' },
+    }),
+  );
+  // It comes behind the provider's pages in the popup, and has to find the window that opened it.
+  if (login) app.use(`${basePath}/${REDIRECT_PAGE}`, helmet.crossOriginOpenerPolicy({ policy: 'unsafe-none' }));
+
+  SwaggerModule.setup('docs', app, createOpenApiDocument(app, environment, server), {
+    jsonDocumentUrl: 'docs-json',
+    raw: ['json'],
+    useGlobalPrefix: true,
+    customSiteTitle: 'Load-data service',
+    swaggerOptions: {
+      validatorUrl: null,
+      initOAuth: {
+        clientId: login?.clientId ?? 'admin',
+        usePkceWithAuthorizationCodeGrant: login !== undefined,
+        additionalQueryStringParams: login?.additionalQueryStringParams,
+      },
+      // Read when the page is asked for first: the port is known by then.
+      get oauth2RedirectUrl() {
+        return login && `${app.get(ServiceAddress).baseUrl}/${REDIRECT_PAGE}`;
+      },
+    },
+  });
+}

@@ -1,0 +1,32 @@
+import { Logger } from '@nestjs/common';
+import { openBucket } from './bucket.factory.js';
+import type { ProviderDefinition } from '../common/provider-definition.js';
+import type { Environment } from '../configuration/service.js';
+import { LocalDiskFileStorage } from '../ingestion/adapters/out/local-disk/local-disk.file-storage.adapter.js';
+import { ObjectStorageFileStorage } from '../ingestion/adapters/out/object-storage/object-storage.file-storage.adapter.js';
+import type { FileStorage } from '../ingestion/application/ports/file-storage.port.js';
+import { MeasuredFileStorage } from '../operations/metrics/measured-file-storage.js';
+import { Metrics } from '../operations/metrics/metrics.js';
+
+async function open({ fileStorage, dataDirectory, maxUploadBytes }: Environment, metrics: Metrics): Promise<FileStorage> {
+  const onFlush = ({ lines, seconds, ok }: { lines: number; seconds: number; ok: boolean }) => {
+    metrics.flushes.inc({ outcome: ok ? 'ok' : 'failed' });
+    metrics.flushedLines.inc(lines);
+    metrics.flushSeconds.observe(seconds);
+  };
+  switch (fileStorage.adapter) {
+    case 'local': {
+      const logger = new Logger(LocalDiskFileStorage.name);
+      return LocalDiskFileStorage.open({ directory: dataDirectory, logger, onFlush });
+    }
+    case 's3':
+    case 'azure':
+      return new ObjectStorageFileStorage({ bucket: await openBucket(fileStorage, maxUploadBytes), onFlush });
+  }
+}
+
+/** The file storage that the environment chose. */
+export const fileStorageFor = (environment: Environment): ProviderDefinition<FileStorage> => ({
+  inject: [Metrics],
+  useFactory: async (metrics: Metrics) => new MeasuredFileStorage(await open(environment, metrics), metrics),
+});

@@ -1,0 +1,103 @@
+import type { DynamicModule } from '@nestjs/common';
+import { AuthenticationModule } from '../authentication/authentication.module.js';
+import type { ProviderDefinition } from '../common/provider-definition.js';
+import type { Auth0Environment, KeycloakEnvironment } from '../configuration/identity.js';
+import type { Environment } from '../configuration/service.js';
+import { Auth0IdentityProvider } from '../identity-management/adapters/out/auth0/auth0.identity-provider.adapter.js';
+import { EmbeddedIdentityProvider } from '../identity-management/adapters/out/embedded/embedded.identity-provider.adapter.js';
+import { EmbeddedIdentityProviderModule } from '../identity-management/adapters/out/embedded/embedded-identity-provider.module.js';
+import { TokenIssuer } from '../identity-management/adapters/out/embedded/token-issuer.js';
+import { realmUrl } from '../identity-management/adapters/out/keycloak/keycloak-connection.js';
+import { KeycloakIdentityProvider } from '../identity-management/adapters/out/keycloak/keycloak.identity-provider.adapter.js';
+import type { IdentityProvider } from '../identity-management/application/ports/identity-provider.port.js';
+import { MeasuredIdentityProvider } from '../operations/metrics/measured-identity-provider.js';
+import { Metrics } from '../operations/metrics/metrics.js';
+import { ServiceAddress } from '../operations/service-address.js';
+
+export interface ChosenIdentityProvider {
+  /** What the adapter is made from. */
+  readonly imports: DynamicModule[];
+  readonly identityProvider: ProviderDefinition<IdentityProvider>;
+  /** Believes the provider's tokens. */
+  readonly authentication: DynamicModule;
+}
+
+/** The identity provider that the environment chose, and the authentication that goes with it. */
+export function identityProviderFor(environment: Environment): ChosenIdentityProvider {
+  const { identityProvider } = environment;
+  switch (identityProvider.adapter) {
+    case 'embedded':
+      return embedded(environment);
+    case 'keycloak':
+      return keycloak(identityProvider, environment);
+    case 'auth0':
+      return auth0(identityProvider, environment);
+  }
+}
+
+function auth0(tenant: Auth0Environment, { oidc: { issuer, audience }, swaggerUiClientId }: Environment): ChosenIdentityProvider {
+  const options = { ...tenant, audience, invitationClientId: tenant.invitationMail ? (swaggerUiClientId ?? tenant.clientId) : undefined };
+  return {
+    imports: [],
+    identityProvider: {
+      inject: [Metrics],
+      useFactory: (metrics: Metrics) => new MeasuredIdentityProvider(new Auth0IdentityProvider(options), metrics),
+    },
+    authentication: AuthenticationModule.forRoot({
+      issuer: issuer ?? `${tenant.url}/`,
+      audience,
+      keySet: { url: `${tenant.url}/.well-known/jwks.json` },
+    }),
+  };
+}
+
+function keycloak(connection: KeycloakEnvironment, { oidc: { issuer, audience }, swaggerUiClientId }: Environment): ChosenIdentityProvider {
+  const invitationMail = connection.invitationMail ? { clientId: swaggerUiClientId } : undefined;
+  const options = { ...connection, audience, issuer, invitationMail, swaggerUiClientId };
+  return {
+    imports: [],
+    identityProvider: {
+      inject: [Metrics],
+      useFactory: (metrics: Metrics) => new MeasuredIdentityProvider(new KeycloakIdentityProvider(options), metrics),
+    },
+    authentication: AuthenticationModule.forRoot({
+      issuer: issuer ?? realmUrl(connection),
+      audience,
+      keySet: { url: `${realmUrl(connection)}/protocol/openid-connect/certs` },
+    }),
+  };
+}
+
+function embedded({ dataDirectory, embeddedAdminSecret, oidc }: Environment): ChosenIdentityProvider {
+  const issuerOf = (address: ServiceAddress) => (): string => oidc.issuer ?? `${address.baseUrl}/idp`;
+  const provider = EmbeddedIdentityProviderModule.forRootAsync({
+    inject: [ServiceAddress],
+    useFactory: (address: ServiceAddress) => ({
+      directory: dataDirectory,
+      adminSecret: embeddedAdminSecret,
+      issuer: issuerOf(address),
+      publicUrl: () => address.baseUrl,
+      audience: oidc.audience,
+    }),
+  });
+  return {
+    imports: [provider],
+    identityProvider: {
+      inject: [EmbeddedIdentityProvider, Metrics, ServiceAddress],
+      useFactory: (inner: EmbeddedIdentityProvider, metrics: Metrics, address: ServiceAddress) => {
+        // For tokens that are made beside the running service.
+        address.onAnnounced(() => inner.recordIssuer(issuerOf(address)()));
+        return new MeasuredIdentityProvider(inner, metrics);
+      },
+    },
+    authentication: AuthenticationModule.forRootAsync({
+      imports: [provider],
+      inject: [TokenIssuer, ServiceAddress],
+      useFactory: (tokens: TokenIssuer, address: ServiceAddress) => ({
+        issuer: issuerOf(address),
+        audience: oidc.audience,
+        keySet: { load: () => Promise.resolve(tokens.publicKeySet()) },
+      }),
+    }),
+  };
+}

@@ -1,0 +1,88 @@
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { parseArgs } from 'node:util';
+import { openBucket } from '../app/bucket.factory.js';
+import { commandArguments, runCommand } from './command.js';
+import { ProgressLine } from './progress-line.js';
+import { loadEnvironment } from '../configuration/service.js';
+import { closedDays, type Day, isClosed } from '../ingestion/adapters/out/object-storage/compaction.js';
+import { type CompactionReport, jsonReport, textReport } from '../ingestion/adapters/out/object-storage/compaction-report.js';
+import { CompactionRun } from '../ingestion/adapters/out/object-storage/compaction-run.js';
+import { UPLOAD_KINDS, type UploadKind } from '../ingestion/domain/upload.js';
+
+const USAGE = 'npm run --silent compact -- [--date YYYY-MM-DD] [--kind historical|nowcast] [--dry-run] [--json]';
+const HELP = `${USAGE}
+
+Makes few large segments of the many small ones that a bucket has of days that are over, and removes what is over of
+idempotency keys. The service does so too, for the last week; both may run at once.
+
+  --date      one day only, in UTC
+  --kind      one kind only
+  --dry-run   says what would be done, and changes nothing
+  --json      one JSON object a line for each day and finding, and last one with the summary
+  --help      this text
+
+Exit code: 0 done, 1 malformed segments were left alone, 2 something couldn't be done.
+`;
+
+interface CompactArguments {
+  readonly kinds: readonly UploadKind[];
+  readonly date: string | undefined;
+  readonly dryRun: boolean;
+  readonly json: boolean;
+  readonly help: boolean;
+}
+
+function given(): CompactArguments {
+  const { values } = parseArgs({
+    options: {
+      date: { type: 'string' },
+      kind: { type: 'string' },
+      'dry-run': { type: 'boolean', default: false },
+      json: { type: 'boolean', default: false },
+      help: { type: 'boolean', default: false },
+    },
+  });
+  const { date, kind, 'dry-run': dryRun, json, help } = values;
+  const kinds = UPLOAD_KINDS.filter((known) => kind === undefined || kind === known);
+  if (kinds.length === 0) throw new Error('--kind is historical or nowcast');
+  if (date !== undefined && !/^\d{4}-\d\d-\d\d$/.test(date)) throw new Error('--date is YYYY-MM-DD');
+  if (date !== undefined && !isClosed(date)) throw new Error('--date is no day that is over for ten minutes, in UTC');
+  return { kinds, date, dryRun, json, help };
+}
+
+/** @returns the exit code. */
+async function main(): Promise<number> {
+  const { kinds, date, dryRun, json, help } = commandArguments(USAGE, given);
+  if (help) {
+    process.stdout.write(HELP);
+    return 0;
+  }
+  const { fileStorage, maxUploadBytes } = loadEnvironment();
+  if (fileStorage.adapter === 'local') {
+    process.stdout.write('FILE_STORAGE is local: the segments on a local disk are large already.\n');
+    return 0;
+  }
+  const bucket = await openBucket(fileStorage, maxUploadBytes);
+  try {
+    const days: Day[] = date === undefined ? [] : kinds.map((kind) => ({ kind, date }));
+    if (date === undefined) for await (const day of closedDays(bucket, kinds)) days.push(day);
+    return await tell(new CompactionRun(bucket, days, dryRun), json ? jsonReport : textReport);
+  } finally {
+    bucket.close();
+  }
+}
+
+/** @returns the exit code. */
+async function tell(run: CompactionRun, report: CompactionReport): Promise<number> {
+  const progress = new ProgressLine(() => `${run.progress.days} of ${run.days.length} days, ${run.progress.segmentsRead} segments read`);
+  try {
+    await pipeline(Readable.from(progress.beside(report(run))), process.stdout, { end: false });
+  } finally {
+    progress.end();
+  }
+  const { malformed, failed } = run.totals;
+  return failed > 0 ? 2 : malformed > 0 ? 1 : 0;
+}
+
+await runCommand(main, 2);

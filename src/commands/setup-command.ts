@@ -1,0 +1,145 @@
+import { parseArgs } from 'node:util';
+import { isEmail } from 'class-validator';
+import { CommandError, commandArguments } from './command.js';
+import { toDotEnv } from './dot-env.js';
+import { ask, isTerminal } from './prompt.js';
+import type { ServedEnvironment } from '../configuration/commands.js';
+import { PermissionDenied, TokenRefused } from '../identity-management/adapters/out/provider-api/api-failure.js';
+import type { Requirement } from '../identity-management/adapters/out/provider-requirements/requirement.js';
+
+/** The set-up of an identity provider, begun by somebody who may do it. */
+export interface ProviderSetup {
+  /**
+   * In the order in which they can be made; with the user who gets the role with all permissions where one is named.
+   * Rejects where the environment names what isn't there, before anything is changed.
+   */
+  readonly parts: (administrator: string | undefined) => Promise<readonly Requirement[]>;
+  /** What is left for somebody to think about, such as rights that the service doesn't need: a line for each. */
+  readonly remarks: (dryRun: boolean) => Promise<readonly string[]>;
+  /** What the service is started with, once all is there, beside `served`. */
+  readonly variables: () => Promise<Readonly<Record<string, string>>>;
+  readonly served: ServedEnvironment;
+  /** As a sentence begins that says what they may not do: `The administrator's rights`. */
+  readonly rights: string;
+  /** Why they get no token. */
+  readonly refusal: (error: TokenRefused) => string;
+  readonly close: () => Promise<void>;
+}
+
+export interface SetupCommand {
+  readonly usage: string;
+  readonly help: string;
+  /** Where credentials come from, for who gives them as an argument. */
+  readonly credentials: Credentials;
+  /** Reads the environment; asks for credentials that it doesn't have. */
+  readonly begin: () => Promise<ProviderSetup>;
+}
+
+/** The variables and the questions of a name and its secret. */
+export interface Credentials {
+  readonly variables: readonly [name: string, secret: string];
+  readonly questions: readonly [name: string, secret: string];
+}
+
+interface SetupArguments {
+  readonly administrator: string | undefined;
+  readonly dryRun: boolean;
+  readonly help: boolean;
+}
+
+const comeFrom = ({ variables }: Credentials): string => `credentials come from ${variables.join(' and ')}`;
+
+const tell = (line: string): void => {
+  process.stderr.write(`${line}\n`);
+};
+
+/**
+ * Shows on standard error what it changes, and changes it; then prints what the service is started with.
+ *
+ * @returns the exit code.
+ */
+export async function runSetup({ usage, help, credentials, begin }: SetupCommand): Promise<number> {
+  const given = commandArguments(usage, () => argumentsOf(credentials));
+  if (given.help) {
+    process.stdout.write(help);
+    return 0;
+  }
+  const setup = await begin();
+  try {
+    const count = await change(await setup.parts(given.administrator), given.dryRun);
+    for (const line of await setup.remarks(given.dryRun)) tell(`! ${line}`);
+    if (count === 0) tell('Nothing to change.');
+    else tell(given.dryRun ? `Would change ${count}; nothing is changed.` : `Changed ${count}.`);
+    if (!given.dryRun) process.stdout.write(toDotEnv({ ...(await setup.variables()), ...variablesOf(setup.served) }));
+    return 0;
+  } catch (error) {
+    throw explained(error, setup);
+  } finally {
+    await setup.close();
+  }
+}
+
+/**
+ * What was found of them, and what is asked for on the terminal in place of the rest.
+ *
+ * @throws CommandError when there is nobody to ask.
+ */
+export async function askForCredentials(credentials: Credentials, name: string | undefined, secret: string | undefined): Promise<[name: string, secret: string]> {
+  if ((name === undefined || secret === undefined) && !isTerminal()) {
+    throw new CommandError(`There is no terminal to ask on, so ${comeFrom(credentials)}, which must be set.`);
+  }
+  const [forName, forSecret] = credentials.questions;
+  return [name ?? (await ask(`${forName}: `)), secret ?? (await ask(`${forSecret}: `, { secret: true }))];
+}
+
+function variablesOf({ oidc, basePath, publicUrl }: ServedEnvironment): Record<string, string> {
+  return {
+    OIDC_AUDIENCE: oidc.audience,
+    ...(basePath !== '' && { BASE_PATH: basePath }),
+    ...(publicUrl !== undefined && { PUBLIC_URL: publicUrl }),
+  };
+}
+
+function explained(error: unknown, { rights, refusal }: ProviderSetup): unknown {
+  if (error instanceof PermissionDenied) return new CommandError(`${rights} don't suffice: ${error.message}`, { cause: error });
+  return error instanceof TokenRefused ? new CommandError(refusal(error), { cause: error }) : error;
+}
+
+function argumentsOf(credentials: Credentials): SetupArguments {
+  const { administrator, 'dry-run': dryRun, help } = parsed(credentials);
+  if (administrator !== undefined && !isEmail(administrator)) throw new Error('--administrator is an e-mail');
+  return { administrator: administrator?.toLowerCase(), dryRun, help };
+}
+
+function parsed(credentials: Credentials) {
+  try {
+    return parseArgs({
+      options: {
+        administrator: { type: 'string' },
+        'dry-run': { type: 'boolean', default: false },
+        help: { type: 'boolean', default: false },
+      },
+    }).values;
+  } catch (error) {
+    // What it says has the argument in it, which may be a password.
+    const isUnknown = (error as NodeJS.ErrnoException).code !== 'ERR_PARSE_ARGS_INVALID_OPTION_VALUE';
+    throw new Error(isUnknown ? `There is an unknown argument; ${comeFrom(credentials)}` : 'An argument lacks its value, or has one too many', { cause: error });
+  }
+}
+
+/** @returns how many changes were made, or would be. */
+async function change(parts: readonly Requirement[], dryRun: boolean): Promise<number> {
+  let count = 0;
+  for (const part of parts) {
+    const changes = await part.changes();
+    if (changes.length === 0) tell(`= ${part.name}`);
+    for (const { line, make, note } of changes) {
+      if (!dryRun) await make();
+      tell(line);
+      const told = dryRun ? undefined : await note?.();
+      if (told !== undefined) tell(told);
+      count++;
+    }
+  }
+  return count;
+}

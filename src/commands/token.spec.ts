@@ -1,0 +1,129 @@
+import { execFile } from 'node:child_process';
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createLocalJWKSet, type JWTPayload, jwtVerify } from 'jose';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { PERMISSIONS } from '../authentication/permissions.js';
+import { EmbeddedIdentityProvider } from '../identity-management/adapters/out/embedded/embedded.identity-provider.adapter.js';
+import { loadSigningKeys } from '../identity-management/adapters/out/embedded/signing-keys.js';
+
+const BUILT = join(process.cwd(), 'dist/commands/token.js');
+const KEYCLOAK = {
+  IDENTITY_PROVIDER: 'keycloak',
+  KEYCLOAK_URL: 'http://127.0.0.1:8080',
+  KEYCLOAK_REALM: 'r',
+  KEYCLOAK_CLIENT_ID: 'c',
+  KEYCLOAK_CLIENT_SECRET: 's',
+};
+const options = { signal: new AbortController().signal };
+
+interface Run {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+describe('npm run token', () => {
+  let directory: string;
+  let data: string;
+
+  beforeEach(() => {
+    directory = mkdtempSync(join(tmpdir(), 'token-'));
+    data = join(directory, 'data');
+  });
+  afterEach(() => {
+    rmSync(directory, { recursive: true });
+  });
+
+  function run(parameters: readonly string[] = [], environment: Readonly<Record<string, string>> = {}): Promise<Run> {
+    return new Promise((resolve) => {
+      const settings = { cwd: directory, env: { DATA_DIR: data, ...environment } };
+      execFile(process.execPath, [BUILT, ...parameters], settings, (error, stdout, stderr) => {
+        resolve({ code: Number(error?.code ?? 0), stdout, stderr });
+      });
+    });
+  }
+
+  async function verify({ code, stdout, stderr }: Run): Promise<JWTPayload> {
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    expect(stdout).toMatch(/^[\w-]+\.[\w-]+\.[\w-]+\n$/);
+    const keys = (await loadSigningKeys(data)).map(({ publicJwk }) => publicJwk);
+    return (await jwtVerify(stdout.trim(), createLocalJWKSet({ keys }), { typ: 'at+jwt', algorithms: ['RS256'] })).payload;
+  }
+
+  function expectRefusal({ code, stdout, stderr }: Run, message: RegExp): void {
+    expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+    expect(stderr).toMatch(/^[^\n]+\n$/);
+    expect(stderr).toMatch(message);
+  }
+
+  it("makes what is missing and prints the administrator's token", async () => {
+    expect(await verify(await run())).toMatchObject({
+      iss: 'http://127.0.0.1:3000/idp',
+      aud: 'load-data-api',
+      sub: 'admin',
+      permissions: [...PERMISSIONS],
+      customer_id: '*',
+    });
+  });
+
+  it('names the customers that are given', async () => {
+    expect((await verify(await run(['--customer', '42', '--customer=a b']))).customer_id).toEqual(['42', 'a b']);
+  });
+
+  it('prints the token of a user, with the permissions they have now', async () => {
+    const provider = await EmbeddedIdentityProvider.open(data);
+    const roleId = await provider.createRole({ name: 'Readers', permissions: ['read:users'] }, options);
+    const userId = await provider.createUser({ email: 'ada@example.com', name: 'Ada', roleIds: [roleId] }, options);
+    provider.close();
+    const payload = await verify(await run(['--user', userId, '--customer', '42']));
+    expect(payload).toMatchObject({ sub: userId, permissions: ['read:users'], customer_id: '42' });
+    expect(await verify(await run(['--user', userId]))).not.toHaveProperty('customer_id');
+  });
+
+  it('takes the issuer of the service that runs, and works beside it', async () => {
+    const provider = await EmbeddedIdentityProvider.open(data);
+    // The service has its keys before it listens.
+    await loadSigningKeys(data);
+    await provider.recordIssuer('http://127.0.0.1:49152/idp');
+    const settings = { OIDC_ISSUER: 'https://issuer.example' };
+    expect((await verify(await run([], settings))).iss).toBe('http://127.0.0.1:49152/idp');
+    await expect(provider.checkHealth(options)).resolves.toBeUndefined();
+    provider.close();
+    expect((await verify(await run([], settings))).iss).toBe('https://issuer.example');
+  });
+
+  it('takes the environment beneath it from .env, and the issuer from the base URL', async () => {
+    writeFileSync(join(directory, '.env'), 'PORT=4000\nBASE_PATH=/base\nOIDC_AUDIENCE=other\n');
+    expect(await verify(await run())).toMatchObject({ iss: 'http://127.0.0.1:4000/base/idp', aud: 'other' });
+  });
+
+  it.each([
+    ['an unknown user', ['--user', 'embedded|4b1b7a2e-6c2f-4d58-9d6a-0a8a3a4f9a10'], /There is no user "embedded\|4b1b/],
+    ['a user of an impossible form', ['--user', 'x\ny'], /There is no user "x\\ny"/],
+    ['an empty user', ['--user', ''], /There is no user ""/],
+    ['an unknown option', ['--role', 'x'], /Unknown option '--role'.*usage: npm run token/],
+    ['an argument too many', ['x'], /usage: npm run token/],
+    ['an option without its value', ['--user'], /usage: npm run token/],
+    ['an empty customer', ['--customer', ''], /--customer is empty.*usage: npm run token/],
+  ])('refuses %s in one line', async (_, parameters, message) => {
+    expectRefusal(await run(parameters), message);
+  });
+
+  it('tells each problem of the environment in a line of its own', async () => {
+    const { code, stdout, stderr } = await run([], { PORT: 'x', LOG_LEVEL: 'loud' });
+    expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+    expect(stderr.trimEnd().split('\n').map((line) => line.split(':')[0]).sort()).toEqual(['LOG_LEVEL', 'PORT']);
+  });
+
+  it('has no token of another identity provider', async () => {
+    expectRefusal(await run([], KEYCLOAK), /\(IDENTITY_PROVIDER\)/);
+  });
+
+  it('says in one line that DATA_DIR cannot be used', async () => {
+    writeFileSync(data, '');
+    expectRefusal(await run(), new RegExp(`^${data} is not a directory: move it away, or set DATA_DIR to another directory$`, 'm'));
+    expect(readdirSync(directory)).toEqual(['data']);
+  });
+});

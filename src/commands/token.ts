@@ -1,0 +1,56 @@
+import { parseArgs } from 'node:util';
+import { CommandError, commandArguments, runCommand } from './command.js';
+import { isLocked } from '../common/data-directory/data-directory-lock.js';
+import { baseUrl } from '../configuration/served-address.js';
+import { type Environment, loadEnvironment } from '../configuration/service.js';
+import { EmbeddedIdentityProvider } from '../identity-management/adapters/out/embedded/embedded.identity-provider.adapter.js';
+import { loadSigningKeys } from '../identity-management/adapters/out/embedded/signing-keys.js';
+import { TokenIssuer } from '../identity-management/adapters/out/embedded/token-issuer.js';
+import { UserNotFound } from '../identity-management/domain/errors.js';
+
+const USAGE = 'npm run token -- [--user <user_id>] [--customer <id>]...';
+
+interface TokenArguments {
+  readonly user?: string | undefined;
+  readonly customer: readonly string[];
+}
+
+function tokenArguments(): TokenArguments {
+  const { values } = parseArgs({
+    options: { user: { type: 'string' }, customer: { type: 'string', multiple: true, default: [] } },
+  });
+  if (values.customer.includes('')) throw new Error('--customer is empty');
+  return values;
+}
+
+/** Opens the provider beside a service that may be running; makes what is missing when none runs. */
+async function accessToken(environment: Environment, { user, customer }: TokenArguments): Promise<string> {
+  const provider = await EmbeddedIdentityProvider.open(environment.dataDirectory, { shared: true });
+  try {
+    const isServiceRunning = isLocked(environment.dataDirectory, 'identity');
+    const recorded = isServiceRunning ? await provider.recordedIssuer() : undefined;
+    const issuer = recorded ?? environment.oidc.issuer ?? `${baseUrl(environment, environment.port)}/idp`;
+    const issuing = { issuer: () => issuer, audience: environment.oidc.audience };
+    const keys = await loadSigningKeys(environment.dataDirectory, { create: !isServiceRunning });
+    const tokens = new TokenIssuer(keys, (userId) => provider.permissionsOf(userId), issuing);
+    return await (user === undefined ? tokens.administratorToken(customer) : tokens.userToken(user, customer));
+  } catch (error) {
+    if (error instanceof UserNotFound) throw new CommandError(`There is no user ${JSON.stringify(user)}.`, { cause: error });
+    throw error;
+  } finally {
+    provider.close();
+  }
+}
+
+/** @returns the exit code. */
+async function main(): Promise<number> {
+  const given = commandArguments(USAGE, tokenArguments);
+  const environment = loadEnvironment();
+  if (environment.identityProvider.adapter !== 'embedded') {
+    throw new CommandError('Only the embedded identity provider issues tokens here (IDENTITY_PROVIDER); docs/keycloak.md and docs/auth0.md say how to get others.');
+  }
+  process.stdout.write(`${await accessToken(environment, given)}\n`);
+  return 0;
+}
+
+await runCommand(main, 1);

@@ -1,0 +1,66 @@
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { parseArgs } from 'node:util';
+import { openBucket } from '../app/bucket.factory.js';
+import { commandArguments, runCommand } from './command.js';
+import { ProgressLine } from './progress-line.js';
+import { loadEnvironment } from '../configuration/service.js';
+import { verifyStore } from '../ingestion/adapters/out/local-disk/store-verification/verify-store.js';
+import { verifyBucket } from '../ingestion/adapters/out/object-storage/store-verification/verify-bucket.js';
+import { progressBar } from '../ingestion/application/store-verification/progress-bar.js';
+import { jsonReport, type Report, textReport } from '../ingestion/application/store-verification/report.js';
+import type { StoreVerification } from '../ingestion/application/store-verification/store-verification.js';
+
+const USAGE = 'npm run --silent verify:store -- [--json] [<directory>]';
+const HELP = `${USAGE}
+
+Compares every line of the index with its file, and every file with the index: in the DATA_DIR or the bucket that
+FILE_STORAGE chose, or in another directory.
+It writes nothing and may run beside the service: what is under way is told, and no defect.
+
+  --json   one JSON object a line for each finding, and last one with the summary
+  --help   this text
+
+Exit code: 0 no defect, 1 defects, 2 something couldn't be checked.
+`;
+
+function given() {
+  const options = { json: { type: 'boolean', default: false }, help: { type: 'boolean', default: false } } as const;
+  const parsed = parseArgs({ options, allowPositionals: true });
+  if (parsed.positionals.length > 1 || parsed.positionals.includes('')) throw new Error('there is one directory');
+  return parsed;
+}
+
+/** @returns the exit code. */
+async function main(): Promise<number> {
+  const { values, positionals } = commandArguments(USAGE, given);
+  if (values.help) {
+    process.stdout.write(HELP);
+    return 0;
+  }
+  const [directory] = positionals;
+  if (directory !== undefined) return report(verifyStore(directory), values);
+  const { fileStorage, dataDirectory, maxUploadBytes } = loadEnvironment();
+  if (fileStorage.adapter === 'local') return report(verifyStore(dataDirectory), values);
+  const bucket = await openBucket(fileStorage, maxUploadBytes);
+  try {
+    return await report(verifyBucket(bucket), values);
+  } finally {
+    bucket.close();
+  }
+}
+
+/** @returns the exit code. */
+async function report(verification: StoreVerification, { json }: { json: boolean }): Promise<number> {
+  const progress = new ProgressLine(() => progressBar(verification));
+  const lines: Report = json ? jsonReport : textReport;
+  try {
+    await pipeline(Readable.from(progress.beside(lines(verification))), process.stdout, { end: false });
+  } finally {
+    progress.end();
+  }
+  const { defects, unknown } = verification.totals;
+  return unknown > 0 ? 2 : defects > 0 ? 1 : 0;
+}
+
+await runCommand(main, 2);

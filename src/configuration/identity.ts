@@ -1,0 +1,78 @@
+import { z } from 'zod';
+import { httpUrl, oneOf, required, withoutSlash } from './variables.js';
+
+export const KEYCLOAK_REALM = {
+  KEYCLOAK_URL: required.pipe(httpUrl).transform(withoutSlash),
+  // Those names that Keycloak makes realms of, but for the two that mean something else in a path.
+  KEYCLOAK_REALM: required.regex(
+    /^(?!\.{1,2}$)[^\p{Cc}\p{Cs}\\:/?#[\]@!$&()*+,;=]+$/u,
+    'must be the name of a realm: not "." or "..", and without \\ : / ? # [ ] @ ! $ & ( ) * + , ; = and control characters',
+  ),
+};
+
+const KEYCLOAK_VARIABLES = z
+  .object({
+    ...KEYCLOAK_REALM,
+    KEYCLOAK_CLIENT_ID: required,
+    KEYCLOAK_CLIENT_SECRET: required,
+    KEYCLOAK_INVITATION_MAIL: oneOf('true', 'false').default('false'),
+  })
+  .transform((found) => ({
+    adapter: 'keycloak' as const,
+    url: found.KEYCLOAK_URL,
+    realm: found.KEYCLOAK_REALM,
+    clientId: found.KEYCLOAK_CLIENT_ID,
+    clientSecret: found.KEYCLOAK_CLIENT_SECRET,
+    /** Whether new users get a mail with which they set their password. */
+    invitationMail: found.KEYCLOAK_INVITATION_MAIL === 'true',
+  }));
+
+/** A host name, or an address that begins with `http://`: a stand-in. */
+const DOMAIN = /^(http:\/\/)?[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:\d{1,5})?$/;
+
+export const AUTH0_TENANT = {
+  NODE_ENV: z.string().optional(),
+  AUTH0_DOMAIN: required.regex(DOMAIN, 'must be a host name such as tenant.eu.auth0.com'),
+  AUTH0_CONNECTION: z.string().default('Username-Password-Authentication'),
+  OIDC_AUDIENCE: required,
+};
+
+/** Where the tenant is, without a trailing slash. */
+export function tenantUrl({ NODE_ENV, AUTH0_DOMAIN: domain }: { NODE_ENV?: string | undefined; AUTH0_DOMAIN: string }, context: z.RefinementCtx): string {
+  const isPlain = domain.startsWith('http://');
+  if (isPlain && NODE_ENV === 'production') {
+    context.addIssue({ code: 'custom', path: ['AUTH0_DOMAIN'], message: 'must be a host name alone with NODE_ENV=production' });
+  }
+  return isPlain ? domain : `https://${domain}`;
+}
+
+export const AUTH0_VARIABLES = z
+  .object({
+    ...AUTH0_TENANT,
+    AUTH0_CLIENT_ID: required,
+    AUTH0_CLIENT_SECRET: required,
+    AUTH0_INVITATION_MAIL: oneOf('true', 'false').default('false'),
+  })
+  .transform((found, context) => ({
+    adapter: 'auth0' as const,
+    url: tenantUrl(found, context),
+    clientId: found.AUTH0_CLIENT_ID,
+    clientSecret: found.AUTH0_CLIENT_SECRET,
+    /** The database connection that new users are created in. */
+    connection: found.AUTH0_CONNECTION,
+    /** Whether new users get a mail with which they set their password. */
+    invitationMail: found.AUTH0_INVITATION_MAIL === 'true',
+  }));
+
+/** The variables of each identity provider. */
+export const IDENTITY_PROVIDERS = {
+  embedded: z.object({}).transform(() => ({ adapter: 'embedded' as const })),
+  keycloak: KEYCLOAK_VARIABLES,
+  auth0: AUTH0_VARIABLES,
+};
+
+/** Where Keycloak is, and who the service is there. */
+export type KeycloakEnvironment = z.infer<typeof KEYCLOAK_VARIABLES>;
+
+/** Which tenant of Auth0's, and who the service is there. */
+export type Auth0Environment = z.infer<typeof AUTH0_VARIABLES>;

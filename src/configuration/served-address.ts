@@ -1,0 +1,44 @@
+import { z } from 'zod';
+import { EnvironmentError, httpUrl, whole, withoutSlash } from './variables.js';
+
+/** The variables that say where the service is served. */
+export const SERVED_VARIABLES = {
+  HOST: z.string().regex(/^[A-Za-z0-9.:_-]+$/, 'must be an address or a host name').default('127.0.0.1'),
+  PORT: whole(3000, 0, 65_535),
+  BASE_PATH: z
+    .string()
+    .regex(/^(\/(?!\.{1,2}(\/|$))[A-Za-z0-9._~-]+)+$/, 'must begin with "/" and not end with it, of letters, digits and . _ ~ -')
+    .default(''),
+  PUBLIC_URL: httpUrl.transform(withoutSlash).optional(),
+};
+
+type Served = z.infer<z.ZodObject<typeof SERVED_VARIABLES>>;
+
+/** Where the service is served. */
+export interface ServedAddress {
+  readonly host: string;
+  /** Empty, or with a leading and no trailing slash. */
+  readonly basePath: string;
+  /** Without a trailing slash. */
+  readonly publicUrl: string | undefined;
+}
+
+/** @throws EnvironmentError when PUBLIC_URL doesn't end with BASE_PATH. */
+export function servedAddress({ HOST: host, BASE_PATH: basePath, PUBLIC_URL: publicUrl }: Omit<Served, 'PORT'>): ServedAddress {
+  if (publicUrl !== undefined && !new URL(publicUrl).pathname.endsWith(basePath)) {
+    throw new EnvironmentError(['PUBLIC_URL: must end with BASE_PATH']);
+  }
+  return { host, basePath, publicUrl };
+}
+
+/** The `{base_url}` that clients see, for the port that the service listens on. */
+export const baseUrl = ({ host, basePath, publicUrl }: ServedAddress, port: number): string =>
+  publicUrl ?? `${origin(host, port)}${basePath}`;
+
+/** The path of `{base_url}`, without a trailing slash: a proxy in front may have one of its own. */
+export const publicPath = ({ publicUrl, basePath }: ServedAddress): string =>
+  publicUrl === undefined ? basePath : new URL(publicUrl).pathname.replace(/\/$/, '');
+
+/** `http://host:port`, an IPv6 address in brackets. */
+export const origin = (host: string, port: number): string =>
+  `http://${host.includes(':') ? `[${host}]` : host}:${port}`;

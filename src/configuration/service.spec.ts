@@ -1,0 +1,385 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { parseKeycloakSetupEnvironment } from './commands.js';
+import { baseUrl, origin } from './served-address.js';
+import { type Environment, loadEnvironment, parseEnvironment } from './service.js';
+import { EnvironmentError } from './variables.js';
+
+interface Variable {
+  readonly read: (environment: Environment) => unknown;
+  readonly unset: unknown;
+  readonly good: readonly (readonly [text: string, value: unknown])[];
+  readonly wrong: readonly string[];
+}
+
+const NOT_WHOLE = ['x', '-1', '1.5', '1e3', '0x10', ' 1', '99999999999999999'];
+const NO_URL = ['x', 'http:a.example', 'ftp://a.example', 'http://', '//a.example', 'http://u:p@a.example', 'http://a.example/?q', 'http://a.example/#f'];
+
+const VARIABLES: Readonly<Record<string, Variable>> = {
+  NODE_ENV: { read: ({ production }) => production, unset: false, good: [['production', true], ['test', false]], wrong: [] },
+  HOST: {
+    read: ({ host }) => host,
+    unset: '127.0.0.1',
+    good: [['0.0.0.0', '0.0.0.0'], ['::1', '::1'], ['a-b.example', 'a-b.example']],
+    wrong: ['a b', 'http://a.example', 'a/b'],
+  },
+  PORT: { read: ({ port }) => port, unset: 3000, good: [['0', 0], ['65535', 65_535]], wrong: [...NOT_WHOLE, '65536'] },
+  BASE_PATH: {
+    read: ({ basePath }) => basePath,
+    unset: '',
+    good: [['/a', '/a'], ['/a/b.c~d_e-f', '/a/b.c~d_e-f']],
+    wrong: ['a', '/', '/a/', '//a', '/a//b', '/a/../b', '/.', '/a b', '/a?b', '/a*', '/:a'],
+  },
+  PUBLIC_URL: {
+    read: ({ publicUrl }) => publicUrl,
+    unset: undefined,
+    good: [['https://a.example', 'https://a.example'], ['http://a.example:8080/b/', 'http://a.example:8080/b']],
+    wrong: NO_URL,
+  },
+  TRUST_PROXY: { read: ({ trustProxy }) => trustProxy, unset: 0, good: [['2', 2]], wrong: [...NOT_WHOLE, 'true'] },
+  DATA_DIR: { read: ({ dataDirectory }) => dataDirectory, unset: './data', good: [['/a b', '/a b']], wrong: [] },
+  FILE_STORAGE: { read: ({ fileStorage }) => fileStorage.adapter, unset: 'local', good: [['local', 'local']], wrong: ['disk', 'LOCAL'] },
+  IDENTITY_PROVIDER: {
+    read: ({ identityProvider }) => identityProvider.adapter,
+    unset: 'embedded',
+    good: [['embedded', 'embedded']],
+    wrong: ['other', 'Embedded'],
+  },
+  OIDC_ISSUER: {
+    read: ({ oidc }) => oidc.issuer,
+    unset: undefined,
+    // An issuer is compared as text, so that a slash at its end belongs to it.
+    good: [['https://a.example/', 'https://a.example/']],
+    wrong: NO_URL,
+  },
+  OIDC_AUDIENCE: { read: ({ oidc }) => oidc.audience, unset: 'load-data-api', good: [['my api', 'my api']], wrong: [] },
+  EMBEDDED_ADMIN_SECRET: {
+    read: ({ embeddedAdminSecret }) => embeddedAdminSecret,
+    unset: undefined,
+    good: [['s3cr3t!:%s3cr3t!', 's3cr3t!:%s3cr3t!'], ['~'.repeat(500), '~'.repeat(500)]],
+    wrong: ['a', 'fifteen-letters', 'a secret of words', 'pässwort-pässwort'],
+  },
+  INGESTION_AUTH: {
+    read: ({ ingestionAuthorization }) => ingestionAuthorization,
+    unset: 'open',
+    good: [['open', 'open'], ['required', 'required']],
+    wrong: ['yes', 'Required'],
+  },
+  MAX_UPLOAD_BYTES: {
+    read: ({ maxUploadBytes }) => maxUploadBytes,
+    unset: 5_368_709_120,
+    good: [['1', 1], ['9007199254740991', Number.MAX_SAFE_INTEGER]],
+    wrong: [...NOT_WHOLE, '0', '9007199254740992'],
+  },
+  MAX_JSON_BYTES: { read: ({ maxJsonBytes }) => maxJsonBytes, unset: 10_485_760, good: [['1', 1]], wrong: [...NOT_WHOLE, '0'] },
+  CORS_ORIGINS: {
+    read: ({ corsOrigins }) => corsOrigins,
+    unset: [],
+    good: [
+      ['https://a.example, http://b.example:8080', ['https://a.example', 'http://b.example:8080']],
+      ['*', ['*']],
+    ],
+    wrong: ['a.example', 'https://a.example/', 'https://a.example,', 'null'],
+  },
+  SWAGGER_UI_CLIENT_ID: { read: ({ swaggerUiClientId }) => swaggerUiClientId, unset: undefined, good: [['swagger ui', 'swagger ui']], wrong: [] },
+  RATE_LIMIT_PER_MINUTE: { read: ({ rateLimitPerMinute }) => rateLimitPerMinute, unset: 0, good: [['60', 60]], wrong: NOT_WHOLE },
+  REQUEST_TIMEOUT_MS: { read: ({ requestTimeoutMs }) => requestTimeoutMs, unset: 7_200_000, good: [['1', 1]], wrong: [...NOT_WHOLE, '0'] },
+  REQUEST_IDLE_TIMEOUT_MS: {
+    read: ({ requestIdleTimeoutMs }) => requestIdleTimeoutMs,
+    unset: 60_000,
+    good: [['1', 1]],
+    // A timer of Node's takes 31 bits.
+    wrong: [...NOT_WHOLE, '0', '2147483648'],
+  },
+  SHUTDOWN_TIMEOUT_MS: {
+    read: ({ shutdownTimeoutMs }) => shutdownTimeoutMs,
+    unset: 10_000,
+    good: [['0', 0], ['2147483647', 2_147_483_647]],
+    wrong: [...NOT_WHOLE, '2147483648'],
+  },
+  LOG_LEVEL: {
+    read: ({ logLevel }) => logLevel,
+    unset: 'info',
+    good: ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'].map((level) => [level, level] as const),
+    wrong: ['loud', 'INFO'],
+  },
+};
+
+const cases = Object.entries(VARIABLES);
+const rows = <Key extends 'good' | 'wrong'>(key: Key): [string, Variable[Key][number]][] =>
+  cases.flatMap(([name, variable]) => variable[key].map((item): [string, Variable[Key][number]] => [name, item]));
+
+function problemsOf(work: () => unknown): readonly string[] {
+  try {
+    work();
+  } catch (error) {
+    if (error instanceof EnvironmentError) return error.problems;
+    throw error;
+  }
+  return [];
+}
+
+describe('parseEnvironment', () => {
+  it.each(cases)('%s has its default when it is unset, or empty', (name, { read, unset }) => {
+    expect(read(parseEnvironment({}))).toEqual(unset);
+    expect(read(parseEnvironment({ [name]: undefined }))).toEqual(unset);
+    expect(read(parseEnvironment({ [name]: '' }))).toEqual(unset);
+  });
+
+  it('has a test for each of its members', () => {
+    const { oidc, warnings, ...others } = parseEnvironment({});
+    expect(warnings).toEqual([]);
+    expect(cases).toHaveLength(Object.keys(others).length + Object.keys(oidc).length);
+  });
+
+  it.each(rows('good'))('%s takes %j', (name, [text, value]) => {
+    expect(VARIABLES[name]?.read(parseEnvironment({ [name]: text }))).toEqual(value);
+  });
+
+  it.each(rows('wrong'))('%s refuses %j in one line that names it and holds no value', (name, text) => {
+    const [problem = '', ...others] = problemsOf(() => parseEnvironment({ [name]: text }));
+    expect(others).toEqual([]);
+    expect(problem).toMatch(new RegExp(`^${name}: must [^\\n]+$`));
+    // What is too short to tell stands in the explanation for other reasons.
+    if (text.trim().length > 3 && text !== 'null') expect(problem).not.toContain(text);
+  });
+
+  const S3 = { FILE_STORAGE: 's3', S3_BUCKET: 'load-data' };
+  const AZURE = { FILE_STORAGE: 'azure', AZURE_STORAGE_CONTAINER: 'load-data', AZURE_STORAGE_ACCOUNT_URL: 'https://a.example' };
+  const S3_STORAGE = { adapter: 's3', bucket: 'load-data', prefix: '', region: undefined, endpoint: undefined, forcePathStyle: false, timeoutMs: 30_000 };
+  const AZURE_STORAGE = { adapter: 'azure', container: 'load-data', account: { url: 'https://a.example' }, timeoutMs: 30_000 };
+  const KEYCLOAK = {
+    IDENTITY_PROVIDER: 'keycloak',
+    KEYCLOAK_URL: 'https://id.example/auth',
+    KEYCLOAK_REALM: 'my-realm',
+    KEYCLOAK_CLIENT_ID: 'the service',
+    KEYCLOAK_CLIENT_SECRET: 's3cr3t!:% ä',
+  };
+  const KEYCLOAK_PROVIDER = {
+    adapter: 'keycloak',
+    url: 'https://id.example/auth',
+    realm: 'my-realm',
+    clientId: 'the service',
+    clientSecret: 's3cr3t!:% ä',
+    invitationMail: false,
+  };
+  const AUTH0 = {
+    IDENTITY_PROVIDER: 'auth0',
+    AUTH0_DOMAIN: 'tenant.eu.auth0.com',
+    AUTH0_CLIENT_ID: 'the service',
+    AUTH0_CLIENT_SECRET: 's3cr3t!:% ä',
+    OIDC_AUDIENCE: 'https://api.example/',
+  };
+  const AUTH0_PROVIDER = {
+    adapter: 'auth0',
+    url: 'https://tenant.eu.auth0.com',
+    clientId: 'the service',
+    clientSecret: 's3cr3t!:% ä',
+    connection: 'Username-Password-Authentication',
+    invitationMail: false,
+  };
+  const CONNECTION = 'DefaultEndpointsProtocol=https;AccountName=a;AccountKey=a2V5';
+
+  it.each<[string, Record<string, string>, object]>([
+    ['s3 with its bucket alone', S3, S3_STORAGE],
+    ['S3_PREFIX', { ...S3, S3_PREFIX: 'a/b=c' }, { ...S3_STORAGE, prefix: 'a/b=c/' }],
+    ...['.a', '..a', 'a.', 'a..', '...', 'a/.b', 'a../b'].map((prefix): [string, Record<string, string>, object] => [
+      `S3_PREFIX ${prefix}`, { ...S3, S3_PREFIX: prefix }, { ...S3_STORAGE, prefix: `${prefix}/` },
+    ]),
+    ['S3_PREFIX with a slash at its end', { ...S3, S3_PREFIX: 'a/' }, { ...S3_STORAGE, prefix: 'a/' }],
+    ['S3_REGION', { ...S3, S3_REGION: 'eu-central-1' }, { ...S3_STORAGE, region: 'eu-central-1' }],
+    ['S3_ENDPOINT', { ...S3, S3_ENDPOINT: 'http://127.0.0.1:7070' }, { ...S3_STORAGE, endpoint: 'http://127.0.0.1:7070' }],
+    ['S3_FORCE_PATH_STYLE', { ...S3, S3_FORCE_PATH_STYLE: 'true' }, { ...S3_STORAGE, forcePathStyle: true }],
+    ['STORAGE_TIMEOUT_MS', { ...S3, STORAGE_TIMEOUT_MS: '2000' }, { ...S3_STORAGE, timeoutMs: 2000 }],
+    ['azure with an account', AZURE, AZURE_STORAGE],
+    [
+      'azure with a connection string',
+      { ...AZURE, AZURE_STORAGE_ACCOUNT_URL: '', AZURE_STORAGE_CONNECTION_STRING: CONNECTION },
+      { ...AZURE_STORAGE, account: { connectionString: CONNECTION } },
+    ],
+    ['local beside wrong variables of others', { S3_PREFIX: '/', STORAGE_TIMEOUT_MS: 'x', AZURE_STORAGE_ACCOUNT_URL: 'x' }, { adapter: 'local' }],
+  ])('takes %s', (_, variables, expected) => {
+    expect(parseEnvironment(variables).fileStorage).toEqual(expected);
+  });
+
+  it.each<[string, Record<string, string>, object]>([
+    ['keycloak', KEYCLOAK, KEYCLOAK_PROVIDER],
+    ['KEYCLOAK_URL with a slash at its end', { ...KEYCLOAK, KEYCLOAK_URL: 'https://id.example/auth/' }, KEYCLOAK_PROVIDER],
+    ...['Lastgänge Nord', '.hidden', "a'b%~|", '😀'].map((realm): [string, Record<string, string>, object] => [
+      `the realm ${realm}`,
+      { ...KEYCLOAK, KEYCLOAK_REALM: realm },
+      { ...KEYCLOAK_PROVIDER, realm },
+    ]),
+    ['KEYCLOAK_INVITATION_MAIL', { ...KEYCLOAK, KEYCLOAK_INVITATION_MAIL: 'true' }, { ...KEYCLOAK_PROVIDER, invitationMail: true }],
+    ['auth0', AUTH0, AUTH0_PROVIDER],
+    ['AUTH0_CONNECTION', { ...AUTH0, AUTH0_CONNECTION: 'people' }, { ...AUTH0_PROVIDER, connection: 'people' }],
+    ['AUTH0_INVITATION_MAIL', { ...AUTH0, AUTH0_INVITATION_MAIL: 'true' }, { ...AUTH0_PROVIDER, invitationMail: true }],
+    ['AUTH0_DOMAIN of a stand-in', { ...AUTH0, AUTH0_DOMAIN: 'http://127.0.0.1:8080' }, { ...AUTH0_PROVIDER, url: 'http://127.0.0.1:8080' }],
+    ['embedded beside wrong variables of others', { KEYCLOAK_URL: 'x', KEYCLOAK_REALM: '/', AUTH0_DOMAIN: '/' }, { adapter: 'embedded' }],
+  ])('takes %s', (_, variables, expected) => {
+    expect(parseEnvironment(variables).identityProvider).toEqual(expected);
+  });
+
+  it.each<[string, Record<string, string>]>([
+    ['S3_BUCKET', { FILE_STORAGE: 's3' }],
+    ['S3_PREFIX', { ...S3, S3_PREFIX: '/a' }],
+    ['S3_PREFIX', { ...S3, S3_PREFIX: 'a//b' }],
+    ['S3_PREFIX', { ...S3, S3_PREFIX: 'a b' }],
+    ...['.', '..', './', 'a/.', 'a/..', './a', '../a', 'a/../b', 'a/./b', ' ', ' a', 'a ', 'a\tb', 'a\u0000', '/', 'a//', 'a\\b', 'ä', '%2E', '?a', '#'].map(
+      (prefix): [string, Record<string, string>] => ['S3_PREFIX', { ...S3, S3_PREFIX: prefix }],
+    ),
+    ['S3_REGION', { ...S3, S3_REGION: 'eu central' }],
+    ['S3_ENDPOINT', { ...S3, S3_ENDPOINT: '127.0.0.1:7070' }],
+    ['S3_FORCE_PATH_STYLE', { ...S3, S3_FORCE_PATH_STYLE: 'yes' }],
+    ['STORAGE_TIMEOUT_MS', { ...S3, STORAGE_TIMEOUT_MS: '0' }],
+    ['STORAGE_TIMEOUT_MS', { ...AZURE, STORAGE_TIMEOUT_MS: '2147483648' }],
+    ['AZURE_STORAGE_CONTAINER', { ...AZURE, AZURE_STORAGE_CONTAINER: '' }],
+    ['AZURE_STORAGE_CONNECTION_STRING', { ...AZURE, AZURE_STORAGE_ACCOUNT_URL: '' }],
+    ['AZURE_STORAGE_CONNECTION_STRING', { ...AZURE, AZURE_STORAGE_CONNECTION_STRING: CONNECTION }],
+    ['AZURE_STORAGE_ACCOUNT_URL', { ...AZURE, AZURE_STORAGE_ACCOUNT_URL: 'a.example' }],
+    ...['KEYCLOAK_URL', 'KEYCLOAK_REALM', 'KEYCLOAK_CLIENT_ID', 'KEYCLOAK_CLIENT_SECRET'].map(
+      (name): [string, Record<string, string>] => [name, { ...KEYCLOAK, [name]: '' }],
+    ),
+    ...['id.example', 'ftp://id.example', 'https://id.example?a'].map(
+      (url): [string, Record<string, string>] => ['KEYCLOAK_URL', { ...KEYCLOAK, KEYCLOAK_URL: url }],
+    ),
+    ...['AUTH0_DOMAIN', 'AUTH0_CLIENT_ID', 'AUTH0_CLIENT_SECRET', 'OIDC_AUDIENCE'].map(
+      (name): [string, Record<string, string>] => [name, { ...AUTH0, [name]: '' }],
+    ),
+    ...['https://tenant.eu.auth0.com', 'tenant.eu.auth0.com/', 'http://u:p@a.example', 'http://a.example/b', 'a b', '.a.example', '-'].map(
+      (domain): [string, Record<string, string>] => ['AUTH0_DOMAIN', { ...AUTH0, AUTH0_DOMAIN: domain }],
+    ),
+    ['AUTH0_DOMAIN', { ...AUTH0, AUTH0_DOMAIN: 'http://127.0.0.1:8080', NODE_ENV: 'production' }],
+    ...['.', '..', 'a/b', 'a\\b', 'a?b', 'a#b', 'a;b', 'a\tb', '\ud800'].map((realm): [string, Record<string, string>] => ['KEYCLOAK_REALM', { ...KEYCLOAK, KEYCLOAK_REALM: realm }]),
+    ['KEYCLOAK_INVITATION_MAIL', { ...KEYCLOAK, KEYCLOAK_INVITATION_MAIL: 'yes' }],
+    ['AUTH0_INVITATION_MAIL', { ...AUTH0, AUTH0_INVITATION_MAIL: 'yes' }],
+  ])('refuses a wrong %s of the adapter that is chosen, beside the others', (name, variables) => {
+    const problems = problemsOf(() => parseEnvironment({ ...variables, PORT: 'x' }));
+    expect(problems).toEqual([expect.stringMatching(/^PORT: must /), expect.stringMatching(new RegExp(`^${name}: must [^\\n]+$`))]);
+  });
+
+  it('tells all problems at once, also as the message', () => {
+    const parse = (): unknown => parseEnvironment({ PORT: 'x', LOG_LEVEL: 'x', HOST: 'a b' });
+    expect(problemsOf(parse).map((problem) => problem.split(':')[0]).sort()).toEqual(['HOST', 'LOG_LEVEL', 'PORT']);
+    expect(parse).toThrow(problemsOf(parse).join('\n'));
+  });
+
+  it.each([
+    ['http://a.example/b', '/b', []],
+    ['http://a.example/proxied/b/', '/b', []],
+    ['http://a.example/b', undefined, []],
+    ['http://a.example', '/b', ['PUBLIC_URL: must end with BASE_PATH']],
+    ['http://a.example/b/c', '/b', ['PUBLIC_URL: must end with BASE_PATH']],
+  ])('PUBLIC_URL %s beside BASE_PATH %s', (PUBLIC_URL, BASE_PATH, problems) => {
+    expect(problemsOf(() => parseEnvironment({ PUBLIC_URL, BASE_PATH }))).toEqual(problems);
+  });
+
+  it.each<[string, Record<string, string>, string[]]>([
+    ['embedded', { KEYCLOAK_URL: 'x', AUTH0_DOMAIN: '/' }, ['KEYCLOAK_URL, AUTH0_DOMAIN: without effect, because IDENTITY_PROVIDER is "embedded"']],
+    ['keycloak', { ...KEYCLOAK, AUTH0_CLIENT_SECRET: 'x' }, ['AUTH0_CLIENT_SECRET: without effect, because IDENTITY_PROVIDER is "keycloak"']],
+    ['auth0', { ...AUTH0, KEYCLOAK_REALM: 'x', KEYCLOAK_CLIENT_ID: '' }, ['KEYCLOAK_REALM: without effect, because IDENTITY_PROVIDER is "auth0"']],
+    // Kubernetes sets these where a service has that name; the last ones belong to other commands.
+    ['embedded', { KEYCLOAK_SERVICE_HOST: '10.0.0.1', KEYCLOAK_PORT: 'tcp://10.0.0.1:80', AUTH0_SETUP_CLIENT_ID: 'x', KEYCLOAK_ADMIN_USERNAME: 'x' }, []],
+  ])('with %s warns of variables of other identity providers: %j', (_, variables, warnings) => {
+    expect(parseEnvironment(variables).warnings).toEqual(warnings);
+  });
+
+  it('passes over variables that it does not know', () => {
+    expect(parseEnvironment({ PATH: '/bin', LOAD_DATA: 'x' })).toEqual(parseEnvironment({}));
+  });
+});
+
+describe('baseUrl', () => {
+  it.each([
+    [{}, 'http://127.0.0.1:80'],
+    [{ HOST: '::1', BASE_PATH: '/a' }, 'http://[::1]:80/a'],
+    [{ PUBLIC_URL: 'https://a.example/b/' }, 'https://a.example/b'],
+  ])('for %j is %s', (variables, url) => {
+    expect(baseUrl(parseEnvironment(variables), 80)).toBe(url);
+  });
+
+  it('begins with the origin', () => {
+    expect(origin('a.example', 1)).toBe('http://a.example:1');
+  });
+});
+
+describe('loadEnvironment', () => {
+  const before = process.cwd();
+  let directory: string;
+
+  beforeEach(() => {
+    directory = mkdtempSync(join(tmpdir(), 'environment-'));
+    process.chdir(directory);
+    for (const name of Object.keys(VARIABLES)) vi.stubEnv(name, undefined);
+  });
+  afterEach(() => {
+    process.chdir(before);
+    vi.unstubAllEnvs();
+    rmSync(directory, { recursive: true });
+  });
+
+  it('reads what the process has, and needs no .env', () => {
+    expect(loadEnvironment()).toEqual(parseEnvironment({}));
+    vi.stubEnv('PORT', '4000');
+    expect(loadEnvironment().port).toBe(4000);
+  });
+
+  it('takes .env beneath it; empty is unset there too', () => {
+    writeFileSync('.env', 'PORT=4001\nLOG_LEVEL="debug" # for now\nDATA_DIR=/from/file\nBASE_PATH=\n');
+    vi.stubEnv('PORT', '4000');
+    vi.stubEnv('LOG_LEVEL', '');
+    expect(loadEnvironment()).toMatchObject({ port: 4000, logLevel: 'debug', dataDirectory: '/from/file', basePath: '' });
+  });
+
+  it('refuses what is wrong in .env, naming the variable', () => {
+    writeFileSync('.env', 'EMBEDDED_ADMIN_SECRET="top secret"\n');
+    expect(problemsOf(loadEnvironment)).toEqual(['EMBEDDED_ADMIN_SECRET: must be at least 16 visible ASCII characters']);
+  });
+
+  it('says that .env cannot be read', () => {
+    mkdirSync('.env');
+    expect(problemsOf(loadEnvironment)).toEqual([expect.stringMatching(/^\.env: EISDIR[^\n]*$/)]);
+  });
+});
+
+describe('parseKeycloakSetupEnvironment', () => {
+  const REALM = { KEYCLOAK_URL: 'https://id.example/auth/', KEYCLOAK_REALM: 'my-realm' };
+
+  it('has defaults but for where the realm is', () => {
+    expect(parseKeycloakSetupEnvironment(REALM)).toEqual({
+      url: 'https://id.example/auth',
+      realm: 'my-realm',
+      clientId: 'load-data-service',
+      oidc: { issuer: undefined, audience: 'load-data-api' },
+      basePath: '',
+      publicUrl: undefined,
+      baseUrl: 'http://127.0.0.1:3000',
+      username: undefined,
+      password: undefined,
+    });
+  });
+
+  it.each<[Record<string, string>, string]>([
+    [{ PORT: '8080', BASE_PATH: '/load' }, 'http://127.0.0.1:8080/load'],
+    [{ HOST: '::1' }, 'http://[::1]:3000'],
+    [{ PUBLIC_URL: 'https://a.example/load/', BASE_PATH: '/load', PORT: '0' }, 'https://a.example/load'],
+  ])('with %j finds clients at %s', (variables, url) => {
+    expect(parseKeycloakSetupEnvironment({ ...REALM, ...variables }).baseUrl).toBe(url);
+  });
+
+  it.each([
+    ['KEYCLOAK_URL', { KEYCLOAK_URL: '' }],
+    ['KEYCLOAK_URL', { KEYCLOAK_URL: 'https://admin:secret@id.example' }],
+    ['KEYCLOAK_REALM', { KEYCLOAK_REALM: 'a/b' }],
+    ['KEYCLOAK_REALM', { KEYCLOAK_REALM: 'master' }],
+    ['PUBLIC_URL', { PUBLIC_URL: 'x' }],
+    ['PUBLIC_URL', { PUBLIC_URL: 'https://a.example', BASE_PATH: '/load' }],
+    ['PUBLIC_URL', { PORT: '0' }],
+  ])('refuses a wrong %s in one line: %j', (name, variables) => {
+    expect(problemsOf(() => parseKeycloakSetupEnvironment({ ...REALM, ...variables }))).toEqual([
+      expect.stringMatching(new RegExp(`^${name}: must [^\\n]+$`)),
+    ]);
+  });
+});

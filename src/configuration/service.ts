@@ -1,0 +1,98 @@
+import { z } from 'zod';
+import { ADMIN_SECRET } from '../identity-management/adapters/out/embedded/admin-secret.js';
+import { IDENTITY_PROVIDERS } from './identity.js';
+import { SERVED_VARIABLES, servedAddress } from './served-address.js';
+import { FILE_STORAGES } from './storage.js';
+import { EnvironmentError, HIGHEST_TIMEOUT_MS, httpUrl, onlySet, oneOf, problemOf, readVariables, type Variables, whole } from './variables.js';
+
+const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
+export type LogLevel = (typeof LOG_LEVELS)[number];
+
+const isOrigin = (text: string): boolean => text === '*' || (URL.canParse(text) && new URL(text).origin === text);
+
+/** The variables of the service that no adapter has for itself. */
+export const SERVICE_VARIABLES = {
+  NODE_ENV: z.string().optional(),
+  ...SERVED_VARIABLES,
+  TRUST_PROXY: whole(0, 0, 100),
+  DATA_DIR: z.string().default('./data'),
+  FILE_STORAGE: oneOf('local', 's3', 'azure').default('local'),
+  IDENTITY_PROVIDER: oneOf('embedded', 'keycloak', 'auth0').default('embedded'),
+  OIDC_ISSUER: httpUrl.optional(),
+  OIDC_AUDIENCE: z.string().default('load-data-api'),
+  EMBEDDED_ADMIN_SECRET: z.string().regex(ADMIN_SECRET, 'must be at least 16 visible ASCII characters').optional(),
+  INGESTION_AUTH: oneOf('open', 'required').default('open'),
+  MAX_UPLOAD_BYTES: whole(5_368_709_120, 1, Number.MAX_SAFE_INTEGER),
+  MAX_JSON_BYTES: whole(10_485_760, 1, 268_435_456),
+  CORS_ORIGINS: z
+    .string()
+    .transform((list) => list.split(',').map((origin) => origin.trim()))
+    .refine((origins) => origins.every(isOrigin), 'must be origins such as https://app.example.com, separated by commas')
+    .default([]),
+  SWAGGER_UI_CLIENT_ID: z.string().optional(),
+  RATE_LIMIT_PER_MINUTE: whole(0, 0, 1_000_000_000),
+  REQUEST_TIMEOUT_MS: whole(7_200_000, 1, HIGHEST_TIMEOUT_MS),
+  REQUEST_IDLE_TIMEOUT_MS: whole(60_000, 1, HIGHEST_TIMEOUT_MS),
+  SHUTDOWN_TIMEOUT_MS: whole(10_000, 0, HIGHEST_TIMEOUT_MS),
+  LOG_LEVEL: oneOf(...LOG_LEVELS).default('info'),
+};
+
+const VARIABLES = z.object(SERVICE_VARIABLES);
+
+/** What the environment variables say, checked. README's table tells what each means. */
+export type Environment = Readonly<ReturnType<typeof parseEnvironment>>;
+
+/**
+ * Checks the variables; empty is unset.
+ *
+ * @throws EnvironmentError with a line for each wrong one.
+ */
+export function parseEnvironment(variables: Variables) {
+  const set = onlySet(variables);
+  const parsed = VARIABLES.safeParse(set);
+  const fileStorage = FILE_STORAGES[VARIABLES.shape.FILE_STORAGE.catch('local').parse(set.FILE_STORAGE)].safeParse(set);
+  const identityProvider = IDENTITY_PROVIDERS[VARIABLES.shape.IDENTITY_PROVIDER.catch('embedded').parse(set.IDENTITY_PROVIDER)].safeParse(set);
+  if (!parsed.success || !fileStorage.success || !identityProvider.success) {
+    const issues = [parsed, fileStorage, identityProvider].flatMap(({ error }) => error?.issues ?? []);
+    throw new EnvironmentError(issues.map(problemOf));
+  }
+  const found = parsed.data;
+  return {
+    production: found.NODE_ENV === 'production',
+    ...servedAddress(found),
+    port: found.PORT,
+    trustProxy: found.TRUST_PROXY,
+    dataDirectory: found.DATA_DIR,
+    fileStorage: fileStorage.data,
+    identityProvider: identityProvider.data,
+    oidc: { issuer: found.OIDC_ISSUER, audience: found.OIDC_AUDIENCE },
+    embeddedAdminSecret: found.EMBEDDED_ADMIN_SECRET,
+    ingestionAuthorization: found.INGESTION_AUTH,
+    maxUploadBytes: found.MAX_UPLOAD_BYTES,
+    maxJsonBytes: found.MAX_JSON_BYTES,
+    corsOrigins: found.CORS_ORIGINS,
+    swaggerUiClientId: found.SWAGGER_UI_CLIENT_ID,
+    rateLimitPerMinute: found.RATE_LIMIT_PER_MINUTE,
+    requestTimeoutMs: found.REQUEST_TIMEOUT_MS,
+    requestIdleTimeoutMs: found.REQUEST_IDLE_TIMEOUT_MS,
+    shutdownTimeoutMs: found.SHUTDOWN_TIMEOUT_MS,
+    logLevel: found.LOG_LEVEL,
+    warnings: warningsOf(set, found.IDENTITY_PROVIDER),
+  };
+}
+
+function warningsOf(set: Variables, chosen: keyof typeof IDENTITY_PROVIDERS): string[] {
+  const others = Object.entries(IDENTITY_PROVIDERS).filter(([adapter]) => adapter !== chosen);
+  const unused = others.flatMap(([adapter, { in: { shape } }]) => {
+    const ownNames = Object.keys(shape).filter((name) => name.startsWith(`${adapter.toUpperCase()}_`));
+    return ownNames.filter((name) => set[name] !== undefined);
+  });
+  return unused.length === 0 ? [] : [`${unused.join(', ')}: without effect, because IDENTITY_PROVIDER is "${chosen}"`];
+}
+
+/**
+ * The process's environment, with the file `.env` of the working directory beneath it.
+ *
+ * @throws EnvironmentError
+ */
+export const loadEnvironment = (): Environment => parseEnvironment(readVariables());

@@ -1,0 +1,55 @@
+import { z } from 'zod';
+import { HIGHEST_TIMEOUT_MS, httpUrl, oneOf, required, whole } from './variables.js';
+
+const text = (pattern: RegExp, message: string) => z.string().regex(pattern, message);
+
+/** The longest time that a call to the store may go without progress, in milliseconds. */
+const TIMEOUT = { STORAGE_TIMEOUT_MS: whole(30_000, 1, HIGHEST_TIMEOUT_MS) };
+
+const S3_VARIABLES = z
+  .object({
+    ...TIMEOUT,
+    S3_BUCKET: required,
+    S3_PREFIX: text(/^(?!\/)(?!.*\/\/)(?!(?:.*\/)?\.{1,2}(?:\/|$))[A-Za-z0-9._=/-]+$/, 'must be letters, digits and . _ = - with single slashes between, and no part of it . or ..').optional(),
+    S3_REGION: text(/^[A-Za-z0-9-]+$/, 'must be the name of a region').optional(),
+    S3_ENDPOINT: httpUrl.optional(),
+    S3_FORCE_PATH_STYLE: oneOf('true', 'false').default('false'),
+  })
+  .transform((found) => ({
+    adapter: 's3' as const,
+    bucket: found.S3_BUCKET,
+    /** Empty, or with a trailing and no leading slash. */
+    prefix: found.S3_PREFIX === undefined ? '' : `${found.S3_PREFIX.replace(/\/$/, '')}/`,
+    region: found.S3_REGION,
+    endpoint: found.S3_ENDPOINT,
+    forcePathStyle: found.S3_FORCE_PATH_STYLE === 'true',
+    timeoutMs: found.STORAGE_TIMEOUT_MS,
+  }));
+
+const ONE_ACCOUNT = 'must be set, or AZURE_STORAGE_ACCOUNT_URL, and not both';
+
+const AZURE_VARIABLES = z
+  .object({
+    ...TIMEOUT,
+    AZURE_STORAGE_CONTAINER: required,
+    AZURE_STORAGE_CONNECTION_STRING: z.string().optional(),
+    AZURE_STORAGE_ACCOUNT_URL: httpUrl.optional(),
+  })
+  .transform((found, context) => {
+    const { AZURE_STORAGE_CONNECTION_STRING: connectionString, AZURE_STORAGE_ACCOUNT_URL: url } = found;
+    if ((connectionString === undefined) === (url === undefined)) {
+      context.addIssue({ code: 'custom', path: ['AZURE_STORAGE_CONNECTION_STRING'], message: ONE_ACCOUNT });
+    }
+    return {
+      adapter: 'azure' as const,
+      container: found.AZURE_STORAGE_CONTAINER,
+      account: connectionString === undefined ? { url: url ?? '' } : { connectionString },
+      timeoutMs: found.STORAGE_TIMEOUT_MS,
+    };
+  });
+
+/** The variables of each file storage. */
+export const FILE_STORAGES = { local: z.object({}).transform(() => ({ adapter: 'local' as const })), s3: S3_VARIABLES, azure: AZURE_VARIABLES };
+
+/** Where a bucket is, and who may use it. */
+export type BucketEnvironment = z.infer<typeof S3_VARIABLES | typeof AZURE_VARIABLES>;

@@ -1,0 +1,71 @@
+import { readFileSync } from 'node:fs';
+import { parseEnv } from 'node:util';
+import { z } from 'zod';
+
+/** Variables by name. */
+export type Variables = Readonly<Record<string, string | undefined>>;
+
+/** One or more variables are wrong. Each problem is a line that names one of them and holds no value. */
+export class EnvironmentError extends Error {
+  constructor(readonly problems: readonly string[]) {
+    super(problems.join('\n'));
+    this.name = 'EnvironmentError';
+  }
+}
+
+export const HIGHEST_TIMEOUT_MS = 2 ** 31 - 1;
+
+/** A whole number within bounds, and its default. */
+export function whole(fallback: number, least: number, most: number) {
+  const message = `must be a whole number from ${least} to ${most}`;
+  return z
+    .string()
+    .regex(/^\d{1,16}$/, message)
+    .transform(Number)
+    .pipe(z.number().min(least, message).max(most, message))
+    .default(fallback);
+}
+
+export function oneOf<const Names extends readonly string[]>(...names: Names) {
+  return z.enum(names, `must be ${names.map((name) => `"${name}"`).join(' or ')}`);
+}
+
+export const httpUrl = z.string().refine((text) => {
+  if (!/^https?:\/\//i.test(text) || !URL.canParse(text) || /[?#]/.test(text)) return false;
+  const url = new URL(text);
+  return url.username === '' && url.password === '';
+}, 'must be an http or https URL without user, query or fragment');
+
+export const required = z.string({ error: ({ input }) => (input === undefined ? 'must be set' : undefined) });
+
+export const withoutSlash = (url: string): string => url.replace(/\/+$/, '');
+
+/** Empty variables count as unset. */
+export const onlySet = (variables: Variables): Record<string, string | undefined> =>
+  Object.fromEntries(Object.entries(variables).filter(([, value]) => value !== undefined && value !== ''));
+
+/** A line that names the variable. */
+export const problemOf = ({ path, message }: z.core.$ZodIssue): string => `${path.join('.')}: ${message}`;
+
+/** @throws EnvironmentError with a line for each wrong variable. */
+export function parseVariables<Schema extends z.ZodType>(schema: Schema, variables: Variables): z.infer<Schema> {
+  const { success, data, error } = schema.safeParse(onlySet(variables));
+  if (!success) throw new EnvironmentError(error.issues.map(problemOf));
+  return data;
+}
+
+/**
+ * The environment of the process, with the file `.env` of the working directory beneath it.
+ *
+ * @throws EnvironmentError when `.env` can't be read.
+ */
+export const readVariables = (): Variables => ({ ...readDotEnv(), ...onlySet(process.env) });
+
+function readDotEnv(): Record<string, string | undefined> {
+  try {
+    return parseEnv(readFileSync('.env', 'utf8'));
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return {};
+    throw new EnvironmentError([`.env: ${(error as Error).message}`]);
+  }
+}

@@ -1,0 +1,80 @@
+import { z } from 'zod';
+import { PERMISSIONS } from '../../../../authentication/permissions.js';
+import type { Repair, Requirement } from '../provider-requirements/requirement.js';
+import type { ApiScopes } from './api-scopes.js';
+import { API_SETTINGS, DIALECTS, newApi } from './tenant.js';
+import type { TenantAdmin } from './tenant-admin.js';
+
+/** What Auth0 leaves out is off. */
+const API = z.object({
+  signing_alg: z.string().nullish(),
+  enforce_policies: z.boolean().nullish(),
+  token_dialect: z.string().nullish(),
+  scopes: z.array(z.object({ value: z.string() })).nullish(),
+});
+type Api = z.infer<typeof API>;
+
+interface Setting {
+  readonly name: keyof typeof API_SETTINGS;
+  readonly isRight: (api: Api) => boolean;
+  /** What is wrong with the API, behind its name. */
+  readonly problem: (api: Api) => string;
+}
+
+const SETTINGS: readonly Setting[] = [
+  {
+    name: 'signing_alg',
+    isRight: ({ signing_alg: algorithm }) => algorithm === API_SETTINGS.signing_alg,
+    problem: ({ signing_alg: algorithm }) => `signs tokens with ${algorithm ?? 'what it does not say'}, and the service believes RS256 (signing_alg).`,
+  },
+  {
+    name: 'enforce_policies',
+    isRight: ({ enforce_policies: isEnforced }) => isEnforced === true,
+    problem: () => 'has RBAC switched off (enforce_policies), so that tokens carry no permissions.',
+  },
+  {
+    name: 'token_dialect',
+    isRight: ({ token_dialect: dialect }) => DIALECTS.includes(dialect ?? ''),
+    problem: () => 'puts no permissions into tokens (token_dialect).',
+  },
+];
+
+/** The API of the tenant: its settings, and the permissions that the operations ask for, as its scopes. */
+export function apiPart(admin: TenantAdmin, scopes: ApiScopes, audience: string): Requirement<Repair> {
+  const name = `API ${audience}`;
+  const path = `/resource-servers/${encodeURIComponent(audience)}`;
+  const absence: Repair = {
+    line: `+ ${name}`,
+    problem: `There is no API "${audience}" (OIDC_AUDIENCE).`,
+    isFatal: true,
+    make: async () => { await admin.send('POST', '/resource-servers', newApi(audience)); },
+  };
+  const setting = (api: Api, { name: member, problem }: Setting): Repair => ({
+    line: `~ ${name}: ${member}`,
+    problem: `The API "${audience}" ${problem(api)}`,
+    isFatal: true,
+    make: async () => { await admin.send('PATCH', path, { [member]: alike(api, member) }); },
+  });
+  const permission = (missing: readonly string[]) => (value: string): Repair => ({
+    line: `+ permission ${value}`,
+    problem: `The API "${audience}" has no permission "${value}".`,
+    isFatal: false,
+    // All at once, for the list is written as a whole; the others find theirs there.
+    make: () => scopes.ensure(missing, new AbortController().signal),
+  });
+  return {
+    name,
+    changes: async () => {
+      const api = await admin.find(path, API);
+      if (!api) return [absence];
+      const present = new Set(api.scopes?.map(({ value }) => value));
+      const missing = PERMISSIONS.filter((value) => !present.has(value));
+      return [...SETTINGS.filter(({ isRight }) => !isRight(api)).map((each) => setting(api, each)), ...missing.map(permission(missing))];
+    },
+  };
+}
+
+/** An API with tokens of RFC 9068 keeps them. */
+function alike({ token_dialect: dialect }: Api, member: Setting['name']): unknown {
+  return member === 'token_dialect' && dialect === 'rfc9068_profile' ? 'rfc9068_profile_authz' : API_SETTINGS[member];
+}

@@ -1,0 +1,61 @@
+import { z } from 'zod';
+import { contentPath } from '../../domain/layout.js';
+import { isDate, UPLOAD_ID } from '../../domain/layout-names.js';
+import { UPLOAD_KINDS } from '../../domain/upload.js';
+
+const isTime = (text: string): boolean =>
+  /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$/.test(text) && isDate(text.slice(0, 10)) && !Number.isNaN(Date.parse(text));
+
+const absent = ({ input }: { input?: unknown }): string | undefined => (input === undefined ? 'is missing' : undefined);
+const text = z.string({ error: (issue) => absent(issue) ?? 'is no text' });
+const nullable = <Schema extends z.ZodType>(schema: Schema) => z.nullable(schema);
+
+/** docs/durability.md, "What is in a line". Further members are passed over. */
+const INDEX_LINE = z
+  .object({
+    upload_id: text.regex(UPLOAD_ID, 'is no UUID in lower case'),
+    kind: z.enum(UPLOAD_KINDS, { error: (issue) => absent(issue) ?? 'is unknown' }),
+    customer_id: text,
+    filename: text,
+    manufacturer: text,
+    additional_data: nullable(text),
+    received_at: text.refine(isTime, 'is no time in UTC'),
+    content_path: nullable(text),
+    content_type: nullable(text),
+    content_size: nullable(
+      z.number({ error: (issue) => absent(issue) ?? 'is no number of bytes' }).int('is no number of bytes').nonnegative('is no number of bytes'),
+    ),
+    content_sha256: nullable(text.regex(/^[0-9a-f]{64}$/, 'is no sha-256 in lower-case hex')),
+  })
+  .superRefine((line, context) => {
+    const { content_path, content_type, content_size, content_sha256 } = line;
+    const set = [content_path, content_type, content_size, content_sha256].filter((member) => member !== null).length;
+    if (set !== 0 && set !== 4) context.addIssue({ code: 'custom', message: 'some content_ members are null and some are not' });
+    else if (content_path !== null && !isOwnPath(content_path, line)) {
+      context.addIssue({ code: 'custom', path: ['content_path'], message: "is not the upload's own" });
+    }
+  });
+
+/** An index line, as far as a check needs it. */
+export type CheckedLine = z.infer<typeof INDEX_LINE>;
+
+const isOwnPath = (path: string, line: Pick<CheckedLine, 'kind' | 'customer_id' | 'filename' | 'upload_id'>): boolean => {
+  const date = /\/date=([\d-]+)\/[^/]*$/.exec(path)?.[1] ?? '';
+  if (!isDate(date) || /\p{Surrogate}/u.test(line.customer_id)) return false;
+  const { kind, customer_id: customerId, filename, upload_id: uploadId } = line;
+  return path === contentPath({ kind, customerId, filename, uploadId, beganAt: new Date(date) });
+};
+
+/**
+ * Checks what a line says by itself, and against the directory of its segment.
+ *
+ * @param directory of the segment, relative to the store's root.
+ * @returns the line, or in words what is wrong with it.
+ */
+export function checkLine(value: unknown, directory: string): { line: CheckedLine } | { problem: string } {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return { problem: 'no JSON object in UTF-8' };
+  const { success, data: line, error } = INDEX_LINE.safeParse(value);
+  if (!success) return { problem: error.issues.map(({ path, message }) => [...path, message].join(' ')).join(', ') };
+  const misplaced = `uploads/kind=${line.kind}/date=${line.received_at.slice(0, 10)}` !== directory;
+  return misplaced ? { problem: "kind or received_at is another than its directory's" } : { line };
+}

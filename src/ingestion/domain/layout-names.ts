@@ -1,0 +1,47 @@
+import { encodePathSegment, utcDate } from './layout.js';
+import { UPLOAD_KINDS } from './upload.js';
+
+export const UPLOAD_ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+
+/** Whether it is a day, `YYYY-MM-DD`. */
+export const isDate = (text: string): boolean =>
+  /^\d{4}-\d\d-\d\d$/.test(text) && !Number.isNaN(Date.parse(text)) && utcDate(new Date(text)) === text;
+
+/** Whether a name, without the directories above it, is one of the layout at its place. */
+export type NameRule = (name: string) => boolean;
+
+/** The names beneath a directory at the top of the store: of the directories, from the outermost, and of what is in the innermost. */
+export interface LayoutRules {
+  readonly top: string;
+  readonly directories: readonly NameRule[];
+  readonly isFile: NameRule;
+}
+
+const isKind: NameRule = (name) => UPLOAD_KINDS.some((kind) => name === `kind=${kind}`);
+const isDay: NameRule = (name) => name.startsWith('date=') && isDate(name.slice(5));
+const isSegment: NameRule = (name) => /^[^.].*\.ndjson$/s.test(name);
+const isContent: NameRule = (name) => UPLOAD_ID.test(uploadIdOfFile(name)) && /^.{36}(\.[a-z0-9]{1,8})?$/.test(name);
+
+const isCustomer: NameRule = (name) => {
+  const encoded = /^customer_id=((?:[A-Za-z0-9_.-]|%[0-9A-F]{2})+)$/.exec(name)?.[1];
+  try {
+    return encoded !== undefined && encodePathSegment(decodeURIComponent(encoded)) === encoded;
+  } catch {
+    return false;
+  }
+};
+
+/** The upload's id, which a file's name begins with. */
+export const uploadIdOfFile = (name: string): string => name.slice(0, 36);
+
+/** Whether a path, relative to the store's root, names a file of the layout. */
+export function isLayoutPath(path: string, { top, directories, isFile }: LayoutRules): boolean {
+  const [first, ...names] = path.split('/');
+  const file = names.pop();
+  if (first !== top || file === undefined || names.length !== directories.length || path.includes('\0')) return false;
+  return isFile(file) && directories.every((isDirectory, index) => isDirectory(names[index] ?? ''));
+}
+
+export const SEGMENTS: LayoutRules = { top: 'uploads', directories: [isKind, isDay], isFile: isSegment };
+export const CONTENT: LayoutRules = { top: 'files', directories: [isKind, isCustomer, isDay], isFile: isContent };
+export const STAGING: LayoutRules = { top: 'staging', directories: [], isFile: () => true };
