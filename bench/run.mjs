@@ -5,6 +5,7 @@ import { runCommand } from './support/command.mjs';
 const BENCHES = {
   memory: 'growth of memory for 1 GiB raw, 1 GiB in a form, and lists of 100,000 users',
   pauses: 'the longest pause of the event loop under bodies that are made to cost, and /health/live beside 60 of them [--only=<part of a title>] [--at=60]',
+  walk: 'how many of our files and functions one request runs [--only=<part of a title>] [--show]',
   fuzz: 'random requests; every answer must be one of the interface [--requests=10000] [--seed=<n>] [--only=<i>]',
   uploads: 'rates against other ways to keep uploads, on a fresh disk image where root allows [--rounds=5] [--seconds=4] [--only=<rows>] [--directory=<dir>]',
   'object-storage': 'the same with uploads in S3 that takes 10 ms for a request; needs versitygw, or Go to install it [--rounds=5] [--seconds=4] [--only=<rows>]',

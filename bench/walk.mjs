@@ -1,0 +1,109 @@
+import { randomBytes } from 'node:crypto';
+import { readFile, rm } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { pathToFileURL } from 'node:url';
+import { parseArgs } from 'node:util';
+import { withServices } from './support/service.mjs';
+
+const UPLOAD = '/ingestHistoricalLoadData/upload_historical?customer_id=acme-energy&filename=load.csv&manufacturer=acme';
+const WARM_UPS = 20;
+const TAKES = 5;
+/** What a request leaves for later, such as its log line, belongs to it. */
+const SETTLE_MS = 100;
+
+const json = (value) => ({ headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(value) });
+const file = (bytes) => ({ headers: { 'Content-Type': 'text/csv' }, body: randomBytes(bytes / 2).toString('hex') });
+
+function form(bytes) {
+  const body = new FormData();
+  body.set('file', new Blob([randomBytes(bytes)], { type: 'text/csv' }), 'load.csv');
+  return { body };
+}
+
+const REQUESTS = [
+  { title: 'JSON upload', path: UPLOAD, most: [24, 120], send: () => json({ additional_data: 'meter replaced on 2003-12-04, see note 7' }) },
+  { title: 'small file, raw', path: UPLOAD, most: [31, 180], send: () => file(4_096) },
+  { title: '40 kB file, raw', path: UPLOAD, most: [31, 220], send: () => file(40_000) },
+  { title: '40 kB form', path: UPLOAD, most: [33, 280], send: () => form(40_000) },
+  { title: 'GET /users', path: '/idpManagementBackend/users', method: 'GET', most: [18, 100], isAllowed: true, send: () => ({}) },
+  {
+    title: 'create-role',
+    path: '/idpManagementBackend/create-role',
+    most: [23, 110],
+    isAllowed: true,
+    send: (count) => json({ role_name: `role ${count}`, permissions: ['read:users'] }),
+  },
+  { title: '403 without a token', path: '/idpManagementBackend/users', method: 'GET', most: [9, 35], status: 403, send: () => ({}) },
+];
+
+/**
+ * How many of our files, and calls of our functions, one request runs on the embedded defaults, after a warm-up: V8's
+ * precise coverage between two takes, the least of five.
+ *
+ * @param {string[]} parameters
+ * @returns {Promise<boolean>} whether every goal is reached.
+ */
+export default async function walk(parameters) {
+  const { values } = parseArgs({ args: parameters, options: { only: { type: 'string' }, show: { type: 'boolean', default: false } } });
+  const chosen = REQUESTS.filter(({ title }) => title.includes(values.only ?? ''));
+  const rows = await withServices(async (services) => {
+    const counter = pathToFileURL(resolve('bench/walk/function-counter.mjs')).href;
+    const counts = join(services.directory, 'counts');
+    const service = await services.start({ NODE_OPTIONS: `--import ${counter}`, COUNTS_FILE: counts, LOG_LEVEL: 'info' });
+    const token = await service.token();
+    const measured = [];
+    for (const request of chosen) measured.push(await measure(service, counts, token, request));
+    return measured;
+  });
+  console.table(Object.fromEntries(rows.map(({ title, columns }) => [title, columns])));
+  if (values.show) for (const { title, files } of rows) show(title, files);
+  return rows.every(({ ok }) => ok);
+}
+
+async function measure(service, counts, token, request) {
+  const { title, most } = request;
+  let sent = 0;
+  const send = async () => {
+    const { path, method = 'POST', status = 200, isAllowed = false } = request;
+    const { headers, body } = request.send(sent++);
+    const answer = await fetch(service.url + path, { method, headers: { ...headers, ...(isAllowed && { Authorization: `Bearer ${token}` }) }, body });
+    await answer.text();
+    const isExpected = status === 200 ? answer.ok : answer.status === status;
+    if (!isExpected) throw new Error(`${title}: ${answer.status}`);
+  };
+  for (let count = 0; count < WARM_UPS; count++) await send();
+  await delay(SETTLE_MS);
+
+  let least;
+  for (let take = 0; take < TAKES; take++) {
+    await takeCounts(service, counts);
+    await send();
+    await delay(SETTLE_MS);
+    const files = await takeCounts(service, counts);
+    const calls = Object.values(files).flatMap((functions) => Object.values(functions)).reduce((sum, count) => sum + count, 0);
+    if (!least || calls < least.calls) least = { files, calls };
+  }
+  const count = Object.keys(least.files).length;
+  const ok = count <= most[0] && least.calls <= most[1];
+  return { title, ok, files: least.files, columns: { files: count, calls: least.calls, goal: most.join(' / '), '': ok ? 'ok' : 'missed' } };
+}
+
+/** Which functions ran since the last call. */
+async function takeCounts(service, counts) {
+  await rm(counts, { force: true });
+  service.child.kill('SIGUSR2');
+  for (;;) {
+    const text = await readFile(counts, 'utf8').catch(() => '');
+    if (text !== '') return JSON.parse(text);
+    await delay(5);
+  }
+}
+
+function show(title, files) {
+  console.log(`\n${title}`);
+  for (const [name, functions] of Object.entries(files)) {
+    const calls = Object.entries(functions).map(([each, count]) => `${each.split('@')[0] || '(anonymous)'}${count > 1 ? ` x ${count}` : ''}`);
+    console.log(`  ${name}: ${calls.join(', ')}`);
+  }
+}

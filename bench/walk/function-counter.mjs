@@ -1,0 +1,31 @@
+// Loaded into a service (`node --import`). On SIGUSR2 it writes to COUNTS_FILE which of the service's functions ran since
+// the last time, as JSON: { [file]: { [function]: calls } }.
+import { Session } from 'node:inspector/promises';
+import { rename, writeFile } from 'node:fs/promises';
+import { isMainThread } from 'node:worker_threads';
+
+const SERVICE = new URL('../../dist/', import.meta.url).href;
+
+if (isMainThread) {
+  const session = new Session();
+  session.connect();
+  await session.post('Profiler.enable');
+  await session.post('Profiler.startPreciseCoverage', { callCount: true, detailed: false });
+  process.on('SIGUSR2', () => void write(session));
+}
+
+async function write(session) {
+  const { result } = await session.post('Profiler.takePreciseCoverage');
+  const files = {};
+  for (const { url, functions } of result) {
+    if (!url.startsWith(SERVICE)) continue;
+    const file = url.slice(SERVICE.length);
+    for (const { functionName, ranges: [{ count, startOffset }] } of functions) {
+      // Offset 0 is the module itself.
+      if (count > 0 && startOffset > 0) (files[file] ??= {})[`${functionName}@${startOffset}`] = count;
+    }
+  }
+  const { COUNTS_FILE: path } = process.env;
+  await writeFile(`${path}.part`, JSON.stringify(files));
+  await rename(`${path}.part`, path);
+}
