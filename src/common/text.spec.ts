@@ -1,33 +1,36 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { codePoints, hasControlCharacter, isBlank, isName, isUnicode } from './text.js';
+import { hasControlCharacter, isName } from './text.js';
 
 describe('texts', () => {
-  it('counts code points as iteration does', () => {
+  it('of as many code points as iteration counts are names of that length', () => {
     fc.assert(
-      fc.property(fc.string({ unit: 'binary' }), (text) => {
-        expect(codePoints(text)).toBe(Array.from(text).length);
+      fc.property(fc.string({ unit: 'grapheme', minLength: 1 }), (text) => {
+        const length = Array.from(text).length + 2;
+        expect([isName(`<${text}>`, length), isName(`<${text}>`, length - 1)]).toEqual([!hasControlCharacter(text), false]);
       }),
     );
   });
 
-  it.each(Array.from('\t\n\v\f\r \u0085\u00a0\u1680\u2000\u200a\u2028\u2029\u202f\u205f\u3000').concat(''))('%j is blank', (text) => {
-    expect(isBlank(text)).toBe(true);
+  it.each(Array.from('\u00a0\u1680\u2000\u200a\u2028\u2029\u202f\u205f\u3000 ').concat(''))('%j is blank', (text) => {
+    expect([isName(text, 9), isName(`${text}a${text}`, 9)]).toEqual([false, true]);
   });
 
   // White_Space doesn't have these, although some trim them.
   it.each(['\u200b', '\ufeff', '\u180e', '\u2060', 'a', ' a '])('%j is not blank', (text) => {
-    expect(isBlank(text)).toBe(false);
+    expect(isName(text, 9)).toBe(true);
   });
 
   it('knows the control characters U+0000-001F and U+007F-009F and no others', () => {
     for (let code = 0; code <= 0x300; code++) {
-      expect([code, hasControlCharacter(`a${String.fromCharCode(code)}`)]).toEqual([code, code < 0x20 || (code > 0x7e && code < 0xa0)]);
+      const text = `a${String.fromCharCode(code)}`;
+      const isControl = code < 0x20 || (code > 0x7e && code < 0xa0);
+      expect([code, hasControlCharacter(text), isName(text, 9)]).toEqual([code, isControl, !isControl]);
     }
   });
 
-  it.each([['\ud800', false], ['a\udc00', false], ['\udc00\ud800', false], ['😀', true], ['', true]])('%j is Unicode: %s', (text, is) => {
-    expect(isUnicode(text)).toBe(is);
+  it.each([['\ud800', false], ['a\udc00', false], ['\udc00\ud800', false], ['😀', true]])('%j is Unicode: %s', (text, is) => {
+    expect(isName(text, 9)).toBe(is);
   });
 
   it.each([

@@ -1,11 +1,11 @@
-import { applyDecorators, UseGuards, UseInterceptors } from '@nestjs/common';
+import { applyDecorators, UseFilters, UseGuards } from '@nestjs/common';
 import { ApiBearerAuth, ApiOAuth2, ApiOperation } from '@nestjs/swagger';
 import { PermissionGuard, RequirePermission } from '../../../../authentication/permission.guard.js';
 import type { Permission } from '../../../../authentication/permissions.js';
 import type { ErrorKind } from '../../../../common/service-error.js';
 import { ApiErrors } from '../../../../http/api-errors.decorator.js';
 import { JsonContentGuard } from './json-content.guard.js';
-import { RefusalInterceptor } from './refusal.interceptor.js';
+import { RefusalFilter } from './refusal.filter.js';
 
 const operation = (permission: Permission, summary: string, note?: string): MethodDecorator =>
   applyDecorators(
@@ -32,7 +32,7 @@ export const IdentityCommand = (permission: Permission, summary: string, refusal
   applyDecorators(
     operation(permission, summary, note),
     UseGuards(PermissionGuard, JsonContentGuard),
-    UseInterceptors(RefusalInterceptor(refusal)),
+    UseFilters(new RefusalFilter(refusal)),
     ApiErrors(
       refusal,
       'unauthorized',
