@@ -1,6 +1,5 @@
 const CONTROL = '\\u0000-\\u001f\\u007f-\\u009f';
 const HAS_CONTROL = new RegExp(`[${CONTROL}]`);
-const names = new Map<number, RegExp>();
 
 /** Whether it holds U+0000-001F or U+007F-009F. */
 export const hasControlCharacter = (text: string): boolean => HAS_CONTROL.test(text);
@@ -15,15 +14,10 @@ export function trimBlanks(text: string): string {
 }
 
 /**
- * A name as people write it: Unicode text of 1 to `most` code points, neither blank (only White_Space) nor with a control
- * character.
+ * Whether something is a name as people write it: Unicode text of 1 to `most` code points, neither blank (only
+ * White_Space) nor with a control character.
  */
-export function isName(text: unknown, most: number): text is string {
-  return typeof text === 'string' && nameOfAtMost(most).test(text);
-}
-
-function nameOfAtMost(most: number): RegExp {
-  const pattern = names.get(most) ?? new RegExp(`^(?!\\p{White_Space}*$)[^${CONTROL}\\p{Surrogate}]{1,${most}}$`, 'u');
-  names.set(most, pattern);
-  return pattern;
+export function isNameUpTo(most: number): (text: unknown) => text is string {
+  const pattern = new RegExp(`^(?!\\p{White_Space}*$)[^${CONTROL}\\p{Surrogate}]{1,${most}}$`, 'u');
+  return (text): text is string => typeof text === 'string' && pattern.test(text);
 }

@@ -16,25 +16,25 @@ function assertConnected({ socket }: IncomingMessage): void {
  * asks the process's budget.
  */
 export class BodyMemory {
-  private held: HeldMemory;
-  private readonly line: HeldMemory;
+  private held: HeldMemory | undefined;
+  private line: HeldMemory | undefined;
+  private isBehindFile = false;
 
   constructor(
     private readonly request: IncomingMessage,
     private readonly budget: MemoryBudget = processMemory,
-  ) {
-    this.held = budget.hold('text');
-    this.line = budget.hold('line');
-  }
+  ) {}
 
   /** Whether it holds memory that others may wait for. */
   get isHeld(): boolean {
-    return this.held.bytes > 0;
+    return this.held !== undefined && this.held.bytes > 0;
   }
 
   /** To be called behind a form's file, of which memory may be held too. */
   passFile(): void {
-    if (!this.isHeld) this.held = this.budget.hold('rest');
+    if (this.isHeld) return;
+    this.held = undefined;
+    this.isBehindFile = true;
   }
 
   /**
@@ -43,24 +43,28 @@ export class BodyMemory {
    * @throws ServiceError `client-aborted` when the connection closes in the meantime.
    */
   growTo(bytes: number): Promise<void> | undefined {
+    if (bytes <= FREE_BYTES) return undefined;
+    this.held ??= this.budget.hold(this.isBehindFile ? 'rest' : 'text');
     const missing = bytes - FREE_BYTES - this.held.bytes;
     return missing <= 0 ? undefined : this.take(this.held, Math.max(missing, STEP_BYTES));
   }
 
   /** Takes the memory for a text's index line. Otherwise as `growTo`. */
   growForLine(text: string): Promise<void> | undefined {
-    return text.length <= FREE_BYTES ? undefined : this.take(this.line, text.length * MOST_BYTES_A_CHARACTER);
+    if (text.length <= FREE_BYTES) return undefined;
+    this.line ??= this.budget.hold('line');
+    return this.take(this.line, text.length * MOST_BYTES_A_CHARACTER);
   }
 
   /** Gives back what is over. */
   shrinkTo(bytes: number): void {
-    this.held.shrinkTo(Math.max(0, bytes - FREE_BYTES));
+    this.held?.shrinkTo(Math.max(0, bytes - FREE_BYTES));
   }
 
   /** Gives back everything. Idempotent. */
   release(): void {
-    this.held.release();
-    this.line.release();
+    this.held?.release();
+    this.line?.release();
   }
 
   private take(held: HeldMemory, bytes: number): Promise<void> | undefined {

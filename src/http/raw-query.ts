@@ -1,5 +1,8 @@
 import type { IncomingMessage } from 'node:http';
 
+/** A text without any of these is what it is. */
+const MAY_BE_ENCODED = /[%+\x80-\xff]/;
+
 /** A query as it was sent. */
 export class RawQuery {
   /** Name and value of each parameter, decoded; undefined for what can't be. */
@@ -7,7 +10,14 @@ export class RawQuery {
 
   constructor({ url = '' }: Pick<IncomingMessage, 'url'>) {
     const start = url.indexOf('?');
-    this.pairs = start < 0 ? [] : url.slice(start + 1).split('&').map(decodePair);
+    const query = start < 0 ? '' : url.slice(start + 1);
+    this.pairs = query.split('&').map(MAY_BE_ENCODED.test(query) ? decodedPair : plainPair);
+  }
+
+  /** The value of a parameter that is given once; undefined otherwise, and where `values` is. */
+  single(name: string): string | undefined {
+    const values = this.values(name);
+    return values?.length === 1 ? values[0] : undefined;
   }
 
   /**
@@ -26,14 +36,17 @@ export class RawQuery {
   }
 }
 
-function decodePair(pair: string): [string | undefined, string | undefined] {
+function plainPair(pair: string): [string, string] {
   const equals = pair.indexOf('=');
-  return equals < 0 ? [decode(pair), ''] : [decode(pair.slice(0, equals)), decode(pair.slice(equals + 1))];
+  return equals < 0 ? [pair, ''] : [pair.slice(0, equals), pair.slice(equals + 1)];
+}
+
+function decodedPair(pair: string): [string | undefined, string | undefined] {
+  const [name, value] = plainPair(pair);
+  return [decode(name), decode(value)];
 }
 
 function decode(text: string): string | undefined {
-  // Most texts are what they are.
-  if (!/[%+\x80-\xff]/.test(text)) return text;
   try {
     // Bytes that a client didn't encode reach us one a character.
     const encoded = text.replace(/[\x80-\xff]/g, (byte) => `%${byte.charCodeAt(0).toString(16)}`);

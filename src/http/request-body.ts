@@ -44,7 +44,7 @@ async function* receivedBody(
     exchange.response.writeContinue();
   }
   const length = declaredLength(request.headers);
-  const rate = new ClientRate(memory);
+  let rate: ClientRate | undefined;
   let events: RequestEvents | undefined;
   try {
     for (let bytes = 0; ; ) {
@@ -52,7 +52,7 @@ async function* receivedBody(
       if (chunk !== null) {
         bytes += chunk.length;
         if (bytes > maxBytes) throw new ServiceError('payload-too-large');
-        rate.received(chunk.length);
+        rate?.received(chunk.length);
         if (bytes > FREE_BYTES) await arrivals.ended();
         yield chunk;
       } else if (request.readableEnded) {
@@ -65,12 +65,19 @@ async function* receivedBody(
         return;
       } else {
         events ??= new RequestEvents(request);
+        rate ??= rateSince(bytes, memory);
         await nextEvent(events, rate, idleTimeoutMs);
       }
     }
   } finally {
     events?.stop();
   }
+}
+
+function rateSince(bytes: number, memory: BodyMemory | undefined): ClientRate {
+  const rate = new ClientRate(memory);
+  rate.received(bytes);
+  return rate;
 }
 
 /** Resolves when the client has sent something, has ended, or is gone. @throws ServiceError `request-timeout` */

@@ -1,4 +1,4 @@
-import { isName } from '../../common/text.js';
+import { isNameUpTo } from '../../common/text.js';
 import { InvalidIdentityValue } from './errors.js';
 
 export interface Role {
@@ -19,7 +19,7 @@ export const MAX_PERMISSION_LENGTH = 255;
 /** `<action>:<scope>`, compared as text: `*` means nothing special. */
 export const PERMISSION_PATTERN = /^[A-Za-z0-9_.*-]+:[A-Za-z0-9_./:*-]+$/;
 
-export const isRoleName = (value: unknown): value is string => isName(value, MAX_ROLE_NAME_LENGTH);
+export const isRoleName = isNameUpTo(MAX_ROLE_NAME_LENGTH);
 
 export const isPermission = (value: unknown): value is string =>
   typeof value === 'string' && value.length <= MAX_PERMISSION_LENGTH && PERMISSION_PATTERN.test(value);

@@ -1,4 +1,4 @@
-import { isName } from '../../common/text.js';
+import { isNameUpTo } from '../../common/text.js';
 import { InvalidIdentityValue } from './errors.js';
 
 export interface User {
@@ -21,7 +21,10 @@ export interface NewUser {
 export const MAX_EMAIL_LENGTH = 254;
 export const MAX_USER_NAME_LENGTH = 255;
 
-export const isUserName = (value: unknown): value is string => isName(value, MAX_USER_NAME_LENGTH);
+export const isUserName = isNameUpTo(MAX_USER_NAME_LENGTH);
+
+/** 1-254 code points, not blank, no control character; not yet an e-mail. */
+export const isEmailText = isNameUpTo(MAX_EMAIL_LENGTH);
 
 /** @throws InvalidIdentityValue when the name breaks its rule. */
 export function assertUserName(name: string): void {
@@ -37,7 +40,7 @@ export function assertUserName(name: string): void {
 export function newUser(email: string, name: string | undefined, roleIds: readonly string[]): NewUser {
   // A sigma has two small letters, and which one is a matter of what follows.
   const lowerCase = email.toLowerCase().replaceAll('ς', 'σ');
-  if (!isName(lowerCase, MAX_EMAIL_LENGTH)) throw new InvalidIdentityValue('email');
+  if (!isEmailText(lowerCase)) throw new InvalidIdentityValue('email');
   if (name !== undefined) assertUserName(name);
   return { email: lowerCase, name: name ?? lowerCase, roleIds: [...new Set(roleIds)] };
 }

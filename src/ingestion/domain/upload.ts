@@ -1,5 +1,5 @@
 import { ServiceError } from '../../common/service-error.js';
-import { isName } from '../../common/text.js';
+import { isNameUpTo } from '../../common/text.js';
 import { encodePathSegment } from './path-segment.js';
 
 export const UPLOAD_KINDS = ['historical', 'nowcast'] as const;
@@ -43,16 +43,19 @@ export const MAX_PARAMETER_LENGTH = 128;
 export const MAX_FILENAME_LENGTH = 255;
 export const MAX_ENCODED_CUSTOMER_ID_BYTES = 240;
 
+const isParameter = isNameUpTo(MAX_PARAMETER_LENGTH);
+const isLongName = isNameUpTo(MAX_FILENAME_LENGTH);
+
 /** 1-128 code points, not blank, no control character, and 240 bytes at most as a directory's name. */
 export const isCustomerId = (value: unknown): value is string =>
-  isName(value, MAX_PARAMETER_LENGTH) && encodePathSegment(value).length <= MAX_ENCODED_CUSTOMER_ID_BYTES;
+  isParameter(value) && encodePathSegment(value).length <= MAX_ENCODED_CUSTOMER_ID_BYTES;
 
 /** 1-255 code points, not blank, no control character, no `/` or `\`, neither `.` nor `..`. */
 export const isFilename = (value: unknown): value is string =>
-  isName(value, MAX_FILENAME_LENGTH) && !/[/\\]/.test(value) && value !== '.' && value !== '..';
+  isLongName(value) && !/[/\\]/.test(value) && value !== '.' && value !== '..';
 
 /** 1-128 code points, not blank, no control character. */
-export const isManufacturer = (value: unknown): value is string => isName(value, MAX_PARAMETER_LENGTH);
+export const isManufacturer = isParameter;
 
 /** @throws ServiceError `invalid-query-parameter` when one of the three breaks its rule. */
 export function assertUploadParameters(parameters: UploadParameters): void {

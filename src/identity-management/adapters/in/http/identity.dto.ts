@@ -1,14 +1,13 @@
 import { ApiProperty } from '@nestjs/swagger';
 import { ArrayNotEmpty, isEmail, IsNotEmpty, IsString, ValidateBy, ValidateIf } from 'class-validator';
-import { isName } from '../../../../common/text.js';
 import { MAX_PERMISSION_LENGTH, MAX_PERMISSIONS, MAX_ROLE_NAME_LENGTH, PERMISSION_PATTERN } from '../../../domain/role.js';
-import { MAX_EMAIL_LENGTH, MAX_USER_NAME_LENGTH } from '../../../domain/user.js';
+import { isEmailText, MAX_EMAIL_LENGTH, MAX_USER_NAME_LENGTH } from '../../../domain/user.js';
 
 /** class-validator's rule, which throws for what is no Unicode text, and takes long for a long one. */
 const IsEmailAddress = (): PropertyDecorator =>
   ValidateBy({
     name: 'isEmailAddress',
-    validator: { validate: (value) => isName(value, MAX_EMAIL_LENGTH) && isEmail(value) },
+    validator: { validate: (value) => isEmailText(value) && isEmail(value) },
   });
 
 /** A list of texts, looked through once: `@IsString({ each: true })` takes seconds for a million. */

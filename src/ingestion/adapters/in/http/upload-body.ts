@@ -107,7 +107,7 @@ interface ExpectedDigests {
  * and `Repr-Digest`, which is the same for a request).
  */
 function expectedDigests({ headers }: IncomingMessage): ExpectedDigests {
-  const fields = (...names: string[]) => names.flatMap((name) => parseDigestField(headers[name]?.toString()));
+  const fields = (...names: string[]) => names.flatMap((name) => (headers[name] === undefined ? [] : parseDigestField(headers[name].toString())));
   return { file: fields('x-upload-digest'), content: fields('content-digest', 'repr-digest') };
 }
 

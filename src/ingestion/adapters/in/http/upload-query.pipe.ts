@@ -13,9 +13,9 @@ export class UploadQueryPipe implements PipeTransform<IncomingMessage, UploadQue
   transform(request: IncomingMessage): UploadQueryDto {
     const raw = new RawQuery(request);
     const query = Object.assign(new UploadQueryDto(), {
-      customer_id: single(raw.values('customer_id')),
-      filename: single(raw.values('filename')),
-      manufacturer: single(raw.values('manufacturer')),
+      customer_id: raw.single('customer_id'),
+      filename: raw.single('filename'),
+      manufacturer: raw.single('manufacturer'),
     });
     const defects = validateSync(query);
     if (defects.length > 0) {
@@ -24,8 +24,6 @@ export class UploadQueryPipe implements PipeTransform<IncomingMessage, UploadQue
     return query;
   }
 }
-
-const single = (values: string[] | undefined): string | undefined => (values?.length === 1 ? values[0] : undefined);
 
 /** The validated query parameters of an upload. */
 export const UploadQuery = (): ParameterDecorator => RequestParam(UploadQueryPipe);

@@ -28,10 +28,8 @@ export function UploadGuard(kind: UploadKind): Type<CanActivate> {
     private async authorize(request: IncomingMessage): Promise<void> {
       const token = await this.authorization.accessTokens?.verify(request);
       if (!token) return;
-      const customers = new RawQuery(request).values('customer_id');
-      const covered =
-        token.customerIds.has('*') ||
-        (customers?.length === 1 && customers.every((customer) => token.customerIds.has(customer)));
+      const customer = new RawQuery(request).single('customer_id');
+      const covered = token.customerIds.has('*') || (customer !== undefined && token.customerIds.has(customer));
       if (!token.permissions.has(`upload:${kind}`) || !covered) throw new ServiceError('unauthorized');
     }
   }

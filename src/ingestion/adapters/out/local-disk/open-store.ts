@@ -181,7 +181,9 @@ export class OpenStore {
     const running = part();
     this.finishing.add(running);
     try {
-      await running.catch(storageFailure('An upload could not be made durable.'));
+      await running;
+    } catch (error) {
+      storageFailure('An upload could not be made durable.')(error);
     } finally {
       this.finishing.delete(running);
     }
