@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -122,6 +123,19 @@ describe('DATA_DIR that goes away while the service runs', () => {
     if (existsSync(`${path}-aside`)) renameSync(`${path}-aside`, path);
     await untilReady(200);
     expect(await uploads()).toEqual([200, 200, 200]);
+  });
+
+  it('has a FIFO in place of identity.db: no user is created until the database is back, and uploads go on', async () => {
+    const path = at('identity/identity.db');
+    renameSync(path, `${path}-aside`);
+    execFileSync('mkfifo', [path]);
+    expect((await createUser('ada')).status).toBe(503);
+    await untilReady(503);
+    expect(await uploads()).toEqual([200, 200, 200]);
+    rmSync(path);
+    renameSync(`${path}-aside`, path);
+    await untilReady(200);
+    expect((await createUser('ada')).status).toBe(201);
   });
 
   it('loses its lock files: it takes them again, and no other process becomes ready', async () => {

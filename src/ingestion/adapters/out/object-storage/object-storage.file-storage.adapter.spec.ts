@@ -5,6 +5,7 @@ import { InMemoryBucket } from '../../../../testing/in-memory.bucket.js';
 import type { UploadDraft } from '../../../application/ports/file-storage.port.js';
 import { anUploadDraft, type UploadDraftBuilder } from '../../../../testing/upload-draft.builder.js';
 import { type Bucket, StoreSilentError } from './bucket.js';
+import { compactDay } from './compaction.js';
 import { ObjectStorageFileStorage } from './object-storage.file-storage.adapter.js';
 import { Sweeper } from './sweeper.js';
 
@@ -324,7 +325,11 @@ describe('replicas whose clocks are wrong', () => {
     const replicas = offsMs.map((offMs) => {
       const mine = bucket.another();
       const setClock = () => void vi.setSystemTime(store.now + offMs);
-      mine.before = setClock;
+      const written: string[] = [];
+      mine.before = (operation, key) => {
+        if (['create', 'replace', 'upload'].includes(operation)) written.push(`${operation} ${key.slice(0, key.indexOf('/'))}`);
+        setClock();
+      };
       mine.after = setClock;
       const storage = open(mine);
       const keep = (draft: UploadDraft) => {
@@ -337,7 +342,7 @@ describe('replicas whose clocks are wrong', () => {
           },
         });
       };
-      return { offMs, keep, storage };
+      return { offMs, keep, storage, written };
     });
     return { store, bucket, replicas, close: () => Promise.all(replicas.map(({ storage }) => storage.close())) };
   };
@@ -372,6 +377,24 @@ describe('replicas whose clocks are wrong', () => {
     for (const outcome of await race()) expect(outcome).toMatchObject({ status: 'fulfilled', value: { replayed: true } });
     await expectWhole(new BucketView(bucket), 1);
     await close();
+  });
+
+  it.each([2 * DAY_MS, 20 * 60_000])('write segments that compaction merges: off by %i ms', async (offMs) => {
+    const { store, bucket, replicas, close } = world(Date.parse('2026-03-10T23:50:00Z'), [offMs]);
+    for (let count = 0; count < 3; count++) await replicas[0]?.keep(anUploadDraft().build());
+    await close();
+    store.now += 2 * DAY_MS;
+    vi.setSystemTime(store.now);
+    expect(await compactDay(bucket, 'historical', '2026-03-10')).toMatchObject({ sources: 3, targets: 1 });
+    await expectWhole(new BucketView(bucket), 3);
+  });
+
+  it('write as many objects for an upload as a replica whose clock is right', async () => {
+    const { replicas, close } = world(Date.parse('2026-03-10T12:00:00Z'), [0, 2 * DAY_MS, -2 * DAY_MS]);
+    for (const { offMs, keep } of replicas) await keep(anUploadDraft().with({ idempotencyKey: `key-${offMs}` }).file('the bytes').build());
+    await close();
+    const [first, ...others] = replicas.map(({ written }) => written.sort());
+    for (const other of others) expect(other).toEqual(first);
   });
 
   it('know a key whose upload began before midnight and ended behind it', async () => {

@@ -1,6 +1,8 @@
+import { execFile } from 'node:child_process';
 import { appendFile, chmod, copyFile, mkdir, mkdtemp, readdir, readFile, rename, rm, symlink, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
+import { promisify } from 'node:util';
 import { v7 as uuidV7 } from 'uuid';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { DataDirectoryView } from '../../../../../testing/data-directory.view.js';
@@ -143,6 +145,14 @@ describe('each defect is found, and nothing else', () => {
       async () => {
         await rename(at(file.content.path), join(base, 'elsewhere'));
         await symlink(join(base, 'elsewhere'), at(file.content.path));
+      },
+      () => [`bytes-absent ${file.content.path}`, `name-unknown ${file.content.path}`],
+    ],
+    [
+      'a FIFO in the place of bytes',
+      async () => {
+        await rm(at(file.content.path));
+        await promisify(execFile)('mkfifo', [at(file.content.path)]);
       },
       () => [`bytes-absent ${file.content.path}`, `name-unknown ${file.content.path}`],
     ],
