@@ -2,16 +2,19 @@ const BLANK = /^\p{White_Space}*$/u;
 // eslint-disable-next-line no-control-regex
 const CONTROL = /[\u0000-\u001f\u007f-\u009f]/;
 
-/** Whether nothing but White_Space (Unicode) is in it; true for the empty text. */
+/** Whether the text contains only White_Space (Unicode). True for the empty text. */
 export const isBlank = (text: string): boolean => BLANK.test(text);
 
-/** Whether it holds U+0000-001F or U+007F-009F. */
+/** Whether the text contains U+0000-001F or U+007F-009F. */
 export const hasControlCharacter = (text: string): boolean => CONTROL.test(text);
 
-/** Whether it is Unicode text, that is, without lone surrogates. */
+/** Whether the text is well-formed Unicode, without lone surrogates. */
 export const isUnicode = (text: string): boolean => text.isWellFormed();
 
-/** Without blanks and tabs at both ends (OWS, RFC 9110, 5.6.3), in linear time, unlike a regular expression. */
+/**
+ * Removes spaces and tabs at both ends (OWS, RFC 9110, section 5.6.3). Unlike a regular expression, it takes linear
+ * time.
+ */
 export function trimBlanks(text: string): string {
   const isBlankAt = (at: number): boolean => text[at] === ' ' || text[at] === '\t';
   let [begin, end] = [0, text.length];
@@ -20,14 +23,14 @@ export function trimBlanks(text: string): string {
   return text.slice(begin, end);
 }
 
-/** Length in Unicode code points. */
+/** The length in Unicode code points. */
 export function codePoints(text: string): number {
   let count = 0;
   for (let index = 0; index < text.length; count++) index += (text.codePointAt(index) ?? 0) > 0xffff ? 2 : 1;
   return count;
 }
 
-/** A name as people write it: Unicode, not blank, no control character, 1 to `most` code points. */
+/** Whether this is a name as people write it: Unicode, not blank, no control characters, 1 to `most` code points. */
 export function isName(text: unknown, most: number): text is string {
   return (
     typeof text === 'string' &&
