@@ -3,7 +3,7 @@ import { catchError, type Observable, throwError } from 'rxjs';
 import { type ErrorKind, ServiceError } from '../../../../common/service-error.js';
 import { IdentityRefusal } from '../../../domain/errors.js';
 
-/** Gives all that is wrong with a request the one text of its operation (service interface, part 7). */
+/** Gives every refused request the one error text of its operation (service interface, part 7). */
 export function RefusalInterceptor(kind: ErrorKind): Type<NestInterceptor> {
   @Injectable()
   class OperationRefusalInterceptor implements NestInterceptor {
