@@ -37,7 +37,7 @@ export class AccessTokenStrategy extends Strategy {
           findKey(token).then((key) => { done(null, key as unknown as Buffer); }).catch(done);
         },
         algorithms: [...ALGORITHMS],
-        audience: [audience], // An empty audience would disable the check; in an array it doesn't.
+        audience: [audience], // In an array, because an empty string alone would disable the audience check.
       },
       (claims: Claims, done: VerifiedCallback) => {
         try {

@@ -4,7 +4,7 @@ import { ServiceError } from '../common/service-error.js';
 import { fetchFrom, urlOf, type KeySetSource } from './key-set-source.js';
 import { verificationKeys, type VerificationKey } from './verification-key.js';
 
-/** All in milliseconds. */
+/** The times of a key set, all in milliseconds. */
 export interface KeySetTimes {
   /** How long a fetched set counts as current (default: 10 minutes). */
   readonly maxAgeMs?: number;
@@ -24,8 +24,8 @@ const MOMENT_MS = 500;
 const MAX_WAITING = 1_000;
 
 /**
- * An issuer's keys by `kid`. An unknown `kid` is looked up in a set fetched after the request, because the issuer may
- * have changed its keys since the last fetch. All requests within the cool-down share the one fetch at its end.
+ * An issuer's keys by `kid`. An unknown `kid` is looked up in a set fetched after the lookup began, because the issuer
+ * may have changed its keys since the last fetch. All lookups within the cool-down share the one fetch at its end.
  */
 export class KeySet {
   readonly #remote: RemoteJWKSet;

@@ -21,8 +21,8 @@ export class PassportAccessTokenVerifier extends AccessTokenVerifier {
         if (token) resolve(token);
         else reject(error ?? refusal(info));
       };
-      // By name. On a strategy passed as an instance, passport would set the callbacks of each request, so that
-      // concurrent requests would overwrite each other's.
+      // Selects the strategy by name. On a strategy passed as an instance, passport would set the callbacks of each
+      // request, so that concurrent requests would overwrite each other's.
       const authenticate = this.#passport.authenticate('access-token', { session: false }, done) as Authenticate;
       authenticate(request);
     });

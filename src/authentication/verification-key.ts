@@ -8,7 +8,7 @@ export const ALGORITHMS = [
 
 export type SignatureAlgorithm = (typeof ALGORITHMS)[number];
 
-const MIN_RSA_BITS = 2048; // RFC 7518, sections 3.3 and 3.5
+const MIN_RSA_BITS = 2048; // The minimum of RFC 7518, sections 3.3 and 3.5.
 
 /** A key of the issuer, and the one algorithm that it may verify. */
 export interface VerificationKey {

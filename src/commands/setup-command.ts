@@ -30,7 +30,7 @@ export interface ProviderSetup {
 export interface SetupCommand {
   readonly usage: string;
   readonly help: string;
-  /** The source of credentials, for users who pass them as an argument. */
+  /** Named in the error for users who pass credentials as an argument, to say where they come from. */
   readonly credentials: Credentials;
   /** Reads the environment and asks for missing credentials. */
   readonly begin: () => Promise<ProviderSetup>;

@@ -153,7 +153,7 @@ export class JsonReader {
       if (this.depth > 1 && this.list === undefined) {
         at = this.skip(bytes, at);
         if (at === length) break;
-        // Texts and shallower levels are handled by the loop. Otherwise a number or literal begins here.
+        // The loop handles texts and shallower levels. Otherwise a number or literal begins here.
         if (this.isInText() || this.depth === 1) continue;
       }
       const byte = bytes[at] ?? 0;

@@ -27,7 +27,7 @@ export interface ServedEnvironment {
 
 /** The settings for setting up a Keycloak realm. */
 export interface KeycloakSetupEnvironment extends ServedEnvironment {
-  /** Without a trailing slash. */
+  /** Keycloak's URL, without a trailing slash. */
   readonly url: string;
   readonly realm: string;
   readonly clientId: string;
@@ -69,7 +69,7 @@ const AUTH0_SETUP_VARIABLES = z
 export interface Auth0SetupEnvironment extends ServedEnvironment {
   /** As given in AUTH0_DOMAIN. */
   readonly domain: string;
-  /** Without a trailing slash. */
+  /** The tenant's URL, without a trailing slash. */
   readonly url: string;
   readonly connection: string;
   /** The client ids of the applications, if set. */

@@ -17,9 +17,9 @@ type Served = z.infer<z.ZodObject<typeof SERVED_VARIABLES>>;
 /** The address of the service. */
 export interface ServedAddress {
   readonly host: string;
-  /** Empty, or with a leading and no trailing slash. */
+  /** The prefix of all paths: empty, or with a leading and no trailing slash. */
   readonly basePath: string;
-  /** Without a trailing slash. */
+  /** The service's public URL, without a trailing slash. */
   readonly publicUrl: string | undefined;
 }
 

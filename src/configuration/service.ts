@@ -10,7 +10,7 @@ export type LogLevel = (typeof LOG_LEVELS)[number];
 
 const isOrigin = (text: string): boolean => text === '*' || (URL.canParse(text) && new URL(text).origin === text);
 
-/** The variables that don't belong to one adapter. */
+/** The variables of the service itself, without those of its adapters. */
 export const SERVICE_VARIABLES = {
   NODE_ENV: z.string().optional(),
   ...SERVED_VARIABLES,

@@ -49,5 +49,5 @@ export class Arrivals {
   }
 }
 
-/** Shared by the whole process, because the process has one event loop. */
+/** The instance shared by the whole process, because the process has one event loop. */
 export const arrivals = new Arrivals();

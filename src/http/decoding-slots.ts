@@ -37,5 +37,5 @@ export class DecodingSlots {
   }
 }
 
-/** Shared by the whole process. */
+/** The slots shared by the whole process. */
 export const decodingSlots = new DecodingSlots();

@@ -189,7 +189,7 @@ async function* decoded(encoded: Chunks, coding: Coding, maxBytes: number): Chun
     }
   }
   const feeding = pipeline(counted(), decoder);
-  // The same error is thrown by reading the decoder.
+  // Handled below: reading the decoder throws the same error.
   feeding.catch(() => undefined);
   try {
     let bytes = 0;

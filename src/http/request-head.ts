@@ -40,7 +40,7 @@ export function targetPath(target: string): string {
   return end < 0 ? path : path.slice(0, end);
 }
 
-/** Counts in the raw headers, because Node's `headers` keep only the first `Host`. */
+/** Counts the `Host` headers in the raw headers, because Node's `headers` keep only the first one. */
 function countHosts({ rawHeaders }: IncomingMessage): number {
   let count = 0;
   for (let index = 0; index < rawHeaders.length; index += 2) {

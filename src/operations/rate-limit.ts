@@ -11,8 +11,8 @@ const MINUTE_MS = 60_000;
 const token = (context: ExecutionContext): string | null => bearerToken(context.switchToHttp().getRequest<Request>());
 
 /**
- * The part of a token that only its issuer can change. An ECDSA signature (r, s) has a second valid form (r, n - s), so
- * only the first third of its characters is used, which lies within r.
+ * The part of a token that only its issuer can change. An ECDSA signature (r, s) has a second valid form (r, n - s).
+ * Only the first third of the signature's characters is used, because it lies within r.
  */
 function unforgeable(jws: string): string {
   const signature = jws.lastIndexOf('.') + 1;

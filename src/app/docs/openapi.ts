@@ -4,7 +4,7 @@ import type { AuthorizationServer } from './authorization-server.js';
 import { publicPath } from '../../configuration/served-address.js';
 import type { Environment } from '../../configuration/service.js';
 
-/** Where an access token may come from, apart from `client`. */
+/** Describes where to get an access token, apart from the `client` scheme. */
 const TOKEN_DESCRIPTIONS: Readonly<Record<Environment['identityProvider']['adapter'], string>> = {
   embedded: 'An access token, for example what `npm run token -- --user <user_id>` prints.',
   keycloak: "An access token of the realm's.",
@@ -13,7 +13,7 @@ const TOKEN_DESCRIPTIONS: Readonly<Record<Environment['identityProvider']['adapt
 
 type Operations = Record<string, { responses: Record<string, unknown>; security?: unknown }>;
 
-/** A program logs in with a secret. If login is offered, a person can also use a browser. */
+/** The login flows: a program uses a secret, and if login is offered, a person can use a browser. */
 function oauth2({ description, tokenUrl, login }: AuthorizationServer) {
   const clientCredentials = { tokenUrl, scopes: {} };
   const authorizationCode = login && { authorizationUrl: login.authorizationUrl, tokenUrl, scopes: {} };

@@ -25,7 +25,7 @@ export interface DataDirectoryLock {
    * removed, moved or covered by a mount, because another process could then take the lock. Synchronous: one stat.
    */
   isHeld(): boolean;
-  /** Idempotent. */
+  /** Releases the lock. Idempotent. */
   release(): void;
 }
 

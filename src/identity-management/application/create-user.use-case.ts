@@ -7,7 +7,7 @@ import { callProvider } from './provider-deadline.js';
 export interface CreateUserCommand {
   /** An e-mail address in valid form, in any letter case. */
   readonly email: string;
-  /** Default: the e-mail. */
+  /** The display name (default: the e-mail). */
   readonly name?: string | undefined;
   /** A repeated role counts once. */
   readonly roleIds: readonly string[];

@@ -12,7 +12,7 @@ const CHECK_TIMEOUT_MS = 5_000;
 export class Readiness {
   private readonly logger = new Logger(Readiness.name);
   private readonly unwell = new Set<string>();
-  /** The messages of each check that were last found and are already in the log. */
+  /** For each check, the messages of its latest result, which are already in the log. */
   private readonly told = new Map<string, readonly string[]>();
 
   constructor(

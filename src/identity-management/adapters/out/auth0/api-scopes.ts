@@ -21,7 +21,7 @@ const FRESH_MS = 200;
 export class ApiScopes {
   private readonly path: string;
   private turn: Promise<unknown> = Promise.resolve();
-  /** The number of completed writes. A list read before the latest write may be outdated. */
+  /** The number of writes that have ended. A list read before the latest write may be outdated. */
   private writes = 0;
 
   /** @param audience the API's identifier. */

@@ -16,7 +16,8 @@ export class ListCalls {
   /**
    * @param call must be harmless when repeated.
    * @returns undefined, after half a second, when the call failed and must be made again.
-   * @throws errors of `call`, if the previous call failed too or the error is more than an unknown outcome.
+   * @throws errors of `call`, if the previous call failed too, the error isn't `OutcomeUnknown`, or the list was
+   * aborted.
    */
   async make<Result>(call: (signal: AbortSignal) => Promise<Result>): Promise<Result | undefined> {
     try {

@@ -47,7 +47,7 @@ export async function* usersByCreation({ search, searchPages, exported }: UserSo
   for (let page = 0; page < searchPages && returns < MOST_RETURNS; ) {
     const found = await search(from, page);
     if (!found) {
-      // A list that fails at once hasn't begun.
+      // If the very first calls fail, the list hasn't begun, so nothing is yielded.
       if (latest > -Infinity) yield [];
       continue;
     }

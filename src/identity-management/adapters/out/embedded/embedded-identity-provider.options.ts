@@ -2,7 +2,7 @@ import { ConfigurableModuleBuilder } from '@nestjs/common';
 import type { TokenIssuerOptions } from './token-issuer.js';
 
 export interface EmbeddedIdentityProviderOptions extends TokenIssuerOptions {
-  /** `DATA_DIR`. */
+  /** The path of DATA_DIR. */
   readonly directory: string;
   /** Replaces the secret that is generated on first boot and kept in the data directory. */
   readonly adminSecret?: string | undefined;

@@ -3,9 +3,9 @@ import { type JSONWebKeySet, SignJWT } from 'jose';
 import { PERMISSIONS } from '../../../../authentication/permissions.js';
 import type { SigningKeys } from './signing-keys.js';
 
-/** In seconds. */
+/** The lifetime of access tokens, in seconds. */
 export const ACCESS_TOKEN_LIFETIME = 3600;
-/** The only client. */
+/** The id of the only client. */
 export const ADMIN_CLIENT_ID = 'admin';
 
 export interface TokenIssuerOptions {

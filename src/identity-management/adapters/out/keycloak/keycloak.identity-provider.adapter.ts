@@ -36,7 +36,7 @@ export interface KeycloakOptions extends KeycloakConnection {
   readonly invitationMail?: InvitationMailOptions | undefined;
   /** The public client of Swagger UI, if there should be one. */
   readonly swaggerUiClientId?: string | undefined;
-  /** Default: 1,000. */
+  /** How many users are read per page (default: 1,000). */
   readonly usersPerPage?: number;
   /** How long a clean check of the whole realm stays valid, in milliseconds (default: 30,000). */
   readonly checkedForMs?: number;

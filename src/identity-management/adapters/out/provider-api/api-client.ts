@@ -9,7 +9,7 @@ import { type SharedReader, SharedReads } from './shared-reads.js';
 export interface ApiClientOptions {
   /** The provider's name in messages: `Keycloak`. */
   readonly provider: string;
-  /** Prepended to each path. */
+  /** The API's base URL. Prepended to each path. */
   readonly url: string;
   /** How to request an access token (RFC 6749): the grant's fields, sent as a form. */
   readonly token: { readonly url: string; readonly grant: Readonly<Record<string, string>> };
@@ -19,9 +19,9 @@ export interface ApiClientOptions {
 
 export interface ApiRequest {
   readonly method: RawRequest['method'];
-  /** Appended to the API's URL; already encoded. */
+  /** The path, appended to the API's base URL. Already encoded. */
   readonly path: string;
-  /** Sent as JSON. */
+  /** The body, sent as JSON. */
   readonly body?: unknown;
   /** Whether sending the request twice is harmless. Default: true for GET, otherwise false. */
   readonly repeatable?: boolean;
@@ -31,7 +31,7 @@ export interface ApiRequest {
 /** An answer that the operation interprets: 2xx, 400, 404, 409 and similar. */
 export interface ApiAnswer {
   readonly status: number;
-  /** Parsed; undefined without a body. */
+  /** The parsed body; undefined without one. */
   readonly body: unknown;
   /** The `Location` header; empty if absent. */
   readonly location: string;

@@ -76,7 +76,7 @@ const HALF_A_SECOND_MS = 500;
  * the signal is marked otherwise (`call-turns.ts`).
  */
 export class CallPace {
-  /** By bucket size, because nothing else tells the limits apart. */
+  /** The known limits by bucket size, because nothing else tells the limits apart. */
   private readonly limits = new Map<number, Limit>();
   private readonly operations = new WeakMap<AbortSignal, Operation>();
   private readonly line: Waiter[] = [];

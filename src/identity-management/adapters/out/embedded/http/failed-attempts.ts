@@ -2,7 +2,10 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { ServiceError } from '../../../../../common/service-error.js';
 
 const WINDOW_MS = 60_000;
-/** Enough for clients that share an address and have a wrong secret. */
+/**
+ * How many wrong secrets a network may show before it is slowed down. Enough for clients that share an address and have
+ * a wrong secret.
+ */
 const MAX_FAILURES = 50;
 /** The time between two attempts of a network that has failed too often. */
 const PAUSE_MS = 100;
