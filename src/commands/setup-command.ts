@@ -30,7 +30,7 @@ export interface ProviderSetup {
 export interface SetupCommand {
   readonly usage: string;
   readonly help: string;
-  /** Named in the error for users who pass credentials as an argument, to say where they come from. */
+  /** The credentials to name in the error for an unknown argument, which may be a mistaken password. */
   readonly credentials: Credentials;
   /** Reads the environment and asks for missing credentials. */
   readonly begin: () => Promise<ProviderSetup>;

@@ -44,7 +44,8 @@ const BUSY_ATTEMPTS = 200;
  * Opens the embedded provider's database. Creates it if it is missing, unless `create` is false. Any number of
  * processes may open it at once. Committed data survives a power failure.
  *
- * @throws DataDirectoryError when the file isn't a database of this service, or belongs to another version.
+ * @throws DataDirectoryError when the file isn't a database of this service, or belongs to another version; SqliteError
+ * `SQLITE_BUSY` when another process keeps it locked.
  */
 export async function openIdentityDatabase(path: string, { create = true } = {}): Promise<IdentityDatabase> {
   const irregular = irregularDatabaseFile(path);

@@ -28,7 +28,7 @@ export interface Repair extends Change {
 export interface Findings {
   /** Defects that make operations fail. */
   readonly problems: readonly string[];
-  /** Other defects. */
+  /** Defects that don't make operations fail. */
   readonly warnings: readonly string[];
 }
 
