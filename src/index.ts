@@ -1,4 +1,4 @@
-// What a team builds on: the two feature modules, their ports, and what adapters are made of.
+// The public API: the two feature modules, their ports, and the building blocks of adapters.
 export { AccessTokenVerifier, type AccessToken } from './authentication/access-token.js';
 export * from './authentication/index.js';
 export { ServiceError, type ErrorKind } from './common/service-error.js';

@@ -39,7 +39,10 @@ async function boot(environment: Environment): Promise<void> {
   process.stdout.write(`${readyLine(environment, port)}\n`);
 }
 
-/** Wrong configuration and a DATA_DIR that can't be used are one line each; anything else is a defect, with its stack. */
+/**
+ * Configuration errors and an unusable DATA_DIR are explained in one line each. Anything else is a bug and is printed
+ * with its stack.
+ */
 function explain(error: unknown, dataDirectory: string): string {
   if (error instanceof EnvironmentError) return error.problems.join('\n');
   if (error instanceof DataDirectoryInUseError) return error.message;

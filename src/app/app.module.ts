@@ -16,7 +16,7 @@ import { MetricsController } from '../operations/metrics/metrics.controller.js';
 import { RequestMetrics } from '../operations/metrics/request-metrics.js';
 import { OperationsModule } from '../operations/operations.module.js';
 
-/** The whole service: the two features, with the adapters that the environment chose. */
+/** The whole service: both features, with the adapters that the environment selects. */
 @Module({})
 export class AppModule {
   static forRoot(environment: Environment): DynamicModule {

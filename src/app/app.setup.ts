@@ -4,7 +4,10 @@ import { setUpSwaggerUi } from './docs/swagger-ui.js';
 
 const EXPOSED_HEADERS = ['X-Request-Id', 'X-Upload-Id', 'X-Upload-Digest', 'Idempotent-Replayed', 'Retry-After'];
 
-/** What the service and every end-to-end test apply alike. Before `init` or `listen`, and with `{ bodyParser: false }`. */
+/**
+ * The set-up shared by the service and every end-to-end test. Call it before `init` or `listen`, on an app created with
+ * `{ bodyParser: false }`.
+ */
 export function setUpApp(app: NestExpressApplication, environment: Environment): void {
   const { basePath, corsOrigins, trustProxy, requestTimeoutMs, requestIdleTimeoutMs } = environment;
   app.set('trust proxy', trustProxy);

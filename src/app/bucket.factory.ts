@@ -3,9 +3,10 @@ import { EnvironmentError } from '../configuration/variables.js';
 import type { Bucket } from '../ingestion/adapters/out/object-storage/bucket.js';
 
 /**
- * The bucket that the environment chose, whose store may be unwell. Its SDK is loaded now, and not without it.
+ * Opens the bucket that the environment selects, even if its store is unhealthy. Each SDK is loaded only when it is
+ * needed.
  *
- * @param maxUploadBytes of one object.
+ * @param maxUploadBytes the limit for one object.
  * @throws EnvironmentError
  */
 export async function openBucket(environment: BucketEnvironment, maxUploadBytes: number): Promise<Bucket> {
@@ -19,7 +20,7 @@ export async function openBucket(environment: BucketEnvironment, maxUploadBytes:
       try {
         return new AzureBlobBucket({ ...environment, maxUploadBytes });
       } catch {
-        // What the SDK says of it may hold the key.
+        // The SDK's message may contain the key.
         throw new EnvironmentError([`${'url' in environment.account ? 'AZURE_STORAGE_ACCOUNT_URL' : 'AZURE_STORAGE_CONNECTION_STRING'}: must be as Azure shows it`]);
       }
     }

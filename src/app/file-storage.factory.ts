@@ -25,7 +25,7 @@ async function open({ fileStorage, dataDirectory, maxUploadBytes }: Environment,
   }
 }
 
-/** The file storage that the environment chose. */
+/** The file storage that the environment selects. */
 export const fileStorageFor = (environment: Environment): ProviderDefinition<FileStorage> => ({
   inject: [Metrics],
   useFactory: async (metrics: Metrics) => new MeasuredFileStorage(await open(environment, metrics), metrics),

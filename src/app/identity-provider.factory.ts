@@ -15,14 +15,14 @@ import { Metrics } from '../operations/metrics/metrics.js';
 import { ServiceAddress } from '../operations/service-address.js';
 
 export interface ChosenIdentityProvider {
-  /** What the adapter is made from. */
+  /** The modules that the adapter depends on. */
   readonly imports: DynamicModule[];
   readonly identityProvider: ProviderDefinition<IdentityProvider>;
-  /** Believes the provider's tokens. */
+  /** Verifies the provider's tokens. */
   readonly authentication: DynamicModule;
 }
 
-/** The identity provider that the environment chose, and the authentication that goes with it. */
+/** The identity provider that the environment selects, and the matching authentication. */
 export function identityProviderFor(environment: Environment): ChosenIdentityProvider {
   const { identityProvider } = environment;
   switch (identityProvider.adapter) {
@@ -85,7 +85,7 @@ function embedded({ dataDirectory, embeddedAdminSecret, oidc }: Environment): Ch
     identityProvider: {
       inject: [EmbeddedIdentityProvider, Metrics, ServiceAddress],
       useFactory: (inner: EmbeddedIdentityProvider, metrics: Metrics, address: ServiceAddress) => {
-        // For tokens that are made beside the running service.
+        // Recorded for tokens that are issued outside the running service (`npm run token`).
         address.onAnnounced(() => inner.recordIssuer(issuerOf(address)()));
         return new MeasuredIdentityProvider(inner, metrics);
       },

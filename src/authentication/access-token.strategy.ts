@@ -8,18 +8,21 @@ import type { KeySet } from './key-set.js';
 import { checkClaims, checkHeader, checkUnverified, type Claims } from './token-rules.js';
 import { ALGORITHMS } from './verification-key.js';
 
-/** passport-jwt for access tokens of one issuer. Its user is an `AccessToken`; its info on failure an `Error`. */
+/**
+ * The passport-jwt strategy for access tokens of one issuer. Its user is an `AccessToken`. On failure its info is an
+ * `Error`.
+ */
 export class AccessTokenStrategy extends Strategy {
   /** @throws RangeError when the clock tolerance is not 0 to 10 seconds. */
   constructor({ issuer, audience, clockToleranceSeconds: tolerance = 5 }: AuthenticationOptions, keys: KeySet) {
     if (!(tolerance >= 0 && tolerance <= 10)) throw new RangeError('The clock tolerance is 0 to 10 seconds.');
-    // Apart, because the types call deprecated what is the one way to name a tolerance.
+    // In a separate variable, because the types mark the only way to set a tolerance as deprecated.
     const verification = { jsonWebTokenOptions: { clockTolerance: tolerance } };
     const issuerNow = (): string => (typeof issuer === 'string' ? issuer : issuer());
     const findKey = async (token: string) => {
       const header = decodeProtectedHeader(token);
       const kid = checkHeader({ ...header });
-      // For a token that can't be right whatever its key, nobody waits for the issuer.
+      // Don't wait for the issuer if the token is invalid whatever its key.
       if (!keys.has(kid)) checkUnverified(decodeJwt(token), { issuer: issuerNow(), audience, toleranceSeconds: tolerance });
       const { key, algorithm } = await keys.find(kid);
       if (header.alg !== algorithm) throw new Error("The algorithm is not the key's.");
@@ -30,11 +33,11 @@ export class AccessTokenStrategy extends Strategy {
         ...verification,
         jwtFromRequest: bearerToken,
         secretOrKeyProvider: (_request: IncomingMessage, token: string, done) => {
-          // jsonwebtoken takes a KeyObject, unlike these types; what it throws must end here, too.
+          // jsonwebtoken accepts a KeyObject, although these types don't say so. Its errors must be caught here too.
           findKey(token).then((key) => { done(null, key as unknown as Buffer); }).catch(done);
         },
         algorithms: [...ALGORITHMS],
-        audience: [audience], // An empty text would be no check at all; in an array it is one.
+        audience: [audience], // In an array, because an empty string alone would disable the audience check.
       },
       (claims: Claims, done: VerifiedCallback) => {
         try {

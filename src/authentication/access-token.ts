@@ -1,18 +1,18 @@
 import type { IncomingMessage } from 'node:http';
 
-/** What a verified access token says. */
+/** The content of a verified access token. */
 export interface AccessToken {
   readonly subject: string;
   readonly permissions: ReadonlySet<string>;
-  /** The customers that its `customer_id` claim names (`*`: all); empty without the claim. */
+  /** The customers in its `customer_id` claim (`*`: all); empty without the claim. */
   readonly customerIds: ReadonlySet<string>;
 }
 
-/** Tells who is asking, from the bearer token of a request. The same for every identity provider. */
+/** Identifies the caller by the bearer token of a request. The same for every identity provider. */
 export abstract class AccessTokenVerifier {
   /**
-   * @throws ServiceError `unauthorized` when the request has no token, or one that must not be believed, whatever the
-   * reason; `provider-unavailable` when the issuer's keys can't be had, so that nobody can tell.
+   * @throws ServiceError `unauthorized` when the token is missing or invalid for any reason; `provider-unavailable`
+   * when the issuer's keys can't be fetched, so that the token can't be checked.
    */
   abstract verify(request: IncomingMessage): Promise<AccessToken>;
 }

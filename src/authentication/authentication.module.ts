@@ -10,7 +10,7 @@ const { ConfigurableModuleClass, MODULE_OPTIONS_TOKEN } = new ConfigurableModule
   .setClassMethodName('forRoot')
   .build();
 
-/** Who is asking, and may they: `forRoot` and `forRootAsync` take `AuthenticationOptions`. */
+/** Authenticates callers and checks their permissions. `forRoot` and `forRootAsync` take `AuthenticationOptions`. */
 @Module({
   providers: [
     {

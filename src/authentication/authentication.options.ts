@@ -1,13 +1,15 @@
 import type { KeySetSource } from './key-set-source.js';
 import type { KeySetTimes } from './key-set.js';
 
-/** Whose access tokens are believed. */
+/** Which access tokens are accepted. */
 export interface AuthenticationOptions extends KeySetTimes {
-  /** The exact `iss`. A function where it is known only once the service listens; asked for every token. */
+  /** The exact `iss`. A function if it is known only once the service listens; called for every token. */
   readonly issuer: string | (() => string);
-  /** What `aud` must be or contain; also the member of `resource_access` that permissions are read from. */
+  /**
+   * The value that `aud` must equal or contain. Also the member of `resource_access` that permissions are read from.
+   */
   readonly audience: string;
   readonly keySet: KeySetSource;
-  /** How far clocks may be apart, 0 to 10 seconds; 5 unless told. */
+  /** The allowed clock difference in seconds, 0 to 10 (default: 5). */
   readonly clockToleranceSeconds?: number;
 }

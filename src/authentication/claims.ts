@@ -2,9 +2,9 @@ import type { AccessToken } from './access-token.js';
 import type { Claims } from './token-rules.js';
 
 /**
- * Reads a verified token's claims. Permissions: those of `permissions` (Auth0, the embedded provider) and of
- * `resource_access[<audience>].roles` (Keycloak). Customers: `customer_id`, a string or an array. What has another type
- * contributes nothing.
+ * Reads the claims of a verified token. Permissions come from `permissions` (Auth0, the embedded provider) and from
+ * `resource_access[<audience>].roles` (Keycloak). Customers come from `customer_id`, a string or an array. Values of
+ * another type are ignored.
  */
 export function toAccessToken(claims: Claims, audience: string): AccessToken {
   const { sub, permissions, customer_id: customers } = claims;
@@ -16,7 +16,7 @@ export function toAccessToken(claims: Claims, audience: string): AccessToken {
   };
 }
 
-/** Own members only: an audience may be called `constructor`. */
+/** Reads own members only, because an audience may be called `constructor`. */
 const member = (value: unknown, name: string): unknown =>
   typeof value === 'object' && value !== null && Object.hasOwn(value, name) ? (value as Claims)[name] : undefined;
 

@@ -1,12 +1,12 @@
 import { once } from 'node:events';
 import type { FetchImplementation, JSONWebKeySet } from 'jose';
 
-/** Where an issuer's keys (RFC 7517) come from: an http(s) URL, or a function for an issuer in this process. */
+/** The source of an issuer's keys (RFC 7517): an http(s) URL, or a function for an issuer in this process. */
 export type KeySetSource = { readonly url: string } | { readonly load: () => Promise<JSONWebKeySet> };
 
 const MAX_BYTES = 1024 * 1024;
 
-/** @throws TypeError when the source's URL is no http(s) URL. */
+/** @throws TypeError when the source's URL isn't an http(s) URL. */
 export function urlOf(source: KeySetSource): URL {
   if ('load' in source) return new URL('urn:key-set');
   const url = new URL(source.url);
@@ -14,7 +14,7 @@ export function urlOf(source: KeySetSource): URL {
   return url;
 }
 
-/** Gets the key set from either source, within the time of the signal; an answer over 1 MiB (decoded) is an error. */
+/** Fetches the key set from either source until the signal aborts. An answer over 1 MiB (decoded) is an error. */
 export function fetchFrom(source: KeySetSource): FetchImplementation {
   return async (url, init) => bounded('url' in source ? await fetch(url, init) : await inTime(source.load, init.signal));
 }

@@ -4,28 +4,28 @@ import { ServiceError } from '../common/service-error.js';
 import { fetchFrom, urlOf, type KeySetSource } from './key-set-source.js';
 import { verificationKeys, type VerificationKey } from './verification-key.js';
 
-/** All in milliseconds. */
+/** The times of a key set, all in milliseconds. */
 export interface KeySetTimes {
-  /** How long a fetched set counts as current; 10 minutes unless told. */
+  /** How long a fetched set counts as current (default: 10 minutes). */
   readonly maxAgeMs?: number;
   /**
-   * The least time between two fetches for an unknown `kid`, and after a failed fetch before any other. Default: 2 seconds;
-   * 0 where the keys come from this process.
+   * The minimum time between two fetches for an unknown `kid`, and between a failed fetch and the next one. Default: 2
+   * seconds; 0 if the keys come from this process.
    */
   readonly cooldownMs?: number;
-  /** How long known keys stay in use while no fetch works, counted from the last that did; 1 hour unless told. */
+  /** How long known keys stay in use while fetches fail, counted from the last success (default: 1 hour). */
   readonly maxStaleMs?: number;
-  /** How long one fetch may take, to the last byte; 3 seconds unless told. */
+  /** How long one fetch may take, to the last byte (default: 3 seconds). */
   readonly timeoutMs?: number;
 }
 
 const MOMENT_MS = 500;
-/** How many may wait for the next fetch. */
+/** How many calls may wait for the next fetch. */
 const MAX_WAITING = 1_000;
 
 /**
- * An issuer's keys by `kid`. An unknown `kid` is looked for in a set that was fetched after it was asked for: the issuer may
- * have changed its keys since the last fetch. All who ask within the cool-down share the one fetch at its end.
+ * An issuer's keys by `kid`. An unknown `kid` is looked up in a set fetched after the lookup began, because the issuer
+ * may have changed its keys since the last fetch. All lookups within the cool-down share the one fetch at its end.
  */
 export class KeySet {
   readonly #remote: RemoteJWKSet;
@@ -38,9 +38,9 @@ export class KeySet {
   #pending: Promise<void> | undefined;
   #endOfCooldown: Promise<void> | undefined;
   #waiting = 0;
-  /** Unknown `kid`s that the next fetch is to bring. */
+  /** Unknown `kid`s to look for in the next fetch. */
   #sought = new Set<string>();
-  /** Those that the last fetch didn't bring. */
+  /** The `kid`s that the last fetch didn't contain. */
   #absent: ReadonlySet<string> = new Set();
 
   constructor(source: KeySetSource, times: KeySetTimes = {}) {
@@ -53,16 +53,16 @@ export class KeySet {
     });
   }
 
-  /** Whether the key is known, so that `find` fetches nothing or waits a moment at most. */
+  /** Whether the key is known. If so, `find` fetches nothing or waits at most a moment. */
   has(kid: string): boolean {
     return this.#keys.has(kid);
   }
 
   /**
-   * Waits for the end of the cool-down and a fetch, at most, where the key is unknown.
+   * If the key is unknown, waits at most for the end of the cool-down and one fetch.
    *
-   * @throws ServiceError `unauthorized` when the issuer has no such key; `provider-unavailable` when nobody can tell, because
-   * its key set can't be fetched or 1,000 calls already wait for the next fetch.
+   * @throws ServiceError `unauthorized` when the issuer has no such key; `provider-unavailable` when this can't be
+   * determined, because the key set can't be fetched or 1,000 calls already wait for the next fetch.
    */
   async find(kid: string): Promise<VerificationKey> {
     if (!this.#keys.has(kid)) await this.#seek(kid);
@@ -92,7 +92,7 @@ export class KeySet {
   }
 
   #cooldownLeft(): number {
-    // A clock that was set back must keep nobody waiting.
+    // Caps the wait in case the clock was set back.
     return Math.min(this.#cooldownMs, this.#loadedAt + this.#cooldownMs - Date.now());
   }
 
@@ -103,14 +103,17 @@ export class KeySet {
     await this.#endOfCooldown;
   }
 
-  /** Waits for a fetch, but for a key that is known and good enough only a moment: its tokens need not wait for a silent issuer. */
+  /**
+   * Waits for a fetch. If the known key may still be used, waits only a moment, so that its tokens don't wait for a
+   * silent issuer.
+   */
   async #refreshed(kid: string): Promise<void> {
     const refreshed = this.#refresh();
     const isGoodEnough = this.#keys.has(kid) && Date.now() < this.#loadedAt + this.#maxStaleMs;
     await (isGoodEnough ? Promise.race([refreshed, delay(MOMENT_MS, undefined, { ref: false })]) : refreshed);
   }
 
-  /** Fetches the set unless a fetch failed lately; leaves the outcome in `#failure`. */
+  /** Fetches the set unless a fetch has just failed. Leaves the outcome in `#failure`. */
   async #refresh(): Promise<void> {
     if (this.#failure && Date.now() < this.#failure.at + this.#cooldownMs) return;
     this.#pending ??= this.#reload().finally(() => (this.#pending = undefined));

@@ -6,7 +6,7 @@ import type { AccessTokenStrategy } from './access-token.strategy.js';
 
 type Authenticate = (request: IncomingMessage) => void;
 
-/** Verifies by a passport of its own, since the global one would be shared by every application of the process. */
+/** Verifies with its own passport instance, because the global one is shared by every application in the process. */
 export class PassportAccessTokenVerifier extends AccessTokenVerifier {
   readonly #passport: passport.Authenticator = new passport.Passport();
 
@@ -21,7 +21,8 @@ export class PassportAccessTokenVerifier extends AccessTokenVerifier {
         if (token) resolve(token);
         else reject(error ?? refusal(info));
       };
-      // By name: into a strategy that it gets as an instance, passport would write the callbacks of each request anew.
+      // Selects the strategy by name. On a strategy passed as an instance, passport would set the callbacks of each
+      // request, so that concurrent requests would overwrite each other's.
       const authenticate = this.#passport.authenticate('access-token', { session: false }, done) as Authenticate;
       authenticate(request);
     });

@@ -5,18 +5,18 @@ import { ServiceError } from '../common/service-error.js';
 import { type AccessToken, AccessTokenVerifier } from './access-token.js';
 import type { Permission } from './permissions.js';
 
-/** Names the permission that an operation asks for. On a controller: for each handler that doesn't name its own. */
+/** The permission that an operation requires. On a controller, it applies to every handler that doesn't set its own. */
 export const RequirePermission = Reflector.createDecorator<Permission>();
 
 const tokens = new WeakMap<IncomingMessage, AccessToken>();
 
-/** The token that `PermissionGuard` let the request in with; undefined where it didn't stand in front. */
+/** The token with which `PermissionGuard` admitted the request; undefined if the guard didn't run. */
 export const accessTokenOf = (request: IncomingMessage): AccessToken | undefined => tokens.get(request);
 
 /**
- * For an operation that needs a further permission for some requests, once `PermissionGuard` has let the request in.
+ * For operations that require a further permission for some requests. Call it after `PermissionGuard`.
  *
- * @throws ServiceError `unauthorized` when the token lacks it.
+ * @throws ServiceError `unauthorized` when the token lacks the permission.
  */
 export function assertPermission(request: IncomingMessage, permission: Permission): void {
   if (accessTokenOf(request)?.permissions.has(permission) !== true) throw lacks(permission);
@@ -24,7 +24,7 @@ export function assertPermission(request: IncomingMessage, permission: Permissio
 
 const lacks = (permission: Permission): ServiceError => new ServiceError('unauthorized', `The token lacks ${permission}.`);
 
-/** Lets in who holds the permission of `@RequirePermission`; an operation without one is closed to all. */
+/** Admits tokens with the permission of `@RequirePermission`. An operation without that decorator is closed to all. */
 @Injectable()
 export class PermissionGuard implements CanActivate {
   constructor(

@@ -1,4 +1,4 @@
-/** The permissions that the operations ask for. */
+/** The permissions that the operations require. */
 export const PERMISSIONS = [
   'create:roles',
   'assign:roles',

@@ -1,15 +1,19 @@
-/** What RFC 7519, RFC 8725 and RFC 9068 ask of an access token, as far as passport-jwt doesn't. */
+/** The requirements of RFC 7519, RFC 8725 and RFC 9068 for access tokens that passport-jwt doesn't check. */
 
 const TYPES: readonly unknown[] = ['jwt', 'at+jwt', 'application/at+jwt'];
 const MAX_KID_LENGTH = 256;
-/** Claims of ID tokens (OpenID Connect Core, section 3.1.3.6) and of logout tokens (Back-Channel Logout, section 2.4). */
+/**
+ * Claims of ID tokens (OpenID Connect Core, section 3.1.3.6) and of logout tokens (Back-Channel Logout, section 2.4).
+ */
 const FOREIGN_CLAIMS = ['at_hash', 'c_hash', 'events'];
 
 export type Claims = Readonly<Record<string, unknown>>;
 
 /**
- * @returns the `kid` of a header that may be an access token's.
- * @throws Error that says which rule is broken.
+ * Checks that a header may be an access token's.
+ *
+ * @returns its `kid`.
+ * @throws Error that names the broken rule.
  */
 export function checkHeader({ crit, typ, kid }: Claims): string {
   if (crit !== undefined) throw new Error('There is a crit header, and no extension is known.');
@@ -22,24 +26,24 @@ export function checkHeader({ crit, typ, kid }: Claims): string {
 
 /**
  * @param toleranceSeconds how far the issuer's clock may be ahead of ours.
- * @throws Error that says which rule is broken.
+ * @throws Error that names the broken rule.
  */
 export function checkClaims(claims: Claims, issuer: string, toleranceSeconds: number): void {
   const { iss, sub, exp, iat, typ, token_use: use } = claims;
   const now = Date.now() / 1000;
   if (iss !== issuer) throw new Error('Another issuer.');
   if (typeof sub !== 'string' || sub === '') throw new Error('No subject.');
-  if (!Number.isFinite(exp)) throw new Error('No time of expiry.'); // A past one is passport-jwt's to refuse.
+  if (!Number.isFinite(exp)) throw new Error('No time of expiry.'); // passport-jwt checks whether it is past.
   if (iat !== undefined && !(typeof iat === 'number' && iat <= now + toleranceSeconds)) throw new Error('Issued in the future.');
-  // Keycloak's mark: Bearer, ID, Refresh, Offline, Logout.
+  // Keycloak sets it to Bearer, ID, Refresh, Offline or Logout.
   if (typ !== undefined && typ !== 'Bearer') throw new Error("The typ claim is not an access token's.");
   if ((use !== undefined && use !== 'access') || FOREIGN_CLAIMS.some((name) => claims[name] !== undefined)) throw new Error('Not an access token.');
 }
 
 /**
- * Whether a token whose signature isn't verified yet may be right: its issuer, its audience and its time.
+ * Checks the issuer, audience and time of a token whose signature isn't verified yet.
  *
- * @throws Error that says which rule is broken.
+ * @throws Error that names the broken rule.
  */
 export function checkUnverified(
   claims: Claims,

@@ -1,14 +1,14 @@
 import { createPublicKey, type KeyObject } from 'node:crypto';
 import type { JSONWebKeySet, JWK } from 'jose';
 
-/** The signatures that a key may be for: asymmetric ones alone, so that no public key can serve as a shared secret. */
+/** The accepted signature algorithms. Only asymmetric ones, so that a public key can't be used as a shared secret. */
 export const ALGORITHMS = [
   'RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512',
 ] as const;
 
 export type SignatureAlgorithm = (typeof ALGORITHMS)[number];
 
-const MIN_RSA_BITS = 2048; // RFC 7518, sections 3.3 and 3.5
+const MIN_RSA_BITS = 2048; // The minimum of RFC 7518, sections 3.3 and 3.5.
 
 /** A key of the issuer, and the one algorithm that it may verify. */
 export interface VerificationKey {
@@ -16,7 +16,9 @@ export interface VerificationKey {
   readonly algorithm: SignatureAlgorithm;
 }
 
-/** The keys that may verify a signature, by `kid`. The others are passed over; of two with one `kid` the first counts. */
+/**
+ * The keys that may verify a signature, by `kid`. Other keys are skipped. If a `kid` is repeated, the first key counts.
+ */
 export function verificationKeys(jwks: JSONWebKeySet): Map<string, VerificationKey> {
   const keys = new Map<string, VerificationKey>();
   for (const jwk of jwks.keys) {
@@ -35,7 +37,7 @@ function verificationKey(jwk: JWK): VerificationKey | undefined {
     const bits = key.asymmetricKeyDetails?.modulusLength;
     return bits !== undefined && bits < MIN_RSA_BITS ? undefined : { key, algorithm };
   } catch {
-    return undefined; // One key that Node doesn't know must not take the others with it.
+    return undefined; // One key that Node doesn't support must not make the others unusable.
   }
 }
 

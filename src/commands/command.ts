@@ -1,14 +1,14 @@
 import { EnvironmentError } from '../configuration/variables.js';
 
-/** Why a command ends early, in words for the one who gave it, which need no cause beside them. */
+/** Ends a command early with a message for the user. The cause isn't shown beside it. */
 export class CommandError extends Error {}
 
-/** The command was given in a way that it doesn't have. */
+/** The command was called with invalid arguments. */
 export class UsageError extends CommandError {}
 
 /**
- * Runs a command to its exit code. What it throws is one line on standard error, of a wrong environment one a variable,
- * and the exit code for that; a `UsageError` may have one of its own.
+ * Runs a command and sets its exit code. An error is printed as one line on standard error and results in
+ * `failureCode`. An invalid environment is printed as one line per variable. A `UsageError` results in `usageCode`.
  */
 export async function runCommand(main: () => Promise<number>, failureCode: number, usageCode = failureCode): Promise<void> {
   try {
@@ -20,7 +20,11 @@ export async function runCommand(main: () => Promise<number>, failureCode: numbe
   }
 }
 
-/** What `parse` makes of a command's arguments. @throws UsageError with the usage. */
+/**
+ * Parses a command's arguments with `parse`.
+ *
+ * @throws UsageError that includes the usage.
+ */
 export function commandArguments<Arguments>(usage: string, parse: () => Arguments): Arguments {
   try {
     return parse();

@@ -64,7 +64,8 @@ async function serviceVariables(setup: RealmSetup, environment: KeycloakSetupEnv
 
 function refusal({ error, description }: TokenRefused, url: string): string {
   if (error === 'invalid_grant') return `Keycloak does not accept the administrator: ${description}.`;
-  // An error of OAuth's (RFC 6749, 5.2) is a word; where there is no such realm, Keycloak's is a sentence.
+  // The error of an OAuth answer (RFC 6749, section 5.2) is a single word. If the realm is missing, Keycloak's error is
+  // a sentence.
   return /^[a-z_]+$/.test(error) ? `Keycloak refuses the administrator: ${description || error}.` : `There is no Keycloak at ${url}.`;
 }
 

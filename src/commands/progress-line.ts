@@ -1,15 +1,15 @@
 const INTERVAL_MS = 200;
 
-/** A line on standard error that shows how far a command is; nothing where that is no terminal. */
+/** A progress line on standard error. Shows nothing if that isn't a terminal. */
 export class ProgressLine {
   private readonly timer: NodeJS.Timeout | undefined;
 
-  /** @param text what it shows now. */
+  /** @param text returns the current progress. */
   constructor(text: () => string) {
     if (process.stderr.isTTY) this.timer = setInterval(() => process.stderr.write(`\r\x1b[K${text()}`), INTERVAL_MS);
   }
 
-  /** The same lines, each with this one out of its way. */
+  /** Passes the lines through, and clears the progress line before each one. */
   async *beside(lines: AsyncIterable<string>): AsyncGenerator<string> {
     for await (const line of lines) {
       this.clear();

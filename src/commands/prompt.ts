@@ -1,13 +1,13 @@
 import { createInterface } from 'node:readline/promises';
 import { Writable } from 'node:stream';
 
-/** Whether somebody is there to be asked. */
+/** Whether someone can be asked on a terminal. */
 export const isTerminal = (): boolean => process.stdin.isTTY && process.stderr.isTTY;
 
 /**
- * Asks on the terminal, beside standard output; what is typed is shown unless it is secret.
+ * Asks on the terminal, without using standard output. The input is shown unless it is secret.
  *
- * @throws AbortError when the terminal is closed in place of an answer, or Ctrl+C.
+ * @throws AbortError when the terminal is closed before an answer, or on Ctrl+C.
  */
 export async function ask(question: string, { secret = false } = {}): Promise<string> {
   const silence = new Writable({
@@ -20,7 +20,7 @@ export async function ask(question: string, { secret = false } = {}): Promise<st
   terminal.once('close', () => {
     ended.abort();
   });
-  // Not before the terminal has stopped showing what is typed.
+  // Only after the terminal has stopped echoing the input.
   if (secret) process.stderr.write(question);
   try {
     return await terminal.question(question, { signal: ended.signal });

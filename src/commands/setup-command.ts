@@ -7,21 +7,22 @@ import type { ServedEnvironment } from '../configuration/commands.js';
 import { PermissionDenied, TokenRefused } from '../identity-management/adapters/out/provider-api/api-failure.js';
 import type { Requirement } from '../identity-management/adapters/out/provider-requirements/requirement.js';
 
-/** The set-up of an identity provider, begun by somebody who may do it. */
+/** The set-up of an identity provider with valid credentials. */
 export interface ProviderSetup {
   /**
-   * In the order in which they can be made; with the user who gets the role with all permissions where one is named.
-   * Rejects where the environment names what isn't there, before anything is changed.
+   * The parts, in the order in which they can be created. Includes the administrator, who gets the role with all
+   * permissions, if one is named. Rejects before anything is changed if the environment names something that is
+   * missing.
    */
   readonly parts: (administrator: string | undefined) => Promise<readonly Requirement[]>;
-  /** What is left for somebody to think about, such as rights that the service doesn't need: a line for each. */
+  /** Notes for the user to review, such as rights that the service doesn't need: one line each. */
   readonly remarks: (dryRun: boolean) => Promise<readonly string[]>;
-  /** What the service is started with, once all is there, beside `served`. */
+  /** The variables for the service's environment once everything is set up, in addition to `served`. */
   readonly variables: () => Promise<Readonly<Record<string, string>>>;
   readonly served: ServedEnvironment;
-  /** As a sentence begins that says what they may not do: `The administrator's rights`. */
+  /** The start of a sentence about missing rights: `The administrator's rights`. */
   readonly rights: string;
-  /** Why they get no token. */
+  /** Explains why no token was issued. */
   readonly refusal: (error: TokenRefused) => string;
   readonly close: () => Promise<void>;
 }
@@ -29,13 +30,13 @@ export interface ProviderSetup {
 export interface SetupCommand {
   readonly usage: string;
   readonly help: string;
-  /** Where credentials come from, for who gives them as an argument. */
+  /** The credentials to name in the error for an unknown argument, which may be a mistaken password. */
   readonly credentials: Credentials;
-  /** Reads the environment; asks for credentials that it doesn't have. */
+  /** Reads the environment and asks for missing credentials. */
   readonly begin: () => Promise<ProviderSetup>;
 }
 
-/** The variables and the questions of a name and its secret. */
+/** The variables and prompts for a name and its secret. */
 export interface Credentials {
   readonly variables: readonly [name: string, secret: string];
   readonly questions: readonly [name: string, secret: string];
@@ -54,7 +55,7 @@ const tell = (line: string): void => {
 };
 
 /**
- * Shows on standard error what it changes, and changes it; then prints what the service is started with.
+ * Shows each change on standard error and applies it. Then prints the variables for the service.
  *
  * @returns the exit code.
  */
@@ -80,9 +81,9 @@ export async function runSetup({ usage, help, credentials, begin }: SetupCommand
 }
 
 /**
- * What was found of them, and what is asked for on the terminal in place of the rest.
+ * Returns the given credentials, and asks on the terminal for missing ones.
  *
- * @throws CommandError when there is nobody to ask.
+ * @throws CommandError when there is no terminal to ask on.
  */
 export async function askForCredentials(credentials: Credentials, name: string | undefined, secret: string | undefined): Promise<[name: string, secret: string]> {
   if ((name === undefined || secret === undefined) && !isTerminal()) {
@@ -121,13 +122,13 @@ function parsed(credentials: Credentials) {
       },
     }).values;
   } catch (error) {
-    // What it says has the argument in it, which may be a password.
+    // The message quotes the argument, which may be a password.
     const isUnknown = (error as NodeJS.ErrnoException).code !== 'ERR_PARSE_ARGS_INVALID_OPTION_VALUE';
     throw new Error(isUnknown ? `There is an unknown argument; ${comeFrom(credentials)}` : 'An argument lacks its value, or has one too many', { cause: error });
   }
 }
 
-/** @returns how many changes were made, or would be. */
+/** @returns the number of changes that were made, or would be made. */
 async function change(parts: readonly Requirement[], dryRun: boolean): Promise<number> {
   let count = 0;
   for (const part of parts) {

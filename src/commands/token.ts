@@ -23,7 +23,7 @@ function tokenArguments(): TokenArguments {
   return values;
 }
 
-/** Opens the provider beside a service that may be running; makes what is missing when none runs. */
+/** Opens the provider beside a service that may be running. If none is running, missing files are created. */
 async function accessToken(environment: Environment, { user, customer }: TokenArguments): Promise<string> {
   const provider = await EmbeddedIdentityProvider.open(environment.dataDirectory, { shared: true });
   try {

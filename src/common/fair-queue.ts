@@ -1,4 +1,7 @@
-/** By turns, the next is the oldest and the newest of those who wait: a crowd that doesn't go on holds nobody up for long. */
+/**
+ * A queue that takes the oldest and the newest waiting item in turn, so that a stalled crowd doesn't block others for
+ * long.
+ */
 export class FairQueue<T> {
   private readonly waiting: T[] = [];
   private isNewestNext = false;
@@ -19,14 +22,14 @@ export class FairQueue<T> {
     this.waiting.push(one);
   }
 
-  /** Takes the next one out. */
+  /** Removes and returns the next item. */
   shift(): T | undefined {
     const next = this.isNewestNext ? this.waiting.pop() : this.waiting.shift();
     this.isNewestNext = !this.isNewestNext;
     return next;
   }
 
-  /** Takes out the first one that it is true of, out of turn. */
+  /** Removes and returns the first item that matches, regardless of its turn. */
   remove(isIt: (one: T) => boolean): T | undefined {
     const at = this.waiting.findIndex(isIt);
     return at < 0 ? undefined : this.waiting.splice(at, 1)[0];

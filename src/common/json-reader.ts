@@ -1,15 +1,15 @@
 import { isUtf8 } from 'node:buffer';
 import { endOfWholeCharacters } from './utf8.js';
 
-/** Lists and objects may be nested this deep. */
+/** The deepest allowed nesting of lists and objects. */
 export const MAX_JSON_DEPTH = 128;
-/** A list with more distinct texts is an `OTHER_VALUE`. */
+/** A list with more distinct texts becomes an `OTHER_VALUE`. */
 const MAX_ITEMS = 10_000;
 
-/** A value that is neither a text, nor null, nor a list of texts. It is checked, and not built. */
+/** A value that is neither a text, nor null, nor a list of texts. It is checked but not built. */
 export const OTHER_VALUE = Symbol('other JSON value');
 
-/** The value of a member. A list has each of its texts once, in the order of their first occurrence. */
+/** The value of a member. A list contains each of its texts once, in order of first occurrence. */
 export type JsonMember = string | null | readonly string[] | typeof OTHER_VALUE;
 
 const enum State {
@@ -59,7 +59,7 @@ const LITERALS: Readonly<Record<number, Buffer>> = {
   0x66: Buffer.from('false'),
   0x6e: Buffer.from('null'),
 };
-/** What may stand behind a backslash, but for `u`: " \ / b f n r t */
+/** The characters allowed after a backslash, apart from `u`: " \ / b f n r t */
 const ESCAPES: ReadonlySet<number> = new Set(Buffer.from('"\\/bfnrt'));
 
 const isDigit = (byte: number): boolean => byte >= ZERO && byte <= NINE;
@@ -67,21 +67,21 @@ const isHex = (byte: number): boolean =>
   isDigit(byte) || (byte >= 0x61 && byte <= 0x66) || (byte >= 0x41 && byte <= 0x46);
 
 /**
- * Checks a JSON text (RFC 8259) chunk by chunk as it comes in, and builds only those members of its top-level object
- * that are wanted. Accepts what `JSON.parse` accepts, but for what is no UTF-8 or deeper than 128 levels; one byte order
- * mark may stand at the beginning. Holds the wanted values and a few bytes, whatever else there is.
+ * Checks a JSON text (RFC 8259) chunk by chunk and builds only the wanted members of its top-level object. Accepts the
+ * same texts as `JSON.parse`, with two exceptions: the text must be UTF-8 and at most 128 levels deep, and it may begin
+ * with one byte order mark. Memory use is bounded by the wanted values plus a few bytes.
  */
 export class JsonReader {
-  /** The wanted members that are whole by now; of a repeated one the last. */
+  /** The wanted members that are complete so far. If a name is repeated, the last value counts. */
   readonly members = new Map<string, JsonMember>();
-  /** Whether a member has begun that isn't wanted. */
+  /** Whether an unwanted member has begun. */
   hasOtherMembers = false;
-  /** Whether the value is an object; known from its first byte. */
+  /** Whether the value is an object. Known from its first byte. */
   isObject = false;
 
   private readonly maxNameLength: number;
   private state = State.Value;
-  /** Of each level whether it is an object. */
+  /** For each level, whether it is an object. */
   private readonly levels = new Uint8Array(MAX_JSON_DEPTH + 1);
   private depth = 0;
   /** The bytes of an unfinished character, escape or literal. */
@@ -94,15 +94,15 @@ export class JsonReader {
   private name: string | undefined;
   private list: Set<string> | undefined;
 
-  /** @param wanted names of members. */
+  /** @param wanted the names of the members to build. */
   constructor(private readonly wanted: ReadonlySet<string>) {
     this.maxNameLength = Math.max(0, ...[...wanted].map((name) => name.length));
   }
 
   /**
-   * Reads on, in time proportional to the chunk.
+   * Reads the next chunk, in time proportional to its length.
    *
-   * @throws SyntaxError when no JSON text begins like this. Nothing may be added after that.
+   * @throws SyntaxError when the bytes so far can't begin a JSON text. Nothing may be added after that.
    */
   add(chunk: Buffer): void {
     let bytes = this.rest.length > 0 ? Buffer.concat([this.rest, chunk]) : chunk;
@@ -121,7 +121,7 @@ export class JsonReader {
     this.rest = bytes.subarray(this.read(whole));
   }
 
-  /** @throws SyntaxError when the text isn't whole. */
+  /** @throws SyntaxError when the text is incomplete. */
   end(): void {
     const isValueWhole =
       this.state === State.AfterValue ||
@@ -136,7 +136,7 @@ export class JsonReader {
     return this.state === State.Text;
   }
 
-  /** @returns where it stopped: at the end, or before what isn't whole. */
+  /** @returns the position where it stopped: the end, or the start of an incomplete token. */
   private read(bytes: Buffer): number {
     let at = 0;
     const { length } = bytes;
@@ -153,7 +153,7 @@ export class JsonReader {
       if (this.depth > 1 && this.list === undefined) {
         at = this.skip(bytes, at);
         if (at === length) break;
-        // Text or a shallower level is read as such; a number or literal stands here otherwise.
+        // The loop handles texts and shallower levels. Otherwise a number or literal begins here.
         if (this.isInText() || this.depth === 1) continue;
       }
       const byte = bytes[at] ?? 0;
@@ -189,9 +189,10 @@ export class JsonReader {
   }
 
   /**
-   * Reads on within a member that nothing is built of: the same as `read`, faster, and only lists and objects.
+   * Reads on within a member that isn't built. Has the same effect as `read` and is faster, but handles only lists and
+   * objects.
    *
-   * @returns where it stopped: at the end, within a text, outside of the member, or before a number or literal.
+   * @returns the position where it stopped: the end, within a text, after the member, or before a number or literal.
    */
   private skip(bytes: Buffer, begin: number): number {
     const { levels } = this;
@@ -244,7 +245,7 @@ export class JsonReader {
     return at;
   }
 
-  /** @returns how many bytes it took; 0 for a literal that may not be whole. */
+  /** @returns the number of bytes consumed; 0 for a literal that may be incomplete. */
   private beginValue(bytes: Buffer, at: number, byte: number): number {
     const isTopMember = this.depth === 1 && this.levels[1] === 1;
     if (this.depth === 0) this.isObject = byte === OPEN_OBJECT;
@@ -261,14 +262,14 @@ export class JsonReader {
     }
     const literal = byte < 0x60 || byte > 0x74 ? undefined : LITERALS[byte];
     if (literal && at + literal.length > bytes.length) {
-      // Nothing but what may still become the literal waits for more.
+      // Waits for more bytes only if those seen so far can still become the literal.
       if (bytes.compare(literal, 0, bytes.length - at, at) !== 0) throw unexpected();
       return 0;
     }
     if (isTopMember && this.name !== undefined) {
       this.members.set(this.name, byte === 0x6e ? null : OTHER_VALUE);
     } else if (this.depth === 2) {
-      // A list of wanted texts that holds something else.
+      // The list has an item that isn't a text, so it is no longer collected.
       this.list = undefined;
     }
     if (literal) {
@@ -303,7 +304,7 @@ export class JsonReader {
     this.state = State.AfterValue;
   }
 
-  /** Behind a value. */
+  /** Handles the byte after a value. */
   private endValue(byte: number): void {
     if (this.depth === 0) throw unexpected();
     const isObject = this.levels[this.depth] === 1;
@@ -323,7 +324,10 @@ export class JsonReader {
     this.captured = '';
   }
 
-  /** @returns where it stopped: behind the text (the state is another then), at the end, or before an unfinished escape. */
+  /**
+   * @returns the position where it stopped: after the text (the state has then changed), the end, or before an
+   * incomplete escape.
+   */
   private readText(bytes: Buffer, begin: number): number {
     const { length } = bytes;
     let hasEscapes = false;
@@ -350,7 +354,7 @@ export class JsonReader {
     if (this.capture === Capture.Nothing || begin === end) return;
     const text = bytes.toString('utf8', begin, end);
     this.captured += hasEscapes ? (JSON.parse(`"${text}"`) as string) : text;
-    // Longer than any name that is wanted.
+    // Longer than any wanted name.
     if (this.capture === Capture.Name && this.captured.length > this.maxNameLength) this.beginName(undefined);
   }
 
@@ -369,7 +373,7 @@ export class JsonReader {
     if (name === undefined) this.hasOtherMembers = true;
   }
 
-  /** @returns where it stopped: behind the number (the state is another then), or at the end. */
+  /** @returns the position where it stopped: after the number (the state has then changed), or the end. */
   private readNumber(bytes: Buffer, begin: number): number {
     let { state } = this;
     let at = begin;
@@ -389,7 +393,7 @@ export class JsonReader {
 const unexpected = (): SyntaxError => new SyntaxError('The text is no JSON.');
 const tooDeep = (): SyntaxError => new SyntaxError(`The text is deeper than ${MAX_JSON_DEPTH} levels.`);
 
-/** Behind the escape that begins at a backslash; -1 when it isn't whole. */
+/** The position after the escape that begins at a backslash; -1 if the escape is incomplete. */
 function endOfEscape(bytes: Buffer, at: number): number {
   if (at + 1 >= bytes.length) return -1;
   const byte = bytes[at + 1] ?? 0;
@@ -404,7 +408,7 @@ function endOfEscape(bytes: Buffer, at: number): number {
   return at + 6;
 }
 
-/** The state behind one more byte of a number; undefined when the number ends before it. */
+/** The state after one more byte of a number; undefined when the number ends before that byte. */
 function nextInNumber(state: State, byte: number): State | undefined {
   const digit = isDigit(byte);
   switch (state) {

@@ -1,13 +1,16 @@
 import { Turns } from './turns.js';
 
-/** A text over this length, in UTF-16 units, takes turns. */
+/** Longer texts, in UTF-16 units, are processed in turns. */
 const LONG_LENGTH = 64 * 1024;
 const PIECE_LENGTH = 16 * 1024;
 
-/** Whether work on each character of the text could keep the event loop for long. */
+/** Whether per-character work on the text could block the event loop for long. */
 export const isLongText = (text: string): boolean => text.length > LONG_LENGTH;
 
-/** Gives the pieces of a long text one after the other to some work, in turns. No piece ends within a character. */
+/**
+ * Calls `work` with each piece of a long text in order, taking turns with other jobs. A piece never ends within a
+ * character.
+ */
 export async function forEachPiece(text: string, work: (piece: string) => void): Promise<void> {
   const turns = new Turns();
   for (let at = 0, end; at < text.length; at = end) {
@@ -18,7 +21,7 @@ export async function forEachPiece(text: string, work: (piece: string) => void):
   }
 }
 
-/** As `isUnicode`, in turns where the text is long. */
+/** Like `isUnicode`, but takes turns if the text is long. */
 export async function isUnicodeText(text: string): Promise<boolean> {
   if (!isLongText(text)) return text.isWellFormed();
   let isUnicode = true;

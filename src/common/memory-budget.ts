@@ -1,17 +1,17 @@
 import { FairQueue } from './fair-queue.js';
 
 const MIB = 1024 * 1024;
-/** What the bodies of all requests may hold together, in bytes. */
+/** How much memory all request bodies may hold together, in bytes. */
 const BUDGET_BYTES = 64 * MIB;
-/** What one body may hold without asking, in bytes. */
+/** How much memory one body may hold without asking, in bytes. */
 export const FREE_BYTES = 64 * 1024;
-/** Memory is short when somebody has waited for it for so many milliseconds. */
+/** How long a request must have waited for memory before memory counts as short, in milliseconds. */
 const SHORT_AFTER_MS = 1_000;
 
 /**
- * What memory is held for: JSON or a form's text, part of a file on its way to a bucket, the text behind a form's file,
- * or the index line of a long text. A request that holds memory for one of them waits for a later one at most, so that
- * requests never wait in a circle.
+ * The uses of memory: JSON or a form's text; part of a file on its way to a bucket; the text after a form's file; the
+ * index line of a long text. A request that holds memory for one use only ever waits for a later use in this order, so
+ * that requests never wait in a cycle.
  */
 export type MemoryUse = 'text' | 'part' | 'rest' | 'line';
 
@@ -22,16 +22,18 @@ interface Waiting {
   readonly resolve: () => void;
 }
 
-/** Those who wait for memory for one use. */
+/** The requests that wait for memory for one use. */
 class Queue {
   readonly waiting = new FairQueue<Waiting>();
-  /** Gets what it asks for, even beyond the budget, until it gives all of it back: so that somebody always goes on. */
+  /**
+   * The holder that gets all it asks for, even beyond the budget, until it releases everything. Guarantees progress.
+   */
   favoured: HeldMemory | undefined;
 }
 
 /**
- * The memory that the bodies of all requests of a process share. Bodies ask for it while they grow; beyond the budget
- * they wait, but for one of each use, which goes on beyond it.
+ * The memory shared by all request bodies of a process. Bodies ask for memory as they grow and wait when the budget is
+ * used up. For each use, one body at a time may exceed the budget.
  */
 export class MemoryBudget {
   private readonly used: Record<MemoryUse, number> = { text: 0, part: 0, rest: 0, line: 0 };
@@ -39,17 +41,17 @@ export class MemoryBudget {
 
   constructor(readonly bytes = BUDGET_BYTES) {}
 
-  /** Memory of one body, or of one part of a file; none yet. */
+  /** Creates an empty holder for one body, or for one part of a file. */
   hold(use: MemoryUse): HeldMemory {
     return new HeldMemory(this, use);
   }
 
-  /** Bytes that are held for one use. */
+  /** The bytes currently held for one use. */
   usedFor(use: MemoryUse): number {
     return this.used[use];
   }
 
-  /** Whether somebody has waited for a second. */
+  /** Whether a request has waited for memory for at least a second. */
   get isShort(): boolean {
     const since = performance.now() - SHORT_AFTER_MS;
     return Object.values(this.queues).some(({ waiting: { oldest } }) => oldest !== undefined && oldest.since <= since);
@@ -80,7 +82,7 @@ export class MemoryBudget {
     this.serve();
   }
 
-  /** Takes one out of its queue. */
+  /** Removes a holder from its queue. Its `grow` resolves without memory. */
   leave(held: HeldMemory): void {
     this.queues[held.use].waiting.remove((each) => each.held === held)?.resolve();
   }
@@ -110,9 +112,9 @@ export class MemoryBudget {
   }
 }
 
-/** What one body, or one part of a file, holds of a `MemoryBudget`. */
+/** The memory of a `MemoryBudget` held by one body, or by one part of a file. */
 export class HeldMemory {
-  /** Set by the budget alone. */
+  /** Set only by the budget. */
   bytes = 0;
 
   constructor(
@@ -120,22 +122,22 @@ export class HeldMemory {
     readonly use: MemoryUse,
   ) {}
 
-  /** Takes more, where that is to be had at once. */
+  /** Takes more memory if it is available at once. Returns whether it did. */
   tryGrow(bytes: number): boolean {
     return this.budget.tryTake(this, bytes);
   }
 
-  /** Queues for more. Resolves when it is there, or when `release` was called. */
+  /** Queues for more memory. Resolves when it is granted, or when `release` is called. */
   grow(bytes: number): Promise<void> {
     return this.budget.take(this, bytes);
   }
 
-  /** Gives back what is over. */
+  /** Releases everything above `bytes`. */
   shrinkTo(bytes: number): void {
     if (bytes < this.bytes) this.budget.giveBack(this, this.bytes - bytes);
   }
 
-  /** Gives back everything, and waits no longer. Idempotent. */
+  /** Releases everything and stops waiting. Idempotent. */
   release(): void {
     this.budget.leave(this);
     this.shrinkTo(0);

@@ -1,6 +1,6 @@
 import type { ClassProvider, FactoryProvider, ValueProvider } from '@nestjs/common';
 
-/** How the container makes an adapter: a Nest provider, whose token is the port. */
+/** How Nest creates an adapter: a provider definition without its token, which is the port. */
 export type ProviderDefinition<Port> =
   | Omit<ClassProvider<Port>, 'provide'>
   | Omit<FactoryProvider<Port>, 'provide'>

@@ -1,4 +1,4 @@
-/** What went wrong, in words that know no HTTP. `http/error-table.ts` gives each kind its status and text. */
+/** The kind of an error, independent of HTTP. `http/error-table.ts` maps each kind to a status and text. */
 export type ErrorKind =
   | 'invalid-query-parameter'
   | 'invalid-request-body'
@@ -26,13 +26,13 @@ export type ErrorKind =
   | 'provider-error';
 
 export interface ServiceErrorOptions {
-  /** What made it happen. For the log alone, never for a client. */
+  /** The underlying error. Only for the log, never for a client. */
   readonly cause?: unknown;
-  /** Whole seconds after which a repeat makes sense. */
+  /** When a retry makes sense, in whole seconds. */
   readonly retryAfterSeconds?: number;
 }
 
-/** An error that a client gets an answer for. Its message is for the log; clients get the table's text. */
+/** An error that is reported to the client. Its message is for the log; clients get the text of the error table. */
 export class ServiceError extends Error {
   readonly retryAfterSeconds: number | undefined;
 

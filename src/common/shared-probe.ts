@@ -3,15 +3,15 @@ import { withTimeLimit } from './time-limit.js';
 const REUSED_FOR_MS = 1_000;
 const LONGEST_MS = 4_000;
 
-/** Asks whether something is well, once for all who want to know. */
+/** A health probe whose result is shared by all callers. */
 export class SharedProbe {
   private answer: Promise<void> | undefined;
   private answeredAt: number | undefined;
 
-  /** @param probe is not called again before it has answered. */
+  /** @param probe is not called again before it has settled. */
   constructor(private readonly probe: () => Promise<void>) {}
 
-  /** Resolves and rejects as the probe, whose answer is good for a second; rejects after four seconds of silence. */
+  /** Settles like the probe, whose result is reused for one second. Rejects after four seconds without a result. */
   async check(): Promise<void> {
     if (this.answeredAt !== undefined && performance.now() - this.answeredAt >= REUSED_FOR_MS) this.answer = undefined;
     this.answer ??= this.ask();

@@ -1,10 +1,13 @@
 const CONTROL = '\\u0000-\\u001f\\u007f-\\u009f';
 const HAS_CONTROL = new RegExp(`[${CONTROL}]`);
 
-/** Whether it holds U+0000-001F or U+007F-009F. */
+/** Whether the text contains U+0000-001F or U+007F-009F. */
 export const hasControlCharacter = (text: string): boolean => HAS_CONTROL.test(text);
 
-/** Without blanks and tabs at both ends (OWS, RFC 9110, 5.6.3), in linear time, unlike a regular expression. */
+/**
+ * Removes spaces and tabs at both ends (OWS, RFC 9110, section 5.6.3). Unlike a regular expression, it takes linear
+ * time.
+ */
 export function trimBlanks(text: string): string {
   const isBlankAt = (at: number): boolean => text[at] === ' ' || text[at] === '\t';
   let [begin, end] = [0, text.length];
@@ -14,8 +17,8 @@ export function trimBlanks(text: string): string {
 }
 
 /**
- * Whether something is a name as people write it: Unicode text of 1 to `most` code points, neither blank (only
- * White_Space) nor with a control character.
+ * A check for names as people write them: Unicode text of 1 to `most` code points, neither blank (only White_Space) nor
+ * with control characters.
  */
 export function isNameUpTo(most: number): (text: unknown) => text is string {
   const pattern = new RegExp(`^(?!\\p{White_Space}*$)[^${CONTROL}\\p{Surrogate}]{1,${most}}$`, 'u');

@@ -1,6 +1,6 @@
 /**
- * What a call gives, if it does so within so many milliseconds; otherwise rejects with `silence`'s error. The call itself
- * goes on, and how it ends then is nobody's concern.
+ * Settles like the call if it settles within the limit. Otherwise rejects with the error of `silence`. The call is not
+ * cancelled, and its later outcome is ignored.
  */
 export async function withTimeLimit<T>(limitMs: number, call: Promise<T>, silence: () => Error): Promise<T> {
   let timer: NodeJS.Timeout | undefined;

@@ -1,4 +1,4 @@
-/** How long one job may keep the event loop before others get their turn, in milliseconds. */
+/** How long one job may occupy the event loop before others get a turn, in milliseconds. */
 const TURN_MS = 5;
 
 const waiting: (() => void)[] = [];
@@ -15,10 +15,10 @@ function schedule(): void {
 }
 
 /**
- * Work that takes long on the CPU, cut into turns of about 5 ms. All such work of the process waits in one queue, and
- * each iteration of the event loop grants one turn, so that the loop stays free however many jobs there are.
+ * Splits CPU-heavy work into turns of about 5 ms. All such work of the process waits in one queue, and each iteration
+ * of the event loop grants one turn, so that the loop stays responsive however many jobs there are.
  *
- * A job asks `isOver` before each step (1 ms at most), and awaits `next` when it is.
+ * A job checks `isOver` before each step (1 ms at most) and awaits `next` when it is true.
  */
 export class Turns {
   private end = -Infinity;

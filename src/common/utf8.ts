@@ -1,8 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 
-/**
- * Where the last whole character of a chunk ends, if the chunk is a part of UTF-8 text: at most three bytes stand behind it.
- */
+/** The end of the last complete character in a chunk of UTF-8 text. At most three bytes follow it. */
 export function endOfWholeCharacters(bytes: Uint8Array): number {
   for (let at = bytes.length - 1; at >= Math.max(0, bytes.length - 3); at--) {
     const byte = bytes[at] ?? 0;
@@ -14,13 +12,13 @@ export function endOfWholeCharacters(bytes: Uint8Array): number {
   return bytes.length;
 }
 
-/** Decodes UTF-8 text chunk by chunk, in time proportional to the chunk. A byte order mark stays in the text. */
+/** Decodes UTF-8 text chunk by chunk, in time proportional to the chunk. A byte order mark is kept. */
 export class Utf8Decoder {
   private rest: Buffer = Buffer.alloc(0);
 
   /**
-   * @returns the characters that are whole.
-   * @throws SyntaxError when it is no UTF-8.
+   * @returns the complete characters so far.
+   * @throws SyntaxError when the bytes aren't UTF-8.
    */
   add(chunk: Buffer): string {
     const bytes = this.rest.length > 0 ? Buffer.concat([this.rest, chunk]) : chunk;

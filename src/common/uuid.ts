@@ -2,11 +2,11 @@ import { randomFillSync } from 'node:crypto';
 import { v7 } from 'uuid';
 
 const RANDOM_BYTES = 16;
-/** Drawn at once for so many ids: a draw costs more than all the rest of an id. */
+/** Random bytes for 256 ids, drawn at once, because a draw costs more than the rest of creating an id. */
 const pool = new Uint8Array(RANDOM_BYTES * 256);
 let used = pool.length;
 
-/** A UUID of version 7 (RFC 9562), which sorts by the time it is given. */
+/** A UUID version 7 (RFC 9562), which sorts by the given time. */
 export function uuidAt(time: Date): string {
   if (used === pool.length) {
     randomFillSync(pool);

@@ -16,7 +16,7 @@ const KEYCLOAK_SETUP_VARIABLES = z.object({
   KEYCLOAK_ADMIN_PASSWORD: z.string().optional(),
 });
 
-/** Where the service is served that an identity provider is set up for, and whose tokens it believes. */
+/** The address of the service for which an identity provider is set up, and the tokens that it accepts. */
 export interface ServedEnvironment {
   readonly basePath: string;
   readonly publicUrl: string | undefined;
@@ -25,20 +25,20 @@ export interface ServedEnvironment {
   readonly oidc: { readonly issuer: string | undefined; readonly audience: string };
 }
 
-/** What a realm of Keycloak's is set up with. */
+/** The settings for setting up a Keycloak realm. */
 export interface KeycloakSetupEnvironment extends ServedEnvironment {
-  /** Without a trailing slash. */
+  /** Keycloak's URL, without a trailing slash. */
   readonly url: string;
   readonly realm: string;
   readonly clientId: string;
-  /** Of that client when it is made; Keycloak makes one up where there is none. */
+  /** The client's secret if the client is created. Keycloak generates one if it is undefined. */
   readonly clientSecret: string | undefined;
   /** Keycloak's administrator. */
   readonly username: string | undefined;
   readonly password: string | undefined;
 }
 
-/** As `parseEnvironment`, for the setup of Keycloak. */
+/** Like `parseEnvironment`, for the set-up of Keycloak. */
 export function parseKeycloakSetupEnvironment(variables: Variables): KeycloakSetupEnvironment {
   const found = parseVariables(KEYCLOAK_SETUP_VARIABLES, variables);
   return {
@@ -52,7 +52,7 @@ export function parseKeycloakSetupEnvironment(variables: Variables): KeycloakSet
   };
 }
 
-/** As `loadEnvironment`, for the setup of Keycloak. */
+/** Like `loadEnvironment`, for the set-up of Keycloak. */
 export const loadKeycloakSetupEnvironment = (): KeycloakSetupEnvironment => parseKeycloakSetupEnvironment(readVariables());
 
 const AUTH0_SETUP_VARIABLES = z
@@ -65,14 +65,14 @@ const AUTH0_SETUP_VARIABLES = z
   })
   .transform((found, context) => ({ ...found, url: tenantUrl(found, context) }));
 
-/** What a tenant of Auth0's is set up with. */
+/** The settings for setting up an Auth0 tenant. */
 export interface Auth0SetupEnvironment extends ServedEnvironment {
-  /** As it was given. */
+  /** As given in AUTH0_DOMAIN. */
   readonly domain: string;
-  /** Without a trailing slash. */
+  /** The tenant's URL, without a trailing slash. */
   readonly url: string;
   readonly connection: string;
-  /** The applications, where they have been named. */
+  /** The client ids of the applications, if set. */
   readonly clientId: string | undefined;
   readonly swaggerUiClientId: string | undefined;
   /** The application that may set up the tenant. */
@@ -80,7 +80,7 @@ export interface Auth0SetupEnvironment extends ServedEnvironment {
   readonly setupClientSecret: string | undefined;
 }
 
-/** As `parseEnvironment`, for the setup of Auth0. */
+/** Like `parseEnvironment`, for the set-up of Auth0. */
 export function parseAuth0SetupEnvironment(variables: Variables): Auth0SetupEnvironment {
   const found = parseVariables(AUTH0_SETUP_VARIABLES, variables);
   return {
@@ -95,7 +95,7 @@ export function parseAuth0SetupEnvironment(variables: Variables): Auth0SetupEnvi
   };
 }
 
-/** As `loadEnvironment`, for the setup of Auth0. */
+/** Like `loadEnvironment`, for the set-up of Auth0. */
 export const loadAuth0SetupEnvironment = (): Auth0SetupEnvironment => parseAuth0SetupEnvironment(readVariables());
 
 const AUTH0_CHECK_VARIABLES = z.object({ AUTH0_CHECK_DOMAIN: z.string().optional(), AUTH0_DOMAIN: z.string().optional(), OIDC_AUDIENCE }).refine(
@@ -104,7 +104,7 @@ const AUTH0_CHECK_VARIABLES = z.object({ AUTH0_CHECK_DOMAIN: z.string().optional
 );
 
 /**
- * The tenant for tests that is checked, as the service would be started on it.
+ * The test tenant to check, configured as for the service.
  *
  * @throws EnvironmentError
  */

@@ -3,7 +3,7 @@ import { httpUrl, oneOf, required, withoutSlash } from './variables.js';
 
 export const KEYCLOAK_REALM = {
   KEYCLOAK_URL: required.pipe(httpUrl).transform(withoutSlash),
-  // Those names that Keycloak makes realms of, but for the two that mean something else in a path.
+  // The names that Keycloak accepts for realms, except `.` and `..`, which have a different meaning in a path.
   KEYCLOAK_REALM: required.regex(
     /^(?!\.{1,2}$)[^\p{Cc}\p{Cs}\\:/?#[\]@!$&()*+,;=]+$/u,
     'must be the name of a realm: not "." or "..", and without \\ : / ? # [ ] @ ! $ & ( ) * + , ; = and control characters',
@@ -23,11 +23,11 @@ const KEYCLOAK_VARIABLES = z
     realm: found.KEYCLOAK_REALM,
     clientId: found.KEYCLOAK_CLIENT_ID,
     clientSecret: found.KEYCLOAK_CLIENT_SECRET,
-    /** Whether new users get a mail with which they set their password. */
+    /** Whether new users get a mail with a link to set their password. */
     invitationMail: found.KEYCLOAK_INVITATION_MAIL === 'true',
   }));
 
-/** A host name, or an address that begins with `http://`: a stand-in. */
+/** A host name. The prefix `http://` is for test doubles. */
 const DOMAIN = /^(http:\/\/)?[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:\d{1,5})?$/;
 
 export const AUTH0_TENANT = {
@@ -37,7 +37,7 @@ export const AUTH0_TENANT = {
   OIDC_AUDIENCE: required,
 };
 
-/** Where the tenant is, without a trailing slash. */
+/** The tenant's URL, without a trailing slash. */
 export function tenantUrl({ NODE_ENV, AUTH0_DOMAIN: domain }: { NODE_ENV?: string | undefined; AUTH0_DOMAIN: string }, context: z.RefinementCtx): string {
   const isPlain = domain.startsWith('http://');
   if (isPlain && NODE_ENV === 'production') {
@@ -58,9 +58,9 @@ export const AUTH0_VARIABLES = z
     url: tenantUrl(found, context),
     clientId: found.AUTH0_CLIENT_ID,
     clientSecret: found.AUTH0_CLIENT_SECRET,
-    /** The database connection that new users are created in. */
+    /** The database connection in which new users are created. */
     connection: found.AUTH0_CONNECTION,
-    /** Whether new users get a mail with which they set their password. */
+    /** Whether new users get a mail with a link to set their password. */
     invitationMail: found.AUTH0_INVITATION_MAIL === 'true',
   }));
 
@@ -71,8 +71,8 @@ export const IDENTITY_PROVIDERS = {
   auth0: AUTH0_VARIABLES,
 };
 
-/** Where Keycloak is, and who the service is there. */
+/** The address of Keycloak, and the service's client there. */
 export type KeycloakEnvironment = z.infer<typeof KEYCLOAK_VARIABLES>;
 
-/** Which tenant of Auth0's, and who the service is there. */
+/** The Auth0 tenant, and the service's application there. */
 export type Auth0Environment = z.infer<typeof AUTH0_VARIABLES>;

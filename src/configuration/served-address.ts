@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { EnvironmentError, httpUrl, whole, withoutSlash } from './variables.js';
 
-/** The variables that say where the service is served. */
+/** The variables that define the service's address. */
 export const SERVED_VARIABLES = {
   HOST: z.string().regex(/^[A-Za-z0-9.:_-]+$/, 'must be an address or a host name').default('127.0.0.1'),
   PORT: whole(3000, 0, 65_535),
@@ -14,12 +14,12 @@ export const SERVED_VARIABLES = {
 
 type Served = z.infer<z.ZodObject<typeof SERVED_VARIABLES>>;
 
-/** Where the service is served. */
+/** The address of the service. */
 export interface ServedAddress {
   readonly host: string;
-  /** Empty, or with a leading and no trailing slash. */
+  /** The prefix of all paths: empty, or with a leading and no trailing slash. */
   readonly basePath: string;
-  /** Without a trailing slash. */
+  /** The service's public URL, without a trailing slash. */
   readonly publicUrl: string | undefined;
 }
 
@@ -31,14 +31,17 @@ export function servedAddress({ HOST: host, BASE_PATH: basePath, PUBLIC_URL: pub
   return { host, basePath, publicUrl };
 }
 
-/** The `{base_url}` that clients see, for the port that the service listens on. */
+/** The `{base_url}` that clients see. `port` is the port that the service listens on. */
 export const baseUrl = ({ host, basePath, publicUrl }: ServedAddress, port: number): string =>
   publicUrl ?? `${origin(host, port)}${basePath}`;
 
-/** The path of `{base_url}`, without a trailing slash: a proxy in front may have one of its own. */
+/**
+ * The path of `{base_url}`, without a trailing slash. It may be longer than BASE_PATH, because a proxy in front may add
+ * a prefix.
+ */
 export const publicPath = ({ publicUrl, basePath }: ServedAddress): string =>
   publicUrl === undefined ? basePath : new URL(publicUrl).pathname.replace(/\/$/, '');
 
-/** `http://host:port`, an IPv6 address in brackets. */
+/** `http://host:port`, with an IPv6 address in brackets. */
 export const origin = (host: string, port: number): string =>
   `http://${host.includes(':') ? `[${host}]` : host}:${port}`;

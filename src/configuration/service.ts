@@ -10,7 +10,7 @@ export type LogLevel = (typeof LOG_LEVELS)[number];
 
 const isOrigin = (text: string): boolean => text === '*' || (URL.canParse(text) && new URL(text).origin === text);
 
-/** The variables of the service that no adapter has for itself. */
+/** The variables of the service itself, without those of its adapters. */
 export const SERVICE_VARIABLES = {
   NODE_ENV: z.string().optional(),
   ...SERVED_VARIABLES,
@@ -39,13 +39,13 @@ export const SERVICE_VARIABLES = {
 
 const VARIABLES = z.object(SERVICE_VARIABLES);
 
-/** What the environment variables say, checked. README's table tells what each means. */
+/** The validated environment variables. The README's table describes each of them. */
 export type Environment = Readonly<ReturnType<typeof parseEnvironment>>;
 
 /**
- * Checks the variables; empty is unset.
+ * Validates the variables. An empty variable counts as unset.
  *
- * @throws EnvironmentError with a line for each wrong one.
+ * @throws EnvironmentError with one line per invalid variable.
  */
 export function parseEnvironment(variables: Variables) {
   const set = onlySet(variables);
@@ -91,7 +91,7 @@ function warningsOf(set: Variables, chosen: keyof typeof IDENTITY_PROVIDERS): st
 }
 
 /**
- * The process's environment, with the file `.env` of the working directory beneath it.
+ * Loads the process's environment. The file `.env` in the working directory supplies variables that aren't set.
  *
  * @throws EnvironmentError
  */

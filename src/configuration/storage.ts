@@ -3,7 +3,7 @@ import { HIGHEST_TIMEOUT_MS, httpUrl, oneOf, required, whole } from './variables
 
 const text = (pattern: RegExp, message: string) => z.string().regex(pattern, message);
 
-/** The longest time that a call to the store may go without progress, in milliseconds. */
+/** How long a call to the store may go without progress, in milliseconds. */
 const TIMEOUT = { STORAGE_TIMEOUT_MS: whole(30_000, 1, HIGHEST_TIMEOUT_MS) };
 
 const S3_VARIABLES = z
@@ -18,7 +18,7 @@ const S3_VARIABLES = z
   .transform((found) => ({
     adapter: 's3' as const,
     bucket: found.S3_BUCKET,
-    /** Empty, or with a trailing and no leading slash. */
+    /** The prefix of object names: empty, or with a trailing and no leading slash. */
     prefix: found.S3_PREFIX === undefined ? '' : `${found.S3_PREFIX.replace(/\/$/, '')}/`,
     region: found.S3_REGION,
     endpoint: found.S3_ENDPOINT,
@@ -51,5 +51,5 @@ const AZURE_VARIABLES = z
 /** The variables of each file storage. */
 export const FILE_STORAGES = { local: z.object({}).transform(() => ({ adapter: 'local' as const })), s3: S3_VARIABLES, azure: AZURE_VARIABLES };
 
-/** Where a bucket is, and who may use it. */
+/** The location of a bucket, and how to access it. */
 export type BucketEnvironment = z.infer<typeof S3_VARIABLES | typeof AZURE_VARIABLES>;

@@ -5,7 +5,7 @@ import { z } from 'zod';
 /** Variables by name. */
 export type Variables = Readonly<Record<string, string | undefined>>;
 
-/** One or more variables are wrong. Each problem is a line that names one of them and holds no value. */
+/** One or more variables are invalid. Each problem is one line that names a variable and doesn't contain its value. */
 export class EnvironmentError extends Error {
   constructor(readonly problems: readonly string[]) {
     super(problems.join('\n'));
@@ -15,7 +15,7 @@ export class EnvironmentError extends Error {
 
 export const HIGHEST_TIMEOUT_MS = 2 ** 31 - 1;
 
-/** A whole number within bounds, and its default. */
+/** A whole number within bounds, with a default. */
 export function whole(fallback: number, least: number, most: number) {
   const message = `must be a whole number from ${least} to ${most}`;
   return z
@@ -40,14 +40,14 @@ export const required = z.string({ error: ({ input }) => (input === undefined ? 
 
 export const withoutSlash = (url: string): string => url.replace(/\/+$/, '');
 
-/** Empty variables count as unset. */
+/** Drops empty variables, which count as unset. */
 export const onlySet = (variables: Variables): Record<string, string | undefined> =>
   Object.fromEntries(Object.entries(variables).filter(([, value]) => value !== undefined && value !== ''));
 
-/** A line that names the variable. */
+/** One line that names the variable. */
 export const problemOf = ({ path, message }: z.core.$ZodIssue): string => `${path.join('.')}: ${message}`;
 
-/** @throws EnvironmentError with a line for each wrong variable. */
+/** @throws EnvironmentError with one line per invalid variable. */
 export function parseVariables<Schema extends z.ZodType>(schema: Schema, variables: Variables): z.infer<Schema> {
   const { success, data, error } = schema.safeParse(onlySet(variables));
   if (!success) throw new EnvironmentError(error.issues.map(problemOf));
@@ -55,7 +55,7 @@ export function parseVariables<Schema extends z.ZodType>(schema: Schema, variabl
 }
 
 /**
- * The environment of the process, with the file `.env` of the working directory beneath it.
+ * The process's environment. The file `.env` in the working directory supplies variables that aren't set.
  *
  * @throws EnvironmentError when `.env` can't be read.
  */

@@ -3,13 +3,13 @@ import { ServiceError } from '../common/service-error.js';
 import { declaredLength } from './exchange.js';
 import { CODING_OVERHEAD_BYTES, contentCoding, isJsonCoding } from './json-body.js';
 
-/** @throws ServiceError `payload-too-large` when the request says that its body is longer. */
+/** @throws ServiceError `payload-too-large` when the declared Content-Length is over `maxBytes`. */
 export function assertDeclaredLength({ headers }: IncomingMessage, maxBytes: number): void {
   if ((declaredLength(headers) ?? 0) > maxBytes) throw new ServiceError('payload-too-large');
 }
 
 /**
- * The length that a JSON body declares; one that is compressed may be a little longer than what is in it.
+ * Checks the declared length of a JSON body. A compressed body may be slightly longer than its decoded content.
  *
  * @throws ServiceError `payload-too-large`
  */
@@ -18,13 +18,13 @@ export function assertDeclaredJsonLength(request: IncomingMessage, maxBytes: num
   assertDeclaredLength(request, maxBytes + overhead);
 }
 
-/** @throws ServiceError `unsupported-media-type` for a Content-Encoding that a JSON body may not have. */
+/** @throws ServiceError `unsupported-media-type` for a Content-Encoding that is not accepted for JSON bodies. */
 export function assertJsonCoding(request: IncomingMessage): void {
   const coding = contentCoding(request);
   if (coding !== 'identity' && !isJsonCoding(coding)) throw new ServiceError('unsupported-media-type');
 }
 
-/** @throws ServiceError `unsupported-media-type` for any Content-Encoding but identity. */
+/** @throws ServiceError `unsupported-media-type` for any Content-Encoding except identity. */
 export function assertIdentityCoding(request: IncomingMessage): void {
   if (contentCoding(request) !== 'identity') throw new ServiceError('unsupported-media-type');
 }

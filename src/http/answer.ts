@@ -7,12 +7,12 @@ import { exchangeOf, hasBody } from './exchange.js';
 
 const logger = new Logger('Http');
 
-/** The body of every error answer: a single member (service interface, part 7). */
+/** The body of every error answer. It has a single member (service interface, part 7). */
 export const errorBody = (kind: ServiceError['kind']): string => JSON.stringify({ error: ERROR_TABLE[kind].text });
 
 /**
- * Sends the answer of the error table, or breaks the connection where another answer has begun: what was promised
- * can't be kept any more, and must not end like something complete. Logs every 5xx with its cause.
+ * Sends the error table's answer. If another answer has begun, destroys the connection instead, so that a partial
+ * answer doesn't look complete. Logs the cause of every 5xx.
  */
 export function answerError(request: IncomingMessage, response: ServerResponse, error: ServiceError): void {
   const { status } = ERROR_TABLE[error.kind];
@@ -27,12 +27,13 @@ export function answerError(request: IncomingMessage, response: ServerResponse, 
   }
   for (const name of ['Content-Encoding', 'Content-Disposition', 'Cache-Control']) response.removeHeader(name);
   if (error.retryAfterSeconds !== undefined) response.setHeader('Retry-After', String(error.retryAfterSeconds));
-  // The rest of the request may never come, so the connection can't go on. Node does the same for `Expect: 100-continue`.
+  // The rest of the request may never arrive, so the connection can't be reused. Node itself closes the connection when
+  // `Expect: 100-continue` is refused.
   if (error.kind === 'request-timeout') response.setHeader('Connection', 'close');
   sendEarly(request, response, status, errorBody(error.kind));
 }
 
-/** Sends a JSON answer, of which the client may still be sending the request. */
+/** Sends a JSON answer. The client may still be sending its request. */
 export function sendEarly(request: IncomingMessage, response: ServerResponse, status: number, json: string): void {
   const body = Buffer.from(json);
   response.statusCode = status;
@@ -42,7 +43,8 @@ export function sendEarly(request: IncomingMessage, response: ServerResponse, st
     response.end(body);
     return;
   }
-  // The answer goes out whole at once; its end waits, because Node may close the connection with it.
+  // The body is written at once, but the response ends only after the drain, because Node may close the connection when
+  // the response ends.
   response.write(body);
   const exchange = exchangeOf(request);
   if (exchange) exchange.isAnsweredEarly = true;

@@ -3,7 +3,7 @@ import { ApiResponse, type ApiResponseOptions } from '@nestjs/swagger';
 import type { ErrorKind } from '../common/service-error.js';
 import { ERROR_TABLE } from './error-table.js';
 
-/** What the connection alone is enough to refuse, whatever the operation. */
+/** Errors that any operation can return, because they don't depend on the route. */
 const OF_EVERY_OPERATION = ['bad-request', 'request-timeout', 'too-many-requests', 'header-fields-too-large', 'internal'] as const;
 
 export const REQUEST_ID_HEADER = {
@@ -17,7 +17,7 @@ const RETRY_AFTER_HEADER = {
   'Retry-After': { description: 'Seconds after which a repeat makes sense', schema: { type: 'integer' as const } },
 };
 
-/** Documents the error answers of an operation, each status with its exact texts. */
+/** Documents the error answers of an operation: each status with its exact texts. */
 export function ApiErrors(...kinds: ErrorKind[]): MethodDecorator & ClassDecorator {
   const textsByStatus = new Map<number, Set<string>>();
   for (const kind of [...kinds, ...OF_EVERY_OPERATION]) {

@@ -1,20 +1,24 @@
-/** How long bodies wait for connections at most, and how long they then don't, in milliseconds. */
+/**
+ * Bodies wait at most LONGEST_WAIT_MS for connections. After a full wait they aren't held again for REST_MS. Both in
+ * milliseconds.
+ */
 const LONGEST_WAIT_MS = 200;
 const REST_MS = 1_000;
 
 /**
- * Lets long bodies wait while connections arrive. Node.js accepts one connection in each iteration of the event loop, so
- * the last of a hundred, which may be a health check, waits for a hundred iterations: these must be short.
+ * Holds back long bodies while connections arrive. Node.js accepts one connection per iteration of the event loop, so
+ * the last of a hundred connections waits for a hundred iterations. It may be a health check, so the iterations must be
+ * short.
  */
 export class Arrivals {
   private readonly waiting: (() => void)[] = [];
   private hasArrived = false;
   private isWatching = false;
-  /** When the present wait, or the next one, must end or may begin, by `performance.now()`. */
+  /** Deadline of the current wait, and the earliest start of the next one, by `performance.now()`. */
   private waitUntil = 0;
   private restUntil = 0;
 
-  /** To be called for each new connection. */
+  /** Must be called for each new connection. */
   arrived(): void {
     this.hasArrived = true;
     const now = performance.now();
@@ -24,7 +28,7 @@ export class Arrivals {
     this.look();
   }
 
-  /** Undefined when none arrive; otherwise resolves when no more do, or after 200 ms. */
+  /** Undefined when no connections arrive. Otherwise resolves when they stop arriving, or after 200 ms. */
   ended(): Promise<void> | undefined {
     if (!this.isWatching) return undefined;
     return new Promise((resolve) => this.waiting.push(resolve));
@@ -45,5 +49,5 @@ export class Arrivals {
   }
 }
 
-/** Of this process, whose event loop is one, too. */
+/** The instance shared by the whole process, because the process has one event loop. */
 export const arrivals = new Arrivals();

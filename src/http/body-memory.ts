@@ -2,9 +2,9 @@ import type { IncomingMessage } from 'node:http';
 import { FREE_BYTES, type HeldMemory, type MemoryBudget, processMemory } from '../common/memory-budget.js';
 import { ServiceError } from '../common/service-error.js';
 
-/** A character of a text may become so many bytes of JSON, as `\u0001`. */
+/** The most JSON bytes that one character can become (`\u0001`). */
 const MOST_BYTES_A_CHARACTER = 6;
-/** How much is asked for at a time, in bytes. */
+/** The smallest amount requested from the budget, in bytes. */
 const STEP_BYTES = 64 * 1024;
 
 function assertConnected({ socket }: IncomingMessage): void {
@@ -12,8 +12,8 @@ function assertConnected({ socket }: IncomingMessage): void {
 }
 
 /**
- * The memory of a body that is held as a whole: JSON, or a form's `additional_data`. 64 KiB of it are free; for more it
- * asks the process's budget.
+ * The memory of a body that is held as a whole: JSON, or a form's `additional_data`. The first 64 KiB are free.
+ * Anything more is taken from the process's memory budget.
  */
 export class BodyMemory {
   private held: HeldMemory | undefined;
@@ -25,12 +25,15 @@ export class BodyMemory {
     private readonly budget: MemoryBudget = processMemory,
   ) {}
 
-  /** Whether it holds memory that others may wait for. */
+  /** Whether it holds memory that others may be waiting for. */
   get isHeld(): boolean {
     return this.held !== undefined && this.held.bytes > 0;
   }
 
-  /** To be called behind a form's file, of which memory may be held too. */
+  /**
+   * Must be called after a form's file has been read. From then on, memory is taken as `rest`, because the request may
+   * also hold memory for part of the file.
+   */
   passFile(): void {
     if (this.isHeld) return;
     this.held = undefined;
@@ -38,7 +41,7 @@ export class BodyMemory {
   }
 
   /**
-   * Undefined when a body may grow to so many bytes at once; otherwise resolves when it may.
+   * Undefined when the body may grow to `bytes` at once. Otherwise resolves when it may.
    *
    * @throws ServiceError `client-aborted` when the connection closes in the meantime.
    */
@@ -49,19 +52,19 @@ export class BodyMemory {
     return missing <= 0 ? undefined : this.take(this.held, Math.max(missing, STEP_BYTES));
   }
 
-  /** Takes the memory for a text's index line. Otherwise as `growTo`. */
+  /** Takes the memory for the index line of a text. Returns and throws like `growTo`. */
   growForLine(text: string): Promise<void> | undefined {
     if (text.length <= FREE_BYTES) return undefined;
     this.line ??= this.budget.hold('line');
     return this.take(this.line, text.length * MOST_BYTES_A_CHARACTER);
   }
 
-  /** Gives back what is over. */
+  /** Releases everything above `bytes`. */
   shrinkTo(bytes: number): void {
     this.held?.shrinkTo(Math.max(0, bytes - FREE_BYTES));
   }
 
-  /** Gives back everything. Idempotent. */
+  /** Releases everything. Idempotent. */
   release(): void {
     this.held?.release();
     this.line?.release();

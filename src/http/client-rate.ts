@@ -2,20 +2,20 @@ import { FREE_BYTES, type MemoryBudget, processMemory } from '../common/memory-b
 import { ServiceError } from '../common/service-error.js';
 import type { BodyMemory } from './body-memory.js';
 
-/** The rate at which a client must send while others wait for memory, in bytes per millisecond. */
+/** The lowest rate at which a client may send while others wait for memory, in bytes per millisecond. */
 const LEAST_RATE = 16;
-/** How far it may fall behind, in milliseconds of waiting for it. */
+/** How far a client may fall behind that rate, in milliseconds spent waiting for it. */
 const PATIENCE_MS = 5_000;
 
 /**
- * The rate at which a client sends a body. It counts while others wait for memory and the body holds some, and only as
- * long as we wait for the client.
+ * Checks the rate at which a client sends a body. The rate matters only while others wait for memory and the body holds
+ * some of it. Only time spent waiting for the client counts.
  */
 export class ClientRate {
   private receivedBytes = 0;
   private leftMs = PATIENCE_MS;
 
-  /** @param memory of the body as a whole; undefined for one that is only streamed. */
+  /** @param memory of a body that is held as a whole; undefined for a body that is only streamed. */
   constructor(
     private readonly memory: BodyMemory | undefined,
     private readonly budget: MemoryBudget = processMemory,

@@ -1,16 +1,22 @@
 import { FairQueue } from '../common/fair-queue.js';
 
-/** Bodies that are decoded at once: each takes a thread of its own, and memory that its length doesn't tell. */
+/**
+ * How many bodies are decoded at once. Each takes a thread, and an amount of memory that can't be known from its
+ * length.
+ */
 const SLOTS = 4;
-/** After so many milliseconds the next one may begin, so that slow clients hold nobody up. */
+/**
+ * How long a body keeps its slot, in milliseconds. After that the next body may begin, so that slow clients don't block
+ * others.
+ */
 const LONGEST_TURN_MS = 2_000;
 
-/** Lets a few coded bodies be decoded at once. The others wait in a `FairQueue`. */
+/** Limits how many compressed bodies are decoded at once. The others wait in a `FairQueue`. */
 export class DecodingSlots {
   private free = SLOTS;
   private readonly waiting = new FairQueue<() => void>();
 
-  /** Resolves when decoding may begin, to what is to be called at its end. Idempotent. */
+  /** Waits for a slot. Resolves to a function that frees it. That function is idempotent. */
   async take(): Promise<() => void> {
     if (this.free === 0) await new Promise<void>((resolve) => { this.waiting.push(resolve); });
     else this.free -= 1;
@@ -31,5 +37,5 @@ export class DecodingSlots {
   }
 }
 
-/** Of this process. */
+/** The slots shared by the whole process. */
 export const decodingSlots = new DecodingSlots();

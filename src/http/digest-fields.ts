@@ -6,13 +6,13 @@ const LENGTHS = { 'sha-256': 32, 'sha-512': 64 } as const;
 
 export type DigestAlgorithm = keyof typeof LENGTHS;
 
-/** A digest that the client says the bytes have. */
+/** A digest that the client expects the received bytes to have. */
 export interface ExpectedDigest {
   readonly algorithm: DigestAlgorithm;
   readonly value: Buffer;
 }
 
-// RFC 8941: keys (3.1.2), parameters, and the bare items that may stand in them (3.3).
+// RFC 8941: keys (3.1.2), parameters, and the bare items allowed as their values (3.3).
 const KEY = '[a-z*][a-z0-9_.*-]*';
 const BYTES = ':[A-Za-z0-9+/]*={0,2}:';
 const TEXT = '"(?:[ !#-\\[\\]-~]|\\\\["\\\\])*"';
@@ -27,12 +27,12 @@ const isKnown = (name: string): name is DigestAlgorithm => Object.hasOwn(LENGTHS
 const invalid = (message: string): ServiceError => new ServiceError('invalid-digest', message);
 
 /**
- * The digests of a field in the syntax of RFC 9530, 2: a dictionary of byte sequences (RFC 8941). Algorithms that we
- * don't know are passed over; of a repeated one the last counts.
+ * Parses a digest field in the syntax of RFC 9530, section 2: a dictionary of byte sequences (RFC 8941). Unknown
+ * algorithms are ignored. If an algorithm is repeated, the last digest counts.
  *
- * @param field as Node gives it; several lines of it joined by commas.
- * @throws ServiceError `invalid-digest` when it is no such dictionary, a base64 isn't canonical, or a digest isn't as
- * long as its algorithm's.
+ * @param field as Node reports it, with repeated fields joined by commas.
+ * @throws ServiceError `invalid-digest` when the field isn't such a dictionary, a base64 value isn't canonical, or a
+ * digest doesn't have its algorithm's length.
  */
 export function parseDigestField(field: string | undefined): ExpectedDigest[] {
   const text = trimBlanks(field ?? '');
@@ -59,9 +59,9 @@ function endOfMatch(pattern: RegExp, text: string, at: number): [end: number, ..
 }
 
 /**
- * The same bytes, compared with what is expected of them as they pass.
+ * Passes the bytes through and compares their digests with the expected ones.
  *
- * @throws ServiceError `digest-mismatch` behind the last byte.
+ * @throws ServiceError `digest-mismatch` after the last byte.
  */
 export function verified(
   bytes: AsyncGenerator<Buffer, void, undefined>,

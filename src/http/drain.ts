@@ -5,10 +5,10 @@ const MAX_DRAINED_BYTES = 64 * 1024 * 1024;
 const MAX_DRAIN_MS = 5_000;
 
 /**
- * Reads and forgets what the client still sends after an early answer, 64 MiB or five seconds at most: closing at once
- * would reset the connection, and the client might never get to read the answer.
+ * Reads and discards what the client still sends after an early answer, for at most 64 MiB or five seconds. Closing at
+ * once would reset the connection, and the client might never read the answer.
  *
- * @returns whether all of the request has come in, so that the connection can go on.
+ * @returns whether the request has arrived completely, so that the connection can be reused.
  */
 export function drain(request: IncomingMessage): Promise<boolean> {
   return new Promise((resolve) => {

@@ -1,6 +1,6 @@
 import type { ErrorKind } from '../common/service-error.js';
 
-/** What a client gets for each kind of error (service interface, part 7; `Where the interface is silent`). */
+/** The status and text of each kind of error (service interface, part 7; `Where the interface is silent`). */
 export const ERROR_TABLE = {
   'invalid-query-parameter': { status: 400, text: 'Invalid or missing query parameter.' },
   'invalid-request-body': { status: 400, text: 'Invalid request body.' },

@@ -11,15 +11,16 @@ import { beginExchange, type Exchange, hasBody, latestExchange, requestIdOf } fr
 import { requestHeadDefect } from './request-head.js';
 
 const logger = new Logger('Http');
-/** With what came in last, as far as Node still has it. */
+/** `rawPacket` is the last packet received, if Node still has it. */
 type ParserError = NodeJS.ErrnoException & { readonly rawPacket?: Buffer };
 
-/** How long a connection may linger after an answer of its own to what the parser refused. */
+/** How long a connection may stay open after a parser error has been answered, in milliseconds. */
 const LINGER_MS = 5_000;
 
 /**
- * Takes over what Node's HTTP server would answer by itself, so that every answer has the interface's form and an id:
- * refusals of the parser, heads that only the parser takes for valid, CONNECT, and `Expect`. Logs a line for each request.
+ * Replaces the answers that Node's HTTP server would send by itself, so that every answer has the interface's form and
+ * a request id. These are the parser's refusals, invalid heads that the parser accepts, CONNECT, and `Expect`. Logs one
+ * line per request.
  */
 export function guardHttpEdge(server: Server): void {
   const handlers = server.listeners('request') as ((request: IncomingMessage, response: ServerResponse) => void)[];
@@ -35,7 +36,7 @@ export function guardHttpEdge(server: Server): void {
     });
     const defect = requestHeadDefect(request);
     if (defect !== undefined) {
-      // Where this request ends may be read in another way by a proxy in front.
+      // A proxy in front may disagree about where this request ends.
       response.setHeader('Connection', 'close');
       answerError(request, response, new ServiceError('bad-request', defect));
       return;
@@ -43,14 +44,15 @@ export function guardHttpEdge(server: Server): void {
     for (const handle of handlers) handle.call(server, request, response);
   };
 
-  // Past a number of headers Node would drop the rest, and with it what frames the body; their bytes are limited anyway.
-  // A client that has sent all may close its side, and still gets the answer.
+  // Node would drop all headers beyond a fixed number, which could include those that frame the body. Their total size
+  // is limited anyway.
+  // Half-open connections let a client close its side after sending everything and still get the answer.
   Object.assign(server, { requireHostHeader: false, maxHeadersCount: 0, httpAllowHalfOpen: true });
   server.removeAllListeners('request').on('request', receive);
   server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {
     receive(request, response, true);
   });
-  // An expectation that we don't know may be passed over (RFC 9110, 10.1.1).
+  // Unknown expectations may be ignored (RFC 9110, section 10.1.1).
   server.on('checkExpectation', receive);
   server.on('connection', () => { arrivals.arrived(); });
   server.on('connect', (request: IncomingMessage, socket: Socket) => {
@@ -62,7 +64,10 @@ export function guardHttpEdge(server: Server): void {
   });
 }
 
-/** The id that stands in what the parser refused, if there is just one and no other request's; otherwise a new one. */
+/**
+ * The request id in the refused packet, if there is exactly one and it isn't that of the connection's latest request.
+ * Otherwise a new id.
+ */
 function unparsedRequestId({ rawPacket }: ParserError, socket: Socket): string {
   const lines = (rawPacket?.toString('latin1') ?? '').split(/\r?\n/).filter((line) => /^x-request-id:/i.test(line));
   const found = lines.map((line) => trimBlanks(line.slice(line.indexOf(':') + 1)));
@@ -75,7 +80,7 @@ function kindOfParserError({ code }: ParserError): ErrorKind {
   return code === 'ERR_HTTP_REQUEST_TIMEOUT' ? 'request-timeout' : 'bad-request';
 }
 
-/** After an answer that came early: what the client still sends is drained, so that the connection can go on. */
+/** Drains the rest of a request after an early answer, so that the connection can be reused. */
 function releaseRequest(request: IncomingMessage): void {
   if (request.complete || !hasBody(request)) return;
   void drain(request).then((complete) => {
@@ -83,7 +88,7 @@ function releaseRequest(request: IncomingMessage): void {
   });
 }
 
-/** Answers what has no response object: behind the answer to the request before it, or in place of that. */
+/** Answers an error that has no response object. The answer follows the one to the previous request, or replaces it. */
 function answerInTurn(socket: Socket, kind: ErrorKind, requestId: string): void {
   const before = latestExchange(socket);
   if (!before || before.response.writableFinished) {

@@ -3,7 +3,7 @@ import type { NestApplicationOptions } from '@nestjs/common';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import express, { type Express } from 'express';
 
-/** Express as the interface wants it: paths exact, nothing added to answers, the query left to us. */
+/** Express configured for this interface: exact paths, no extra headers, and minimal query parsing. */
 export class HttpAdapter extends ExpressAdapter {
   constructor() {
     const instance = express();
@@ -13,8 +13,8 @@ export class HttpAdapter extends ExpressAdapter {
   }
 
   /**
-   * Has Node make requests and responses that are Express's from the start. Otherwise Express would change the
-   * prototype of each, and all code that handles them would run several times slower.
+   * Makes Node create its requests and responses as Express objects. Otherwise Express would change the prototype of
+   * each one, and all code that handles them would run several times slower.
    */
   override initHttpServer({ httpsOptions }: NestApplicationOptions): void {
     if (httpsOptions) throw new Error('TLS is left to a proxy.');

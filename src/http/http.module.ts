@@ -8,12 +8,12 @@ import { guardHttpEdge } from './http-edge.js';
 import { ServiceExceptionFilter } from './service-exception.filter.js';
 import { toServiceError } from './to-service-error.js';
 
-/** Express tells a handler of errors by its four parameters. */
+/** Express recognizes an error handler by its four parameters. */
 const answerExpressError: ErrorRequestHandler = (error, request, response, _next) => {
   answerError(request, response, toServiceError(error));
 };
 
-/** Makes every error answer the interface's own, from the parser's refusals to what a handler throws. */
+/** Gives every error answer the interface's form, from the parser's refusals to what a handler throws. */
 @Module({ providers: [{ provide: APP_FILTER, useClass: ServiceExceptionFilter }] })
 export class HttpModule implements OnModuleInit, OnApplicationBootstrap {
   constructor(private readonly host: HttpAdapterHost) {}
@@ -22,7 +22,7 @@ export class HttpModule implements OnModuleInit, OnApplicationBootstrap {
     guardHttpEdge(this.host.httpAdapter.getHttpServer() as Server);
   }
 
-  /** Behind all routes and ahead of Nest's own last handlers, which know only the global prefix. */
+  /** Runs after all routes and before Nest's own last handlers, which only know the global prefix. */
   onApplicationBootstrap(): void {
     const express = this.host.httpAdapter.getInstance<Express>();
     express.use((request: Request, response: Response) => {

@@ -11,12 +11,12 @@ import { hasBody } from './exchange.js';
 import { requestBody, type RequestBodyLimits } from './request-body.js';
 
 const DECODERS = { gzip: createGunzip, deflate: createInflate, br: createBrotliDecompress };
-/** What a compressed body may be longer than what is in it. */
+/** How much longer than its content a compressed body may be, in bytes. */
 export const CODING_OVERHEAD_BYTES = 65_536;
 
 /** A body up to this length is parsed in one go, in bytes. */
 const SMALL_BODY_BYTES = 16 * 1024;
-/** What is decoded or checked in one step of a turn. */
+/** How much is checked in one step of a turn, in bytes. */
 const STEP_BYTES = 16 * 1024;
 
 const QUOTE = 0x22;
@@ -31,7 +31,7 @@ type Chunks = AsyncGenerator<Buffer, void, undefined>;
 
 export const isJsonCoding = (coding: string): coding is Coding => Object.hasOwn(DECODERS, coding);
 
-/** The content coding of a request, in lower case; `identity` without one (RFC 9110, 8.4). */
+/** The content coding of a request in lower case; `identity` if absent (RFC 9110, section 8.4). */
 export const contentCoding = ({ headers }: IncomingMessage): string =>
   headers['content-encoding']?.trim().toLowerCase().replace(/^$/, 'identity') ?? 'identity';
 
@@ -41,18 +41,20 @@ export interface JsonLimits extends RequestBodyLimits {
 
 /** The JSON object in a request's body. */
 export interface JsonObject {
-  /** Its members, as far as they are wanted. Where there are `bytes`, they are complete when those were read. */
+  /** The wanted members. If `bytes` is defined, they are complete only after `bytes` has been read to the end. */
   readonly members: ReadonlyMap<string, JsonMember>;
-  /** The whole body, decoded, when it has members that aren't wanted. Throws as `openJson` does. */
+  /** The whole decoded body, if it has other members than the wanted ones. Throws as `openJson` does. */
   readonly bytes: Chunks | undefined;
 }
 
 /**
- * Opens the JSON object in a request's body; undefined for an empty body. Reads it to its end, or until it is over 16 KiB
- * and shows a member that isn't wanted. `maxBytes` counts decoded bytes. What is read counts as held in `memory`, as it may be.
+ * Opens the JSON object in a request's body; undefined for an empty body. Reads the body to its end, or until it
+ * exceeds 16 KiB and contains an unwanted member. `maxBytes` limits the decoded bytes. The bytes read are charged to
+ * `memory`, because the caller may hold them.
  *
- * @throws ServiceError `invalid-request-body` when it is no JSON object, deeper than 128 levels, no UTF-8, or not in its
- * Content-Encoding; `payload-too-large`; `request-timeout`; `client-aborted`; `digest-mismatch`.
+ * @throws ServiceError `invalid-request-body` when the body isn't a JSON object, is nested deeper than 128 levels,
+ * isn't UTF-8, or doesn't match its Content-Encoding; `payload-too-large`; `request-timeout`; `client-aborted`;
+ * `digest-mismatch`.
  */
 export async function openJson(
   request: IncomingMessage,
@@ -67,7 +69,7 @@ export async function openJson(
   return openLarge(behind(head.chunks, body), wanted, limits.memory);
 }
 
-/** As `openJson`, for those who want nothing of the other members. */
+/** Like `openJson`, but reads to the end and discards the other members. */
 export async function readJson(
   request: IncomingMessage,
   limits: JsonLimits,
@@ -81,11 +83,11 @@ export async function readJson(
 interface Head {
   readonly chunks: Buffer[];
   readonly length: number;
-  /** Whether nothing follows. */
+  /** Whether the chunks are the whole body. */
   readonly isWhole: boolean;
 }
 
-/** Reads until it has all, or more than a small body. */
+/** Reads the whole body, or until it is longer than a small body. */
 async function readHead(body: Chunks): Promise<Head> {
   const chunks: Buffer[] = [];
   let length = 0;
@@ -115,7 +117,10 @@ async function openLarge(body: Chunks, wanted: ReadonlySet<string>, memory: Body
   return { members: reader.members, bytes: behind(held, checked) };
 }
 
-/** The same bytes, checked as they pass. A defect is told behind the last byte, so that a body that is too large is told first. */
+/**
+ * Passes the bytes through and checks them. A defect is thrown only after the last byte, so that `payload-too-large`
+ * takes precedence.
+ */
 async function* checkedBody(body: Chunks, reader: JsonReader, memory: BodyMemory): Chunks {
   const turns = new Turns();
   let length = 0;
@@ -168,7 +173,6 @@ function toMember(value: unknown): JsonMember {
   return isTextList ? [...new Set(value)] : OTHER_VALUE;
 }
 
-/** The body in its decoded form. */
 function decodedBody(request: IncomingMessage, coding: Coding, limits: JsonLimits): Chunks {
   const encoded = requestBody(request, { ...limits, maxBytes: limits.maxBytes + CODING_OVERHEAD_BYTES });
   return decoded(encoded, coding, limits.maxBytes);
@@ -185,7 +189,7 @@ async function* decoded(encoded: Chunks, coding: Coding, maxBytes: number): Chun
     }
   }
   const feeding = pipeline(counted(), decoder);
-  // Its error is the decoder's.
+  // Handled below: reading the decoder throws the same error.
   feeding.catch(() => undefined);
   try {
     let bytes = 0;
@@ -194,7 +198,7 @@ async function* decoded(encoded: Chunks, coding: Coding, maxBytes: number): Chun
       if (bytes > maxBytes) throw new ServiceError('payload-too-large');
       yield chunk;
     }
-    // A decoder ends with its stream, whatever stands behind it.
+    // A decoder ends with its stream and ignores any bytes after it.
     if (decoder.bytesWritten < encodedBytes) throw new Error('There is something behind the coded stream.');
     await feeding;
   } catch (error) {
@@ -202,12 +206,16 @@ async function* decoded(encoded: Chunks, coding: Coding, maxBytes: number): Chun
   } finally {
     endTurn();
     decoder.destroy();
-    // Not awaited: it may wait for the client.
+    // Not awaited, because it may have to wait for the client.
     void encoded.return();
   }
 }
 
-/** All bytes of a source as one; `payload-too-large` over the limit. */
+/**
+ * Joins all bytes of a source.
+ *
+ * @throws ServiceError `payload-too-large` over `maxBytes`.
+ */
 export async function collect(source: AsyncIterable<Buffer>, maxBytes = Infinity): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let length = 0;
@@ -222,7 +230,7 @@ export async function collect(source: AsyncIterable<Buffer>, maxBytes = Infinity
 const joined = (chunks: readonly Buffer[], length: number): Buffer =>
   chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks, length);
 
-/** Whether lists and objects are nested deeper than allowed: each level would cost the parser memory. */
+/** Whether lists and objects are nested deeper than allowed. Each level would cost the parser memory. */
 function isDeep(bytes: Buffer): boolean {
   let depth = 0;
   for (let at = 0; at < bytes.length; at++) {

@@ -5,9 +5,9 @@ import { answerError } from './answer.js';
 import { toServiceError } from './to-service-error.js';
 
 /**
- * Answers `{"<member>": [...]}` page by page, no faster than the client reads, holding one page at a time.
- * The first page is fetched before anything is sent, so that its failure still gets the error table's answer (it
- * rejects); a later failure breaks the connection, so that no client takes a part for the whole.
+ * Answers `{"<member>": [...]}` page by page, no faster than the client reads, and holds one page at a time.
+ * The first page is fetched before anything is sent. If that fails, the promise rejects and the client gets the error
+ * table's answer. A later failure breaks the connection, so that no client takes a partial list for the whole.
  */
 export async function sendJsonList<Item>(
   request: IncomingMessage,

@@ -1,11 +1,11 @@
 import type { IncomingMessage } from 'node:http';
 import { parse } from 'content-type';
 
-/** The Content-Type of a request as it was sent; undefined where there is none, or nothing in it. */
+/** The Content-Type of a request, unchanged; undefined if it is absent or empty. */
 export const contentTypeAsSent = ({ headers }: IncomingMessage): string | undefined =>
   headers['content-type'] === '' ? undefined : headers['content-type'];
 
-/** The media type of a request without its parameters, in lower case; empty without one (RFC 9110, 8.3). */
+/** The media type of a request without parameters, in lower case; empty if absent (RFC 9110, section 8.3). */
 export function mediaType({ headers }: IncomingMessage): string {
   return parse(headers['content-type'] ?? '', { parameters: false }).type.toLowerCase();
 }

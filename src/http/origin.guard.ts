@@ -6,22 +6,22 @@ import { requestAuthority } from './request-head.js';
 
 const ANY_ORIGIN = 'http:any-origin';
 
-/** Origins whose pages may call the operations, besides the one that a request itself is addressed to. */
+/** Origins whose pages may call the operations, in addition to the origin that the request itself is addressed to. */
 export interface AllowedOrigins {
-  /** Serialized origins (RFC 6454, 6.2), or `*` for all. */
+  /** Serialized origins (RFC 6454, section 6.2), or `*` for all. */
   readonly corsOrigins: readonly string[];
-  /** The `{base_url}` of the service that listens on this port; the port is undefined when the connection is gone. */
+  /** The `{base_url}` of the service that listens on this port. The port is undefined when the connection is gone. */
   readonly baseUrl: (port: number | undefined) => string;
 }
 
-/** Exempts handlers from `OriginGuard`: those that change nothing, or ask for a secret in each request. */
+/** Exempts handlers from `OriginGuard`. For handlers that change nothing, or that require a secret in each request. */
 export const FromAnyOrigin = (): ClassDecorator & MethodDecorator => SetMetadata(ANY_ORIGIN, true);
 
 /**
  * Refuses requests from pages of other sites (cross-site request forgery). A form or script on any page can make a
- * visitor's browser send an upload, because browsers ask for permission only before other than "simple" requests (Fetch
- * standard, CORS). Browsers send `Origin` with every POST and with every request of a script to another origin; a request
- * without it passes. Runs before a body is read.
+ * visitor's browser send an upload, because browsers send "simple" requests without a preflight (Fetch standard, CORS).
+ * Browsers send `Origin` with every POST and with every cross-origin request of a script. A request without `Origin`
+ * passes. Runs before the body is read.
  */
 export class OriginGuard implements CanActivate {
   constructor(
@@ -51,7 +51,7 @@ export class OriginGuard implements CanActivate {
   }
 }
 
-/** `scheme://host[:port]` and nothing else; lower case, without the scheme's default port. */
+/** Accepts only `scheme://host[:port]`. The parsed origin is in lower case and omits the scheme's default port. */
 function parseOrigin(text: string): URL | undefined {
   return /^https?:\/\/[^/?#@\\\s,]+$/i.test(text) && URL.canParse(text) ? new URL(text) : undefined;
 }

@@ -1,11 +1,11 @@
 import type { IncomingMessage } from 'node:http';
 
-/** A text without any of these is what it is. */
+/** Text without any of these characters needs no decoding. */
 const MAY_BE_ENCODED = /[%+\x80-\xff]/;
 
-/** A query as it was sent. */
+/** The query string of a request, as it was sent. */
 export class RawQuery {
-  /** Name and value of each parameter, decoded; undefined for what can't be. */
+  /** The decoded name and value of each parameter; undefined for text that can't be decoded. */
   private readonly pairs: readonly (readonly [name: string | undefined, value: string | undefined])[];
 
   constructor({ url = '' }: Pick<IncomingMessage, 'url'>) {
@@ -21,8 +21,8 @@ export class RawQuery {
   }
 
   /**
-   * The values of one parameter, decoded as forms are (`+` is a blank), in order. Undefined where a value is not
-   * percent-encoded UTF-8, or where the parameter also comes in the form `name[...]`: nobody can tell what was meant.
+   * The values of one parameter in order, decoded like form fields (`+` is a space). Undefined when a value isn't
+   * percent-encoded UTF-8, or when the parameter also occurs as `name[...]`, because then its meaning is ambiguous.
    */
   values(name: string): string[] | undefined {
     const values: string[] = [];
@@ -48,7 +48,7 @@ function decodedPair(pair: string): [string | undefined, string | undefined] {
 
 function decode(text: string): string | undefined {
   try {
-    // Bytes that a client didn't encode reach us one a character.
+    // Bytes that the client didn't encode arrive as one character each.
     const encoded = text.replace(/[\x80-\xff]/g, (byte) => `%${byte.charCodeAt(0).toString(16)}`);
     return decodeURIComponent(encoded.replaceAll('+', ' '));
   } catch {

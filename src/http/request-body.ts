@@ -8,25 +8,25 @@ import { type ExpectedDigest, verified } from './digest-fields.js';
 import { declaredLength, exchangeOf } from './exchange.js';
 
 export interface RequestBodyLimits {
-  /** Milliseconds that the client may stay silent while we wait for it. */
+  /** How long the client may stay silent while we wait for it, in milliseconds. */
   readonly idleTimeoutMs: number;
-  /** Bytes as they come over the wire. */
+  /** The most bytes accepted, counted as they arrive, before decoding. */
   readonly maxBytes: number;
-  /** What the body as it comes over the wire must have (RFC 9530, Content-Digest). */
+  /** Expected digests of the body as it arrives, before decoding (RFC 9530, Content-Digest). */
   readonly digests?: readonly ExpectedDigest[];
-  /** Of a body that is held as a whole. */
+  /** The memory of a body that is held as a whole. */
   readonly memory?: BodyMemory;
 }
 
 const EVENTS = ['readable', 'end', 'error', 'close'] as const;
-/** How often a silent client's rate is looked at, in milliseconds. */
+/** How often the rate of a silent client is checked, in milliseconds. */
 const RATE_INTERVAL_MS = 1_000;
 
 /**
- * The body of a request as it comes in; asks for it with `100 Continue` where the client waits for that. No faster
- * than it is read. The request outlives an early end of the iteration, so that it can still be answered.
+ * Reads the body of a request, no faster than it is consumed. Sends `100 Continue` first if the client waits for it.
+ * Ending the iteration early doesn't destroy the request, so that it can still be answered.
  *
- * @throws ServiceError `payload-too-large`, `request-timeout`, `client-aborted` when the connection broke off, or
+ * @throws ServiceError `payload-too-large`; `request-timeout`; `client-aborted` when the connection broke;
  * `digest-mismatch`.
  */
 export function requestBody(request: IncomingMessage, limits: RequestBodyLimits): AsyncGenerator<Buffer, void, undefined> {
@@ -60,7 +60,7 @@ async function* receivedBody(
       } else if (request.destroyed) {
         throw new ServiceError('client-aborted', 'The client broke its request off.', { cause: request.errored });
       } else if (bytes === length) {
-        // Nothing follows. Node emits `end` only later, and waiting for it would cost a small body a timer.
+        // The body is complete. Node emits `end` only later, and waiting for it would cost a small body a timer.
         request.resume();
         return;
       } else {
@@ -80,7 +80,11 @@ function rateSince(bytes: number, memory: BodyMemory | undefined): ClientRate {
   return rate;
 }
 
-/** Resolves when the client has sent something, has ended, or is gone. @throws ServiceError `request-timeout` */
+/**
+ * Resolves when the client has sent something, has ended, or has disconnected.
+ *
+ * @throws ServiceError `request-timeout`
+ */
 async function nextEvent(events: RequestEvents, rate: ClientRate, idleTimeoutMs: number): Promise<void> {
   for (let waitedMs = 0; waitedMs < idleTimeoutMs; ) {
     const leftMs = idleTimeoutMs - waitedMs;
@@ -94,7 +98,7 @@ async function nextEvent(events: RequestEvents, rate: ClientRate, idleTimeoutMs:
   throw new ServiceError('request-timeout', 'The client sends nothing.');
 }
 
-/** Listens to a request whose body has to be waited for. */
+/** Waits for events of a request whose body hasn't fully arrived. */
 class RequestEvents {
   private wake = (): void => undefined;
   private readonly notify = (): void => {
@@ -105,7 +109,7 @@ class RequestEvents {
     for (const event of EVENTS) request.on(event, this.notify);
   }
 
-  /** Whether something happens within so many milliseconds. */
+  /** Resolves to whether an event occurs within the given time. */
   within(milliseconds: number): Promise<boolean> {
     return new Promise((resolve) => {
       const timer = setTimeout(() => {

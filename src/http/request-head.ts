@@ -9,9 +9,9 @@ const SCHEME_AND_AUTHORITY = /^[a-z][a-z0-9+.-]*:\/\/[^/?#]*/i;
 const HIGHEST_PORT = 65_535;
 
 /**
- * What makes a request's head invalid although Node's parser accepts it: the HTTP version, `Host` (RFC 9112, 3.2), the
- * request target (RFC 9112, 3.2), or the transfer coding (RFC 9112, 6.1). Undefined for a valid head. The text is for
- * the log, and quotes nothing of the request.
+ * Describes why a request's head is invalid although Node's parser accepts it: the HTTP version, `Host` (RFC 9112,
+ * section 3.2), the request target (RFC 9112, section 3.2), or the transfer coding (RFC 9112, section 6.1). Undefined
+ * for a valid head. The text is for the log and quotes nothing from the request.
  */
 export function requestHeadDefect(request: IncomingMessage): string | undefined {
   const { httpVersion, headers } = request;
@@ -26,7 +26,10 @@ export function requestHeadDefect(request: IncomingMessage): string | undefined 
   return coding.toLowerCase() === 'chunked' ? undefined : 'The transfer coding must be "chunked".';
 }
 
-/** The host and port that the client addressed: those of a target in absolute form, otherwise of `Host` (RFC 9112, 3.2.2). */
+/**
+ * The host and port that the client addressed, from a target in absolute form or else from `Host` (RFC 9112, section
+ * 3.2.2).
+ */
 export const requestAuthority = ({ url = '', headers }: IncomingMessage): string | undefined =>
   url.startsWith('/') ? headers.host : (ABSOLUTE_FORM.exec(url)?.[1] ?? headers.host);
 
@@ -37,7 +40,7 @@ export function targetPath(target: string): string {
   return end < 0 ? path : path.slice(0, end);
 }
 
-/** Node shows only the first of several `Host`. */
+/** Counts the `Host` headers in the raw headers, because Node's `headers` keep only the first one. */
 function countHosts({ rawHeaders }: IncomingMessage): number {
   let count = 0;
   for (let index = 0; index < rawHeaders.length; index += 2) {
@@ -48,8 +51,9 @@ function countHosts({ rawHeaders }: IncomingMessage): number {
 }
 
 /**
- * Whether it is `uri-host [ ":" port ]` (RFC 9110, 7.2; RFC 3986, 3.2.2), of an http URL, whose host is never empty.
- * A comma is refused although RFC 3986 allows it in a name: it is how some proxies join several `Host`.
+ * Whether the text is `uri-host [ ":" port ]` (RFC 9110, section 7.2; RFC 3986, section 3.2.2) of an http URL, whose
+ * host is never empty. A comma is refused although RFC 3986 allows it in a name, because some proxies join several
+ * `Host` headers with commas.
  */
 function isHost(text: string): boolean {
   const match = HOST.exec(text);
@@ -58,10 +62,10 @@ function isHost(text: string): boolean {
   return (address === undefined || isIPv6(address)) && (port === undefined || Number(port) <= HIGHEST_PORT);
 }
 
-/** Whether the form of the target is one that the method may have. The parser has refused blanks and control characters. */
+/** Whether the method allows this form of target. The parser has already refused blanks and control characters. */
 function isTarget({ method, url = '' }: IncomingMessage): boolean {
   if (url.includes('#')) return false;
-  // Whatever CONNECT and `*` name, it is no path of ours: 404.
+  // CONNECT targets and `*` match no route, so they get a 404.
   if (method === 'CONNECT' || url === '*' || url.startsWith('/')) return true;
   const authority = ABSOLUTE_FORM.exec(url)?.[1];
   return authority !== undefined && isHost(authority);

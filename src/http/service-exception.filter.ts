@@ -3,7 +3,7 @@ import { type ArgumentsHost, Catch, type ExceptionFilter } from '@nestjs/common'
 import { answerError } from './answer.js';
 import { toServiceError } from './to-service-error.js';
 
-/** The one place where what was thrown becomes an answer. */
+/** Converts everything thrown during a request into an error answer. */
 @Catch()
 export class ServiceExceptionFilter implements ExceptionFilter {
   catch(exception: unknown, host: ArgumentsHost): void {

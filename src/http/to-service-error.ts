@@ -13,14 +13,14 @@ const KIND_OF_STATUS: Readonly<Record<number, ErrorKind>> = {
 
 const statusOf = (exception: unknown): number | undefined => {
   if (exception instanceof HttpException) return exception.getStatus();
-  // Express and its middleware put the status of a client's mistake on the error.
+  // Express and its middleware put the status of a client error on the error object.
   const status = exception instanceof Error && 'status' in exception ? exception.status : undefined;
   return typeof status === 'number' ? status : undefined;
 };
 
 /**
- * Anything thrown, as an error of a known kind; `internal` where nothing better is known. What somebody else wrote
- * stays in the cause, because a message of ours may be logged.
+ * Converts any thrown value to a `ServiceError`; `internal` if nothing more specific is known. Foreign messages are
+ * kept only in the cause, because the message of a `ServiceError` may be logged.
  */
 export function toServiceError(exception: unknown): ServiceError {
   if (exception instanceof ServiceError) return exception;

@@ -32,7 +32,7 @@ function withAdapters(definition: DynamicModule, adapters: IdentityManagementAda
   };
 }
 
-/** The six operations for roles and users. Works alone in any application that is created with `{ bodyParser: false }`. */
+/** The six operations on roles and users. Works on its own in any application created with `{ bodyParser: false }`. */
 @Module({
   imports: [HttpModule],
   controllers: [IdentityManagementController],

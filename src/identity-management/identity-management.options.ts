@@ -4,26 +4,26 @@ import type { IdentityProvider } from './application/ports/identity-provider.por
 
 /** The limits of identity management. */
 export interface IdentityManagementOptions {
-  /** Milliseconds that the provider may stay silent. 9,400 by default. */
+  /** How long the provider may stay silent, in milliseconds (default: 9,400). */
   readonly providerTimeoutMs?: number;
-  /** Bytes of one JSON body; 1 MiB by default, and at most. */
+  /** The most bytes of one JSON body. The default, 1 MiB, is also the maximum. */
   readonly maxJsonBytes?: number;
-  /** Milliseconds that a client may stay silent in the middle of its request. 60,000 by default. */
+  /** How long a client may stay silent during its request, in milliseconds (default: 60,000). */
   readonly idleTimeoutMs?: number;
 }
 
-/** What the identity-management module is made of; both are needed. */
+/** The adapters of the identity-management module. Both are required. */
 export interface IdentityManagementAdapters {
-  /** Where users and roles are. */
+  /** The store of users and roles. */
   identityProvider: ProviderDefinition<IdentityProvider> | undefined;
-  /** A module that exports `AccessTokenVerifier`: whom it believes about who is asking. */
+  /** A module that exports `AccessTokenVerifier`, which identifies callers. */
   authentication: DynamicModule | Type | undefined;
 }
 
-/** Nothing that an operation takes is nearly as long. */
+/** Far more than the input of any operation. */
 const MOST_JSON_BYTES = 1_048_576;
 
-/** The limits that hold for a request's body. */
+/** The limits for a request's body. */
 export class JsonLimits {
   readonly maxJsonBytes: number;
   readonly idleTimeoutMs: number;

@@ -2,19 +2,19 @@ import type { LoggerService } from '@nestjs/common';
 import { type Logger, pino } from 'pino';
 import pretty from 'pino-pretty';
 
-/** One JSON object a line on standard output; for people where that is a terminal. */
+/** Logs one JSON object per line to standard output, or readable text if that is a terminal. */
 export function createLogger(level: string): Logger {
   const options = { level, base: null, serializers: LOG_SERIALIZERS };
   return process.stdout.isTTY ? pino(options, pretty({ sync: true, colorize: true })) : pino(options);
 }
 
-/** Removes the customer from the paths of files, which errors of file systems and stores quote. */
+/** Removes customer ids from file paths, which the errors of file systems and stores quote. */
 const withoutCustomers = (text: string): string => text.replace(/customer_id(?:=|%3D)[^/\s'"`]*/gi, 'customer_id=***');
 
-/** The message of an error as far as a log may show it: JSON.parse quotes what it was given. */
+/** The loggable message of an error. JSON.parse quotes its input, so that message is replaced. */
 const messageOf = (error: Error): string => (error instanceof SyntaxError ? 'Malformed text.' : withoutCustomers(error.message));
 
-/** What a log may tell of an error: its members may hold what a client or a provider sent. */
+/** The loggable parts of an error. Its other members may contain data from a client or a provider. */
 function describeError(error: unknown): unknown {
   if (!(error instanceof Error)) return { type: typeof error };
   const { name, cause } = error;
@@ -24,16 +24,16 @@ function describeError(error: unknown): unknown {
   return { type: name, message, code, stack, ...(cause === undefined ? {} : { cause: describeError(cause) }) };
 }
 
-/** Where Nest tells each module and route that it found. */
+/** The contexts in which Nest reports each module and route that it finds. */
 const BOOT_DETAILS = new Set(['InstanceLoader', 'RoutesResolver', 'RouterExplorer', 'NestFactory', 'NestApplication']);
 
-/** Where Nest tells what stops the boot, which main.ts explains, once. */
+/** The contexts in which Nest reports a failed boot, which main.ts already explains. */
 const BOOT_FAILURES = new Set(['ExceptionHandler', 'NestApplication']);
 
-/** How members of a log line are written. */
+/** How the members of a log line are serialized. */
 export const LOG_SERIALIZERS = { err: describeError };
 
-/** Nest's logger, on pino: `Logger.log({ msg, ... })` makes a line with those members. */
+/** Nest's logger on top of pino. `Logger.log({ msg, ... })` writes a line with those members. */
 export class PinoLoggerService implements LoggerService {
   constructor(private readonly logger: Logger) {}
 

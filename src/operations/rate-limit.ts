@@ -11,15 +11,18 @@ const MINUTE_MS = 60_000;
 const token = (context: ExecutionContext): string | null => bearerToken(context.switchToHttp().getRequest<Request>());
 
 /**
- * The part of a token that only its issuer can change. An ECDSA signature (r, s) has a twin (r, n - s) that verifies too;
- * a third of its characters lies within r.
+ * The part of a token that only its issuer can change. An ECDSA signature (r, s) has a second valid form (r, n - s).
+ * Only the first third of the signature's characters is used, because it lies within r.
  */
 function unforgeable(jws: string): string {
   const signature = jws.lastIndexOf('.') + 1;
   return jws.slice(0, signature + Math.floor((jws.length - signature) / 3));
 }
 
-/** At most `perMinute` (at least 1) requests a minute for each client network and for each token, over all operations together. */
+/**
+ * Allows `perMinute` requests (at least 1) per minute for each client network and for each token, counted over all
+ * operations together.
+ */
 export const rateLimit = (perMinute: number): ThrottlerModuleOptions => ({
   setHeaders: false,
   generateKey: (_context, tracker, name) => `${name}:${tracker}`,
@@ -35,7 +38,7 @@ export const rateLimit = (perMinute: number): ThrottlerModuleOptions => ({
   ],
 });
 
-/** Throttler's guard, with our answer. Stands ahead of every other guard. */
+/** Throttler's guard with the service's own error. Must run before every other guard. */
 @Injectable()
 export class RateLimitGuard extends ThrottlerGuard {
   protected override throwThrottlingException(_context: ExecutionContext, detail: ThrottlerLimitDetail): Promise<void> {
@@ -44,5 +47,5 @@ export class RateLimitGuard extends ThrottlerGuard {
   }
 }
 
-/** For what orchestrators ask: it doesn't count. */
+/** Exempts endpoints that orchestrators call from the rate limit. */
 export const NotRateLimited = (): ClassDecorator & MethodDecorator => SkipThrottle({ address: true, token: true });

@@ -1,9 +1,13 @@
-/** Where clients find the service. Known once it listens, because `PORT=0` leaves the port to the system. */
+/** The public address of the service. Known once it listens, because with `PORT=0` the system picks the port. */
 export class ServiceAddress {
   private url: string | undefined;
   private readonly listeners: (() => void | Promise<void>)[] = [];
 
-  /** `{base_url}`, without a trailing slash. */
+  /**
+   * `{base_url}`, without a trailing slash.
+   *
+   * @throws Error before the service listens.
+   */
   get baseUrl(): string {
     if (this.url === undefined) throw new Error('The service does not listen yet.');
     return this.url;

@@ -6,10 +6,10 @@ import type { Logger } from 'pino';
 
 const SIGNALS = ['SIGTERM', 'SIGINT'] as const;
 const IDLE_SWEEP_MS = 50;
-/** What closing the adapters may take after the requests have ended or were cut off. */
+/** How long closing the adapters may take after the requests have ended or were cut off, in milliseconds. */
 const CLOSE_TIMEOUT_MS = 2_000;
 
-/** On SIGTERM and SIGINT ends the process with 0 at once; until the service serves, nothing is in flight. */
+/** Exits with 0 at once on SIGTERM and SIGINT. Used until the service listens, because nothing is in flight before. */
 export function exitOnSignal(): void {
   for (const signal of SIGNALS) process.on(signal, exit);
 }
@@ -17,8 +17,8 @@ export function exitOnSignal(): void {
 const exit = (): never => process.exit(0);
 
 /**
- * From now on SIGTERM and SIGINT stop the service in order: it accepts nothing more, lets what is in flight finish for
- * so many milliseconds, and exits with 0. Before the server listens.
+ * From now on SIGTERM and SIGINT stop the service gracefully: it accepts nothing more, lets requests in flight finish
+ * within `timeoutMs` milliseconds, and exits with 0. Must be called before the server listens.
  */
 export function shutDownOnSignal(app: INestApplication, server: Server, timeoutMs: number, logger: Logger): void {
   const sockets = new Set<Socket>();
@@ -37,7 +37,7 @@ export function shutDownOnSignal(app: INestApplication, server: Server, timeoutM
   const stop = (signal: NodeJS.Signals): void => {
     if (stopping) return;
     stopping = true;
-    // Else a client that never pauses would go on for ever.
+    // Otherwise a client that never pauses could keep its connection forever.
     for (const response of open) response.shouldKeepAlive = false;
     logger.info({ signal }, 'stopping');
     void finish(app, server, sockets, timeoutMs)
@@ -63,8 +63,9 @@ async function finish(app: INestApplication, server: Server, sockets: Set<Socket
 }
 
 /**
- * A connection that is kept alive becomes idle with its answer, and nobody else would close it then. One that has
- * never sent anything isn't idle to Node, which waits for its first request.
+ * Closes unused connections while the service stops. A kept-alive connection becomes idle after its answer, and nothing
+ * else closes it then. Node doesn't count a connection that has never sent anything as idle, because it waits for its
+ * first request.
  */
 function closeUnused(server: Server, sockets: Set<Socket>): void {
   server.closeIdleConnections();

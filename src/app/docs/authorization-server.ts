@@ -2,21 +2,21 @@ import { publicPath } from '../../configuration/served-address.js';
 import type { Environment } from '../../configuration/service.js';
 import { realmUrl } from '../../identity-management/adapters/out/keycloak/keycloak-connection.js';
 
-/** Where those who use the API get their tokens, as the OpenAPI document and Swagger UI tell it (OAuth 2). */
+/** The OAuth 2 server from which API users get tokens, as described by the OpenAPI document and used by Swagger UI. */
 export interface AuthorizationServer {
-  /** Who they are. */
+  /** Describes who can get a token. */
   readonly description: string;
-  /** Without a host where it is this service. */
+  /** Without a host if the token endpoint belongs to this service. */
   readonly tokenUrl: string;
-  /** How people log in by authorization code with PKCE; undefined where that isn't offered. */
+  /** Login by authorization code with PKCE; undefined if it isn't offered. */
   readonly login: Login | undefined;
 }
 
 export interface Login {
-  /** A public client, which may redirect to `{base_url}/docs/oauth2-redirect.html`. */
+  /** A public client that may redirect to `{base_url}/docs/oauth2-redirect.html`. */
   readonly clientId: string;
   readonly authorizationUrl: string;
-  /** What the provider wants in the authorization request beyond OAuth 2. */
+  /** Parameters that the provider requires in the authorization request beyond OAuth 2. */
   readonly additionalQueryStringParams?: Readonly<Record<string, string>>;
 }
 
@@ -26,7 +26,7 @@ const AUTH0_DESCRIPTION = [
   'Otherwise request a token yourself, and give it under `token`.',
 ].join(' ');
 
-/** The authorization server of the identity provider that the environment chose, as browsers see it. */
+/** The authorization server of the selected identity provider, as seen by browsers. */
 export function authorizationServerFor(environment: Environment): AuthorizationServer {
   const { identityProvider, oidc, swaggerUiClientId: clientId } = environment;
   switch (identityProvider.adapter) {
@@ -37,7 +37,7 @@ export function authorizationServerFor(environment: Environment): AuthorizationS
         login: undefined,
       };
     case 'keycloak': {
-      // Keycloak's issuer is the realm's address for everybody but us, who may have a shorter way to it.
+      // Keycloak's issuer is the realm's public address. The service itself may use an internal one.
       const openIdConnect = `${oidc.issuer ?? realmUrl(identityProvider)}/protocol/openid-connect`;
       return {
         description: "A client of the realm's: its service account has the permissions, or the person who logs in through it.",
@@ -46,7 +46,7 @@ export function authorizationServerFor(environment: Environment): AuthorizationS
       };
     }
     case 'auth0': {
-      // People may come by a domain of the tenant's own, which is the issuer then.
+      // Users may reach the tenant by a custom domain, which is then the issuer.
       const domain = (oidc.issuer ?? identityProvider.url).replace(/\/$/, '');
       const additionalQueryStringParams = { audience: oidc.audience };
       return {

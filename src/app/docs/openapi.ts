@@ -4,7 +4,7 @@ import type { AuthorizationServer } from './authorization-server.js';
 import { publicPath } from '../../configuration/served-address.js';
 import type { Environment } from '../../configuration/service.js';
 
-/** Where an access token may come from, beside `client`. */
+/** Describes where to get an access token, apart from the `client` scheme. */
 const TOKEN_DESCRIPTIONS: Readonly<Record<Environment['identityProvider']['adapter'], string>> = {
   embedded: 'An access token, for example what `npm run token -- --user <user_id>` prints.',
   keycloak: "An access token of the realm's.",
@@ -13,14 +13,14 @@ const TOKEN_DESCRIPTIONS: Readonly<Record<Environment['identityProvider']['adapt
 
 type Operations = Record<string, { responses: Record<string, unknown>; security?: unknown }>;
 
-/** A program with a secret, or, where that is offered, a person with a browser. */
+/** The login flows: a program uses a secret, and if login is offered, a person can use a browser. */
 function oauth2({ description, tokenUrl, login }: AuthorizationServer) {
   const clientCredentials = { tokenUrl, scopes: {} };
   const authorizationCode = login && { authorizationUrl: login.authorizationUrl, tokenUrl, scopes: {} };
   return { type: 'oauth2' as const, description, flows: { ...(authorizationCode && { authorizationCode }), clientCredentials } };
 }
 
-/** OpenAPI 3 from the code, with those answers left out that this configuration never gives. */
+/** Generates the OpenAPI 3 document from the code, without answers that this configuration never gives. */
 export function createOpenApiDocument(app: INestApplication, environment: Environment, server: AuthorizationServer): OpenAPIObject {
   const { identityProvider, rateLimitPerMinute, ingestionAuthorization, corsOrigins } = environment;
   const config = new DocumentBuilder()

@@ -11,7 +11,7 @@ const REDIRECT_PAGE = 'docs/oauth2-redirect.html';
 const self = ["'self'"];
 const none = ["'none'"];
 
-/** What Swagger UI needs and no more; without `upgrade-insecure-requests`, which would break it over plain HTTP. */
+/** Allows only what Swagger UI needs. `upgrade-insecure-requests` is omitted, because it would break plain HTTP. */
 const contentSecurityPolicy = ({ tokenUrl }: AuthorizationServer) => ({
   useDefaults: false,
   directives: {
@@ -27,7 +27,7 @@ const contentSecurityPolicy = ({ tokenUrl }: AuthorizationServer) => ({
   },
 });
 
-/** Serves Swagger UI at `docs` and the document at `docs-json`. After the global prefix is set. */
+/** Serves Swagger UI at `docs` and the document at `docs-json`. Call it after the global prefix is set. */
 export function setUpSwaggerUi(app: NestExpressApplication, environment: Environment): void {
   const { basePath } = environment;
   const server = authorizationServerFor(environment);
@@ -40,7 +40,7 @@ export function setUpSwaggerUi(app: NestExpressApplication, environment: Environ
       crossOriginOpenerPolicy: { policy: login ? 'same-origin-allow-popups' : 'same-origin' },
     }),
   );
-  // It comes behind the provider's pages in the popup, and has to find the window that opened it.
+  // The redirect page follows the provider's pages in the popup and must be able to reach the window that opened it.
   if (login) app.use(`${basePath}/${REDIRECT_PAGE}`, helmet.crossOriginOpenerPolicy({ policy: 'unsafe-none' }));
 
   SwaggerModule.setup('docs', app, createOpenApiDocument(app, environment, server), {
@@ -55,7 +55,7 @@ export function setUpSwaggerUi(app: NestExpressApplication, environment: Environ
         usePkceWithAuthorizationCodeGrant: login !== undefined,
         additionalQueryStringParams: login?.additionalQueryStringParams,
       },
-      // Read when the page is asked for first: the port is known by then.
+      // Read when the page is first requested, because the port is known by then.
       get oauth2RedirectUrl() {
         return login && `${app.get(ServiceAddress).baseUrl}/${REDIRECT_PAGE}`;
       },

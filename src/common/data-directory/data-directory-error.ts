@@ -1,4 +1,7 @@
-/** Something in DATA_DIR keeps the service from starting. The message is one line: the path, what is wrong, what to do. */
+/**
+ * A problem in DATA_DIR that prevents the service from starting. The message is one line: the path, the problem, the
+ * remedy.
+ */
 export class DataDirectoryError extends Error {
   constructor(message: string, options?: ErrorOptions) {
     super(message, options);

@@ -10,7 +10,7 @@ import { makeDirectories } from './make-directories.js';
 const ATTEMPTS = 40;
 const PAUSE_MS = 25;
 
-/** Another process has the lock. */
+/** Another process holds the lock. */
 export class DataDirectoryInUseError extends Error {
   constructor(readonly directory: string) {
     super(`DATA_DIR ${directory} is in use by another process`);
@@ -18,31 +18,31 @@ export class DataDirectoryInUseError extends Error {
   }
 }
 
-/** A lock that is held until it is released or its process ends, however it ends. */
+/** A lock that is held until it is released or its process ends, even by a crash. */
 export interface DataDirectoryLock {
   /**
-   * Whether the lock's path still names the file that is locked. False once that file, its directory or its volume was
-   * removed, moved or covered: another process could take the lock then. Synchronous: one stat.
+   * Whether the lock's path still names the locked file. False once that file, its directory or its volume has been
+   * removed, moved or covered by a mount, because another process could then take the lock. Synchronous: one stat.
    */
   isHeld(): boolean;
-  /** Idempotent. */
+  /** Releases the lock. Idempotent. */
   release(): void;
 }
 
 /**
- * Takes the lock `<directory>/<name>.lock`, and makes the directory first where it is missing and `create` isn't false.
+ * Takes the lock `<directory>/<name>.lock`. Creates the directory first if it is missing, unless `create` is false.
  *
- * The lock is an exclusive SQLite transaction, that is, a lock of the operating system on the file itself: it goes
- * with its process, and whatever path led to the file, it is the same one. Opening and closing that file in this
- * process by other means would drop it (POSIX).
+ * The lock is an exclusive SQLite transaction, which is an operating-system lock on the file itself. The system
+ * releases it when the process ends, and it is the same lock for every path that leads to the file. If this process
+ * opened and closed the file by other means, the lock would be lost (POSIX).
  *
- * @param directory as the user wrote it; the error names it so.
+ * @param directory as the user wrote it, because the error quotes it.
  * @throws DataDirectoryInUseError when the lock isn't free within a second; DataDirectoryError when the lock file is
- * something else; what the file system throws.
+ * something else; file system errors.
  */
 export async function lockDataDirectory(directory: string, name: string, { create = true } = {}): Promise<DataDirectoryLock> {
   if (create) makeDirectories(resolve(directory));
-  // One who only asks whether it is locked holds it for microseconds: that is no reason to give up.
+  // `isLocked` in another process holds the lock for microseconds, so a busy lock is tried again.
   for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
     const lock = takeUnlessBusy(lockFile(directory, name));
     if (lock) return lock;
@@ -51,11 +51,11 @@ export async function lockDataDirectory(directory: string, name: string, { creat
   throw new DataDirectoryInUseError(directory);
 }
 
-/** Whether a process has the lock `<directory>/<name>.lock` now. Makes neither the directory nor the file. */
+/** Whether a process holds the lock `<directory>/<name>.lock`. Creates neither the directory nor the file. */
 export function isLocked(directory: string, name: string): boolean {
   const path = lockFile(directory, name);
   if (!existsSync(path)) return false;
-  // A shared lock is enough to meet an exclusive one, and two who ask don't meet each other.
+  // A shared lock conflicts with an exclusive one, but two simultaneous probes don't conflict.
   const probe = openUnlessBusy(path, 'BEGIN; SELECT count(*) FROM sqlite_master');
   probe?.close();
   return !probe;
@@ -65,12 +65,12 @@ const lockFile = (directory: string, name: string): string => join(directory, `$
 
 function takeUnlessBusy(path: string): DataDirectoryLock | undefined {
   createUnlessThere(path);
-  // SQLite opens a file that it may only read too, and then BEGIN EXCLUSIVE locks nothing.
+  // SQLite also opens a file that it may only read, but then BEGIN EXCLUSIVE locks nothing.
   accessSync(path, constants.R_OK | constants.W_OK);
   const before = fileIdentity(path);
   const database = openUnlessBusy(path, 'BEGIN EXCLUSIVE');
   if (!database) return undefined;
-  // Somebody may have replaced the file before SQLite opened it, and what is locked then is not what the path names.
+  // If the file was replaced before SQLite opened it, the locked file isn't the one at the path.
   if (before && isSameFile(before, identityUnlessUnreadable(path))) {
     return { isHeld: () => isSameFile(before, identityUnlessUnreadable(path)), release: () => database.close() };
   }
@@ -78,7 +78,7 @@ function takeUnlessBusy(path: string): DataDirectoryLock | undefined {
   return undefined;
 }
 
-/** SQLite would make the file too, but says less about why it can't. */
+/** SQLite would create the file too, but its errors say less about why it can't. */
 function createUnlessThere(path: string): void {
   try {
     closeSync(openSync(path, 'wx', 0o644));
@@ -91,7 +91,7 @@ function identityUnlessUnreadable(path: string): ReturnType<typeof fileIdentity>
   try {
     return fileIdentity(path);
   } catch {
-    // A volume that fails, or a directory that we may not look into.
+    // The volume fails, or the directory may not be searched.
     return undefined;
   }
 }
@@ -101,7 +101,7 @@ function openUnlessBusy(path: string, sql: string): Database.Database | undefine
   if (irregular !== undefined) throw new DataDirectoryError(`${irregular} is not a regular file: remove it and start again`);
   const database = new Database(path);
   try {
-    // No journal file beside the lock.
+    // Journal in memory, so that no journal file appears beside the lock.
     database.exec(`PRAGMA journal_mode = MEMORY; ${sql}`);
     return database;
   } catch (error) {

@@ -1,11 +1,11 @@
 import { statUnlessAbsent } from './file-identity.js';
 
-/** What SQLite appends to a database's path: the database, its write-ahead log, the log's index, the rollback journal. */
+/** Suffixes of a SQLite database's files: the database, its write-ahead log, the log's index, the rollback journal. */
 export const DATABASE_SUFFIXES = ['', '-wal', '-shm', '-journal'];
 
 /**
- * The first file of a database that exists and isn't a regular file. To be called before SQLite opens the database: it
- * blocks the whole process at a FIFO. Synchronous: one stat a file.
+ * The first file of a database that exists and isn't a regular file. Must be checked before SQLite opens the database,
+ * because opening a FIFO blocks the whole process. Synchronous: one stat per file.
  */
 export function irregularDatabaseFile(path: string): string | undefined {
   return DATABASE_SUFFIXES.map((suffix) => path + suffix).find((file) => statUnlessAbsent(file)?.isFile() === false);

@@ -2,10 +2,10 @@ import { lstatSync } from 'node:fs';
 import { join, relative, resolve, sep } from 'node:path';
 import { statUnlessAbsent } from './file-identity.js';
 
-/** What Node.js and SQLite throw: `ENOSPC` or `SQLITE_FULL`, for instance, and the path where the caller knows it. */
+/** An error thrown by Node.js or SQLite, with a code such as `ENOSPC` or `SQLITE_FULL`, and the path if it is known. */
 export type CodedError = Error & { readonly code: string; readonly path?: unknown };
 
-/** One line about an error in DATA_DIR: the path, what is wrong, what to do. */
+/** Explains an error in DATA_DIR in one line: the path, the problem, the remedy. */
 export function explainFailure(error: CodedError, dataDirectory: string): string {
   const path = typeof error.path === 'string' ? resolve(error.path) : undefined;
   const isBelow = path?.startsWith(`${resolve(dataDirectory)}${sep}`) === true;
@@ -15,7 +15,7 @@ export function explainFailure(error: CodedError, dataDirectory: string): string
   return `${error.message}${where}${adviceFor(error.code)}`;
 }
 
-/** What stands in the way to a path below a directory. */
+/** Describes what blocks the way to a path below a directory: a dangling link, or a file in place of a directory. */
 function obstacleOn(path: string, directory: string): string | undefined {
   let at = resolve(directory);
   for (const name of relative(at, path).split(sep)) {

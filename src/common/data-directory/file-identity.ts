@@ -1,12 +1,12 @@
 import { type BigIntStats, statSync } from 'node:fs';
 
-/** What a path names: a file by its device and inode. Two files that exist at the same time never share both. */
+/** Identifies a file by device and inode. Two files that exist at the same time never share both. */
 export interface FileIdentity {
   readonly dev: bigint;
   readonly ino: bigint;
 }
 
-/** The identity of what a path names, links followed; undefined where there is nothing. Synchronous: one stat. */
+/** The identity of the file at a path, following links; undefined if it is missing. Synchronous: one stat. */
 export function fileIdentity(path: string): FileIdentity | undefined {
   return statUnlessAbsent(path);
 }
@@ -14,7 +14,7 @@ export function fileIdentity(path: string): FileIdentity | undefined {
 export const isSameFile = (one: FileIdentity | undefined, other: FileIdentity | undefined): boolean =>
   one?.ino === other?.ino && one?.dev === other?.dev;
 
-/** Links followed; undefined where there is nothing. Throws everything else that the file system throws. */
+/** Follows links; undefined if the path is missing. Other file system errors are thrown. */
 export function statUnlessAbsent(path: string): BigIntStats | undefined {
   try {
     return statSync(path, { bigint: true });

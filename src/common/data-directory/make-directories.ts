@@ -4,10 +4,10 @@ import { DataDirectoryError } from './data-directory-error.js';
 import { statUnlessAbsent } from './file-identity.js';
 
 /**
- * Makes a directory and those above it that are missing. Unlike Node's recursive `mkdir` it ends where a parent exists
- * and takes no directory (`/proc`), and reports that parent's error (`EROFS`, not `ENOENT`).
+ * Creates a directory and its missing parents. Unlike Node's recursive `mkdir`, it stops if an existing parent doesn't
+ * accept a new directory (`/proc`), and reports that parent's error (`EROFS`, not `ENOENT`).
  *
- * @throws DataDirectoryError when the path names something else; what the file system throws.
+ * @throws DataDirectoryError when the path names something else; file system errors.
  */
 export function makeDirectories(path: string, mode?: number): void {
   try {

@@ -16,7 +16,7 @@ export class AssignRole {
   ) {}
 
   /**
-   * Gives a user a role; that they have it already is no failure.
+   * Assigns a role to a user. Succeeds if the user already has the role.
    *
    * @throws UserNotFound, RoleNotFound, ProviderUnavailable, ProviderError
    */

@@ -5,9 +5,9 @@ import { IdentityProvider } from './ports/identity-provider.port.js';
 import { callProvider } from './provider-deadline.js';
 
 export interface CreateUserCommand {
-  /** In the form of an e-mail address, of any letter case. */
+  /** An e-mail address in valid form, in any letter case. */
   readonly email: string;
-  /** The e-mail where it is left out. */
+  /** The display name (default: the e-mail). */
   readonly name?: string | undefined;
   /** A repeated role counts once. */
   readonly roleIds: readonly string[];

@@ -1,8 +1,8 @@
-/** What the use cases allow the identity provider; its own DI token. */
+/** The limits for calls to the identity provider. A class, so that it can be a DI token. */
 export class IdentityManagementLimits {
   /**
-   * @param providerTimeoutMs milliseconds that a call, or a page of a list, may take: unless told so many that a caller has
-   * the answer within ten seconds, also when the check of a token whose key is known waits a moment for newer keys.
+   * @param providerTimeoutMs the time limit of one call, or of one page of a list, in milliseconds. With the default a
+   * caller gets the answer within ten seconds, even if the token check waits a moment for newer keys.
    */
   constructor(readonly providerTimeoutMs = 9_400) {}
 }

@@ -12,7 +12,7 @@ export class ListRoles {
   ) {}
 
   /**
-   * All roles, page by page; one page is held at a time.
+   * Lists all roles page by page. Holds one page at a time.
    *
    * @throws ProviderUnavailable, ProviderError, for any page.
    */

@@ -12,7 +12,7 @@ export class ListUsers {
   ) {}
 
   /**
-   * All users, page by page; one page is held at a time.
+   * Lists all users page by page. Holds one page at a time.
    *
    * @throws ProviderUnavailable, ProviderError, for any page.
    */

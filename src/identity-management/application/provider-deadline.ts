@@ -4,10 +4,10 @@ import type { IdentityManagementLimits } from './identity-management.options.js'
 import type { ProviderCallOptions } from './ports/identity-provider.port.js';
 
 /**
- * Calls the identity provider and waits no longer than the limit: an adapter may hang, the service doesn't.
+ * Calls the identity provider and waits at most for the limit, even if an adapter hangs.
  *
- * @throws ProviderUnavailable when the time is over; the call's signal is aborted then. ProviderError in place of
- * anything that isn't a ServiceError.
+ * @throws ProviderUnavailable when the time is over. The call's signal is then aborted. ProviderError in place of any
+ * error that isn't a ServiceError.
  */
 export function callProvider<Result>(
   limits: IdentityManagementLimits,
@@ -18,8 +18,8 @@ export function callProvider<Result>(
 }
 
 /**
- * A list of the identity provider's; each page has the limit to itself. Returning the iterator returns the provider's
- * and aborts the signal.
+ * Reads a list of the identity provider. The limit applies to each page separately. Returning the iterator returns the
+ * provider's iterator and aborts the signal.
  *
  * @throws as `callProvider`.
  */
@@ -35,7 +35,7 @@ export async function* providerPages<Item>(
     for (let page = await next(); !page.done; page = await next()) yield page.value;
   } finally {
     const hangs = signal.aborted;
-    // Whether it ends well is no part of the answer.
+    // Whether the provider's iterator ends well doesn't affect the answer.
     const ended = withinDeadline(limits, controller, () => iterator.return?.()).catch(() => undefined);
     if (!hangs) await ended;
     controller.abort();
@@ -53,7 +53,7 @@ function withinDeadline<Result>(
       reject(silent);
       controller.abort(silent);
     }, providerTimeoutMs);
-    // It stays handled after the deadline, so that a late rejection is nobody's.
+    // The handlers stay attached after the deadline, so that a late rejection isn't unhandled.
     void new Promise<Result>((settle) => {
       settle(work());
     })

@@ -1,8 +1,8 @@
 import { ServiceError, type ServiceErrorOptions } from '../../common/service-error.js';
 
 /**
- * The request can't be met as it stands: a value breaks its rule, is taken, or names what isn't there.
- * Each operation has one text for all of these; the operation's adapter says which.
+ * The request can't be fulfilled: a value is invalid, is already in use, or refers to something that doesn't exist.
+ * Each operation has one error text for all of these, chosen by its HTTP adapter.
  */
 export abstract class IdentityRefusal extends ServiceError {
   constructor(message: string, options?: ServiceErrorOptions) {
@@ -13,28 +13,28 @@ export abstract class IdentityRefusal extends ServiceError {
 export class InvalidIdentityValue extends IdentityRefusal {}
 export class UserNotFound extends IdentityRefusal {}
 export class RoleNotFound extends IdentityRefusal {}
-/** The e-mail is in use, whatever its letter case. */
+/** The e-mail is in use, in any letter case. */
 export class UserAlreadyExists extends IdentityRefusal {}
 /** The role name is in use. */
 export class RoleAlreadyExists extends IdentityRefusal {}
 
-/** The provider can't be reached, throttles us, or is silent. Repeating later makes sense. */
+/** The provider is unreachable, throttles us, or is silent. A later retry may help. */
 export class ProviderUnavailable extends ServiceError {
   constructor(message: string, options: ServiceErrorOptions = {}) {
     super('provider-unavailable', message, { retryAfterSeconds: 10, ...options });
   }
 }
 
-/** The provider refuses our credentials, or breaks its contract. Repeating doesn't help. */
+/** The provider refuses our credentials, or breaks its contract. A retry doesn't help. */
 export class ProviderError extends ServiceError {
   constructor(message: string, options?: ServiceErrorOptions) {
     super('provider-error', message, options);
   }
 }
 
-/** The provider lacks what the service needs there, or the service was told something else than the provider. */
+/** The provider lacks something that the service needs, or its settings disagree with those of the service. */
 export class ProviderMisconfigured extends ProviderError {
-  /** @param problems a line for each, which holds no secret. */
+  /** @param problems one line each, without secrets. */
   constructor(readonly problems: readonly string[]) {
     super(problems.join(' '));
   }

@@ -2,21 +2,21 @@ import { isNameUpTo } from '../../common/text.js';
 import { InvalidIdentityValue } from './errors.js';
 
 export interface Role {
-  /** Given by the provider; opaque. */
+  /** Opaque; assigned by the provider. */
   readonly roleId: string;
   readonly name: string;
 }
 
 export interface NewRole {
   readonly name: string;
-  /** Each once, in the order given. */
+  /** Without duplicates, in the given order. */
   readonly permissions: readonly string[];
 }
 
 export const MAX_ROLE_NAME_LENGTH = 128;
 export const MAX_PERMISSIONS = 256;
 export const MAX_PERMISSION_LENGTH = 255;
-/** `<action>:<scope>`, compared as text: `*` means nothing special. */
+/** `<action>:<scope>`, compared as text. `*` has no special meaning. */
 export const PERMISSION_PATTERN = /^[A-Za-z0-9_.*-]+:[A-Za-z0-9_./:*-]+$/;
 
 export const isRoleName = isNameUpTo(MAX_ROLE_NAME_LENGTH);
@@ -25,9 +25,9 @@ export const isPermission = (value: unknown): value is string =>
   typeof value === 'string' && value.length <= MAX_PERMISSION_LENGTH && PERMISSION_PATTERN.test(value);
 
 /**
- * A role that may be created; a repeated permission counts once.
+ * Validates a role to be created. A repeated permission counts once.
  *
- * @throws InvalidIdentityValue when the name or a permission breaks its rule, or there are none or more than 256.
+ * @throws InvalidIdentityValue when the name or a permission is invalid, or there are no permissions or more than 256.
  */
 export function newRole(name: string, permissions: readonly string[]): NewRole {
   const distinct = [...new Set(permissions)];

@@ -2,11 +2,11 @@ import { isNameUpTo } from '../../common/text.js';
 import { InvalidIdentityValue } from './errors.js';
 
 export interface User {
-  /** `<provider_prefix>|<opaque_id>`, given by the provider. */
+  /** `<provider_prefix>|<opaque_id>`, assigned by the provider. */
   readonly userId: string;
-  /** The e-mail where the provider has no name. */
+  /** The e-mail if the provider has no name. */
   readonly name: string;
-  /** Empty where the provider has none. */
+  /** Empty if the provider has none. */
   readonly email: string;
 }
 
@@ -14,7 +14,7 @@ export interface NewUser {
   /** In lower case. */
   readonly email: string;
   readonly name: string;
-  /** Each once, in the order given. */
+  /** Without duplicates, in the given order. */
   readonly roleIds: readonly string[];
 }
 
@@ -26,19 +26,19 @@ export const isUserName = isNameUpTo(MAX_USER_NAME_LENGTH);
 /** 1-254 code points, not blank, no control character; not yet an e-mail. */
 export const isEmailText = isNameUpTo(MAX_EMAIL_LENGTH);
 
-/** @throws InvalidIdentityValue when the name breaks its rule. */
+/** @throws InvalidIdentityValue when the name is invalid. */
 export function assertUserName(name: string): void {
   if (!isUserName(name)) throw new InvalidIdentityValue('name');
 }
 
 /**
- * A user that may be created: the e-mail in lower case, the name the e-mail where none is given, repeated roles once.
- * That the e-mail has an e-mail's form is the caller's to check.
+ * Normalizes and validates a user to be created. The e-mail is converted to lower case, the name defaults to the
+ * e-mail, and repeated roles are removed. The caller must check that the e-mail has the form of an e-mail address.
  *
- * @throws InvalidIdentityValue when a value breaks its rule.
+ * @throws InvalidIdentityValue when a value is invalid.
  */
 export function newUser(email: string, name: string | undefined, roleIds: readonly string[]): NewUser {
-  // A sigma has two small letters, and which one is a matter of what follows.
+  // The lower case of a capital sigma depends on the letters around it, so both forms are unified.
   const lowerCase = email.toLowerCase().replaceAll('ς', 'σ');
   if (!isEmailText(lowerCase)) throw new InvalidIdentityValue('email');
   if (name !== undefined) assertUserName(name);

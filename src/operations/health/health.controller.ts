@@ -6,7 +6,7 @@ import { FromAnyOrigin } from '../../http/origin.guard.js';
 import { NotRateLimited } from '../rate-limit.js';
 import { Readiness } from './readiness.js';
 
-/** For orchestrators, with terminus's bodies. */
+/** For orchestrators, with the response bodies of terminus. */
 @ApiExcludeController()
 @NotRateLimited()
 @FromAnyOrigin()
@@ -17,7 +17,7 @@ export class HealthController {
     private readonly readiness: Readiness,
   ) {}
 
-  /** 200 while the process serves at all. */
+  /** 200 as long as the process serves requests. */
   @Get('live')
   live(): Promise<object> {
     return this.health.check([]);

@@ -7,12 +7,12 @@ import { FileStorage } from '../../ingestion/application/ports/file-storage.port
 
 const CHECK_TIMEOUT_MS = 5_000;
 
-/** Whether what the service stands on is well: the file storage can be written, the identity provider answers. */
+/** Whether the service's dependencies are healthy: the file storage is writable, and the identity provider answers. */
 @Injectable()
 export class Readiness {
   private readonly logger = new Logger(Readiness.name);
   private readonly unwell = new Set<string>();
-  /** The lines of each check that the log has, until they are over. */
+  /** For each check, the messages of its latest result, which are already in the log. */
   private readonly told = new Map<string, readonly string[]>();
 
   constructor(
@@ -22,9 +22,9 @@ export class Readiness {
   ) {}
 
   /**
-   * Answers within five seconds each; the reason of a failure is for the log alone. What somebody must put right in the
-   * identity provider is shown, too: as `problems`, and as `warnings` where the operations work all the same (`degraded`,
-   * which is ready).
+   * Each check answers within five seconds. The reason of a failure is only logged. Misconfigurations of the identity
+   * provider are also shown: as `problems`, or as `warnings` if the operations still work (`degraded`, which counts as
+   * ready).
    */
   readonly checks = [
     (): Promise<HealthIndicatorResult> => this.check('file_storage', () => this.fileStorage.checkHealth()),

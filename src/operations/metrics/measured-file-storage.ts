@@ -3,7 +3,7 @@ import { ServiceError } from '../../common/service-error.js';
 import { FileStorage, type UploadDraft, type UploadReceipt } from '../../ingestion/application/ports/file-storage.port.js';
 import type { Metrics } from './metrics.js';
 
-/** Counts what goes into a file storage, and hands the application's shutdown on to it. */
+/** Counts the uploads to a file storage, and forwards the application's shutdown to it. */
 export class MeasuredFileStorage extends FileStorage implements OnApplicationShutdown {
   constructor(
     private readonly storage: FileStorage & Partial<OnApplicationShutdown>,

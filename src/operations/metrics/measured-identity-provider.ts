@@ -8,7 +8,10 @@ import type { NewRole, Role } from '../../identity-management/domain/role.js';
 import type { NewUser, User } from '../../identity-management/domain/user.js';
 import type { Metrics } from './metrics.js';
 
-/** Counts and times the calls to an identity provider, of a list each page, and hands the application's shutdown on to it. */
+/**
+ * Counts and times the calls to an identity provider, one per page for lists. Forwards the application's shutdown to
+ * it.
+ */
 export class MeasuredIdentityProvider extends IdentityProvider implements OnApplicationShutdown {
   constructor(
     private readonly provider: IdentityProvider & Partial<OnApplicationShutdown>,

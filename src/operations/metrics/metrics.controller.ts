@@ -5,7 +5,7 @@ import { FromAnyOrigin } from '../../http/origin.guard.js';
 import { NotRateLimited } from '../rate-limit.js';
 import { Metrics } from './metrics.js';
 
-/** Prometheus' text format. */
+/** Serves the metrics in Prometheus' text format. */
 @ApiExcludeController()
 @NotRateLimited()
 @FromAnyOrigin()

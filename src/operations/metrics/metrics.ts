@@ -3,7 +3,7 @@ import { collectDefaultMetrics, Counter, Histogram, Registry } from 'prom-client
 
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60];
 
-/** What the service counts; a registry of its own, so that two services in one process don't meet. */
+/** The metrics of the service. They have their own registry, so that two services in one process don't collide. */
 @Injectable()
 export class Metrics {
   readonly registry = new Registry();

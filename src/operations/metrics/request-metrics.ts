@@ -4,7 +4,7 @@ import { HttpAdapterHost } from '@nestjs/core';
 import type { Request } from 'express';
 import { Metrics } from './metrics.js';
 
-/** Counts requests by method, route and status; what no route matched as `unmatched`. */
+/** Counts requests by method, route and status. Requests that match no route count as `unmatched`. */
 @Injectable()
 export class RequestMetrics implements OnApplicationBootstrap {
   constructor(

@@ -1,6 +1,6 @@
 import { ProviderUnavailable } from '../../domain/errors.js';
 
-/** That the caller of the port has given up. */
+/** The error for a call whose caller has given up. */
 export const noLongerAwaited = (signal: AbortSignal): ProviderUnavailable =>
   new ProviderUnavailable('The caller waits no longer.', { cause: signal.reason });
 

@@ -2,33 +2,34 @@ import type { NewRole, Role } from '../../domain/role.js';
 import type { NewUser, User } from '../../domain/user.js';
 
 export interface ProviderCallOptions {
-  /** Aborts when the caller waits no longer. What the call did by then is taken back where the port says so. */
+  /** Aborts when the caller gives up. The call's changes are then undone where the port says "all or nothing". */
   readonly signal: AbortSignal;
 }
 
 /**
- * The external identity provider: it alone keeps users and roles, and it may change them without us.
+ * The external identity provider. It is the only store of users and roles, and others may change them there too.
  *
- * An adapter throws the errors of `domain/errors.ts` and no others: besides those that a method names,
- * `ProviderUnavailable` (unreachable, throttling, silent; a repeat may help) and `ProviderError` (our credentials
- * refused, an answer that breaks the provider's contract), each with its cause. An id that the provider could not
- * have made is an unknown id and never reaches it. Any number of calls may be under way at once.
+ * An adapter throws only the errors of `domain/errors.ts`. Besides those named by a method, these are
+ * `ProviderUnavailable` (unreachable, throttling, silent; a retry may help) and `ProviderError` (our credentials are
+ * refused, or an answer breaks the provider's contract), each with its cause. An id in a form that the provider never
+ * issues is an unknown id and isn't sent to it. Any number of calls may be in flight at once.
  */
 export abstract class IdentityProvider {
   /**
    * Creates a role with its permissions, all or nothing.
    *
    * @returns the role's id.
-   * @throws RoleAlreadyExists when the name is in use (compared as text), also for all but one of simultaneous calls.
+   * @throws RoleAlreadyExists when the name is in use (compared as text). Of simultaneous calls with one name, only one
+   * succeeds.
    */
   abstract createRole(role: NewRole, options: ProviderCallOptions): Promise<string>;
 
   /**
-   * Creates a user with their roles, all or nothing: where the roles can't be given no user is left behind.
+   * Creates a user with their roles, all or nothing. If the roles can't be assigned, no user remains.
    *
    * @returns the user's id, `<provider_prefix>|<opaque_id>`.
-   * @throws UserAlreadyExists when the e-mail is in use, also for all but one of simultaneous calls.
-   * @throws RoleNotFound when one of the roles isn't there.
+   * @throws UserAlreadyExists when the e-mail is in use. Of simultaneous calls with one e-mail, only one succeeds.
+   * @throws RoleNotFound when one of the roles doesn't exist.
    */
   abstract createUser(user: NewUser, options: ProviderCallOptions): Promise<string>;
 
@@ -40,7 +41,7 @@ export abstract class IdentityProvider {
   abstract updateUser(userId: string, change: { readonly name: string }, options: ProviderCallOptions): Promise<void>;
 
   /**
-   * Gives a user a role. Idempotent: assigning it again changes nothing and resolves.
+   * Assigns a role to a user. Idempotent: assigning it again changes nothing and resolves.
    *
    * @throws UserNotFound
    * @throws RoleNotFound
@@ -48,22 +49,22 @@ export abstract class IdentityProvider {
   abstract assignRole(userId: string, roleId: string, options: ProviderCallOptions): Promise<void>;
 
   /**
-   * All roles, page by page and each once; pages may be of any length, also empty. What is created or deleted
-   * meanwhile may be in it or not. Holds one page at a time; ends its work when the iterator is returned.
+   * Lists all roles page by page, each role once. A page may have any length, including zero. A role that is created or
+   * deleted in the meantime may or may not be listed. Holds one page at a time. Stops when the iterator is returned.
    */
   abstract listRoles(options: ProviderCallOptions): AsyncIterable<readonly Role[]>;
 
-  /** All users, those that others made included; otherwise as `listRoles`. */
+  /** Lists all users, including those created by others. Otherwise like `listRoles`. */
   abstract listUsers(options: ProviderCallOptions): AsyncIterable<readonly User[]>;
 
   /**
-   * Resolves when the provider answers and accepts us; rejects with the reason otherwise.
+   * Resolves when the provider answers and accepts our credentials. Otherwise rejects with the reason.
    *
-   * @throws ProviderMisconfigured when the reason is known, with a line for each thing that somebody must put right.
+   * @throws ProviderMisconfigured when the reason is known, with one line for each thing to fix.
    */
   abstract checkHealth(options: ProviderCallOptions): Promise<void>;
 
-  /** What is not as it should be though the operations work, by the latest `checkHealth`: a line for each, without a secret. */
+  /** Defects that don't make operations fail, found by the latest `checkHealth`: one line each, without secrets. */
   get warnings(): readonly string[] {
     return [];
   }

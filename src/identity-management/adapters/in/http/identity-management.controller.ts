@@ -21,7 +21,7 @@ interface Success {
   readonly message: string;
 }
 
-/** Roles and users (service interface, 4.3). */
+/** The operations on roles and users (service interface, section 4.3). */
 @ApiTags('Identity management')
 @Controller('idpManagementBackend')
 export class IdentityManagementController {

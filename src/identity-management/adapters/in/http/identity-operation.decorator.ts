@@ -24,9 +24,9 @@ export const IdentityQuery = (permission: Permission, summary: string): MethodDe
   );
 
 /**
- * An operation with a JSON body; whatever is wrong with the request is refused as `refusal`.
+ * An operation with a JSON body. Any invalid request gets the error `refusal`.
  *
- * @param note goes into the description.
+ * @param note is added to the description.
  */
 export const IdentityCommand = (permission: Permission, summary: string, refusal: ErrorKind, note?: string): MethodDecorator =>
   applyDecorators(

@@ -3,21 +3,24 @@ import { ArrayNotEmpty, isEmail, IsNotEmpty, IsString, ValidateBy, ValidateIf } 
 import { MAX_PERMISSION_LENGTH, MAX_PERMISSIONS, MAX_ROLE_NAME_LENGTH, PERMISSION_PATTERN } from '../../../domain/role.js';
 import { isEmailText, MAX_EMAIL_LENGTH, MAX_USER_NAME_LENGTH } from '../../../domain/user.js';
 
-/** class-validator's rule, which throws for what is no Unicode text, and takes long for a long one. */
+/**
+ * Checks `isName` before class-validator's `isEmail`, which throws for text that isn't well-formed Unicode and is slow
+ * for long texts.
+ */
 const IsEmailAddress = (): PropertyDecorator =>
   ValidateBy({
     name: 'isEmailAddress',
     validator: { validate: (value) => isEmailText(value) && isEmail(value) },
   });
 
-/** A list of texts, looked through once: `@IsString({ each: true })` takes seconds for a million. */
+/** A list of texts, checked in one pass. `@IsString({ each: true })` takes seconds for a million items. */
 const IsTextList = (): PropertyDecorator =>
   ValidateBy({
     name: 'isTextList',
     validator: { validate: (value) => Array.isArray(value) && value.every((item) => typeof item === 'string') },
   });
 
-// The shape of each request; the rules for texts are the domain's.
+// The shape of each request. The domain has the rules for the values.
 
 const USER_ID = { type: String, example: 'embedded|0198c5a0-5b1e-7c7e-8d55-0c1f5a3e7a10' } as const;
 const ROLE_ID = { type: String, example: 'role_0198c5a05b1e7c7e8d550c1f5a3e7a10' } as const;

@@ -9,12 +9,17 @@ import { readJson } from '../../../../http/json-body.js';
 import { RequestParam } from '../../../../http/request-param.js';
 import { JsonLimits } from '../../../identity-management.options.js';
 
-/** Reads a JSON object into the DTO of the parameter. A pipe, because a body must not be read before the guards. */
+/**
+ * Reads a JSON object into the DTO of the parameter. It is a pipe because the body must not be read before the guards.
+ */
 @Injectable()
 export class JsonBodyPipe implements PipeTransform<IncomingMessage, Promise<object>> {
   constructor(private readonly limits: JsonLimits) {}
 
-  /** @throws ServiceError `invalid-request-body` when it is no such object; what `readJson` and `assertPermitted` throw. */
+  /**
+   * @throws ServiceError `invalid-request-body` when the body isn't a valid object of this type; errors of `readJson`
+   * and `assertPermitted`.
+   */
   async transform(request: IncomingMessage, { metatype }: ArgumentMetadata): Promise<object> {
     const { maxJsonBytes, idleTimeoutMs } = this.limits;
     const dtoType = metatype as new () => object;
@@ -31,18 +36,19 @@ export class JsonBodyPipe implements PipeTransform<IncomingMessage, Promise<obje
   }
 
   /**
-   * For a permission that depends on the body. Called before the members are checked: 403 comes before 400.
+   * Checks a permission that depends on the body. Called before the members are validated, because 403 takes precedence
+   * over 400.
    *
    * @throws ServiceError `unauthorized`
    */
   protected assertPermitted(_request: IncomingMessage, _members: Readonly<Record<string, unknown>>): void {
-    // The guard has checked the operation's own permission.
+    // The guard has already checked the operation's own permission.
   }
 }
 
 const namesByType = new WeakMap<new () => object, ReadonlySet<string>>();
 
-/** The members that the DTO has rules for; what else a client sends is ignored, and costs nothing. */
+/** The members that the DTO has rules for. Other members are ignored and not built. */
 function memberNames(dtoType: new () => object): ReadonlySet<string> {
   const known = namesByType.get(dtoType);
   if (known) return known;
@@ -53,7 +59,8 @@ function memberNames(dtoType: new () => object): ReadonlySet<string> {
 }
 
 function validated(dtoType: new () => object, values: Readonly<Record<string, JsonMember>>): object {
-  // No member of ours is anything else than a text or a list of texts: no rule takes a symbol.
+  // An unsupported value is a symbol here. It always fails validation, because every member must be a text or a list of
+  // texts.
   const dto = plainToInstance(dtoType, values);
   const defects = validateSync(dto);
   if (defects.length > 0) {

@@ -6,7 +6,10 @@ import { hasBody } from '../../../../http/exchange.js';
 import { mediaType } from '../../../../http/media-type.js';
 import { JsonLimits } from '../../../identity-management.options.js';
 
-/** Refuses by the headers alone what is too long (413) or no JSON (415). Stands behind the permission guard. */
+/**
+ * Refuses a body that is too long (413) or not JSON (415), judging only by the headers. Runs after the permission
+ * guard.
+ */
 @Injectable()
 export class JsonContentGuard implements CanActivate {
   constructor(private readonly limits: JsonLimits) {}

@@ -1,4 +1,4 @@
-/** Maps each item; ends the source when it is ended itself. */
+/** Maps each item. Closes the source when it is closed itself. */
 export async function* mapPages<From, To>(
   pages: AsyncIterable<readonly From[]>,
   map: (item: From) => To,

@@ -4,7 +4,10 @@ import { assertPermission } from '../../../../authentication/permission.guard.js
 import { RequestParam } from '../../../../http/request-param.js';
 import { JsonBodyPipe } from './json-body.pipe.js';
 
-/** The body of `POST /create-user`: giving the new user roles takes the permission to assign roles, too, whatever form they have. */
+/**
+ * The body of `POST /create-user`. A new user with roles also requires the permission to assign roles. A malformed
+ * `roles` requires it too.
+ */
 @Injectable()
 export class NewUserBodyPipe extends JsonBodyPipe {
   protected override assertPermitted(request: IncomingMessage, { roles }: Readonly<Record<string, unknown>>): void {

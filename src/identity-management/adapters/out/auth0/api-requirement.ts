@@ -5,7 +5,7 @@ import type { ApiScopes } from './api-scopes.js';
 import { API_SETTINGS, DIALECTS, newApi } from './tenant.js';
 import type { TenantAdmin } from './tenant-admin.js';
 
-/** What Auth0 leaves out is off. */
+/** Auth0 omits members that are off. */
 const API = z.object({
   signing_alg: z.string().nullish(),
   enforce_policies: z.boolean().nullish(),
@@ -17,7 +17,7 @@ type Api = z.infer<typeof API>;
 interface Setting {
   readonly name: keyof typeof API_SETTINGS;
   readonly isRight: (api: Api) => boolean;
-  /** What is wrong with the API, behind its name. */
+  /** Completes a sentence that begins with the API's name. */
   readonly problem: (api: Api) => string;
 }
 
@@ -39,7 +39,7 @@ const SETTINGS: readonly Setting[] = [
   },
 ];
 
-/** The API of the tenant: its settings, and the permissions that the operations ask for, as its scopes. */
+/** The tenant's API: its settings, and the permissions of the operations as its scopes. */
 export function apiPart(admin: TenantAdmin, scopes: ApiScopes, audience: string): Requirement<Repair> {
   const name = `API ${audience}`;
   const path = `/resource-servers/${encodeURIComponent(audience)}`;
@@ -59,7 +59,8 @@ export function apiPart(admin: TenantAdmin, scopes: ApiScopes, audience: string)
     line: `+ permission ${value}`,
     problem: `The API "${audience}" has no permission "${value}".`,
     isFatal: false,
-    // All at once, for the list is written as a whole; the others find theirs there.
+    // Adds all missing scopes at once, because the list can only be replaced as a whole. The other changes then find
+    // theirs present.
     make: () => scopes.ensure(missing, new AbortController().signal),
   });
   return {
@@ -74,7 +75,7 @@ export function apiPart(admin: TenantAdmin, scopes: ApiScopes, audience: string)
   };
 }
 
-/** An API with tokens of RFC 9068 keeps them. */
+/** The new value of a setting. An API with RFC 9068 tokens keeps that profile. */
 function alike({ token_dialect: dialect }: Api, member: Setting['name']): unknown {
   return member === 'token_dialect' && dialect === 'rfc9068_profile' ? 'rfc9068_profile_authz' : API_SETTINGS[member];
 }

@@ -4,24 +4,24 @@ import { type ApiClient, unexpected } from '../provider-api/api-client.js';
 import { mayBeDone } from '../provider-api/api-failure.js';
 
 const SCOPE = z.object({ value: z.string(), description: z.string().nullish() });
-/** Without scopes the member isn't there. */
+/** The member is missing if the API has no scopes. */
 const RESOURCE_SERVER = z.object({ identifier: z.string(), scopes: z.array(SCOPE).nullish() });
 
 type Scope = z.infer<typeof SCOPE>;
 
 const ATTEMPTS = 5;
-/** How old a reading may be that is written on: others may have written since. */
+/** How old a read list may be when it is written back, in milliseconds. Others may have changed it since. */
 const FRESH_MS = 200;
 
 /**
- * The scopes of an API of the tenant's, which are the permissions that its roles may have. Auth0 replaces all of them at
- * once and knows no condition for that: whoever writes in the moment between our reading and our writing loses theirs. In
- * this process one writes at a time; what we have written is read back, and written again where another has overwritten it.
+ * The scopes of an API of the tenant, which are the permissions that its roles may have. Auth0 replaces the whole list
+ * at once and has no conditional update. A change made by others between our read and our write is lost. Within this
+ * process, writes run one at a time. Each write is read back, and repeated if others have overwritten it.
  */
 export class ApiScopes {
   private readonly path: string;
   private turn: Promise<unknown> = Promise.resolve();
-  /** How many have ended: what was read before may be from before them. */
+  /** The number of writes that have ended. A list read before the latest write may be outdated. */
   private writes = 0;
 
   /** @param audience the API's identifier. */
@@ -33,10 +33,11 @@ export class ApiScopes {
   }
 
   /**
-   * Resolves when the API has all of these. One call if it has them; three otherwise, or four where others write, too.
+   * Resolves when the API has all of these scopes. Takes one call if it has them already; otherwise three, or four if
+   * others write too.
    *
-   * @throws InvalidIdentityValue when the API has no room for them. ProviderUnavailable when others overwrite them again and
-   * again.
+   * @throws InvalidIdentityValue when the API has no room for them. ProviderUnavailable when others repeatedly
+   * overwrite them.
    */
   async ensure(permissions: readonly string[], signal: AbortSignal): Promise<void> {
     const { writes } = this;
@@ -44,13 +45,13 @@ export class ApiScopes {
     const freshUntil = performance.now() + FRESH_MS;
     if (lacking(scopes, permissions).length === 0) return;
     await this.inTurn(async () => {
-      // What was read before somebody wrote is no base to write on.
+      // Don't write back a list that was read before another write.
       const isFresh = writes === this.writes && performance.now() < freshUntil;
       await this.add(permissions, isFresh ? scopes : await this.read(signal), signal);
     });
   }
 
-  /** @throws ProviderError when the API isn't there. */
+  /** @throws ProviderError when the API doesn't exist. */
   async read(signal: AbortSignal): Promise<readonly Scope[]> {
     const { scopes } = await this.api.get(this.path, RESOURCE_SERVER, signal);
     return scopes ?? [];
@@ -69,10 +70,10 @@ export class ApiScopes {
     try {
       const answer = await this.api.call({ method: 'PATCH', path: this.path, body: { scopes }, signal });
       if (answer.status === 400) throw new InvalidIdentityValue('permissions');
-      // The description says 201, the tenant 200.
+      // Auth0's documentation says 201, the tenant answers 200.
       if (answer.status !== 200 && answer.status !== 201) throw unexpected(answer);
     } catch (error) {
-      // The reading that follows tells.
+      // The following read shows whether it was written.
       if (!mayBeDone(error)) throw error;
     } finally {
       this.writes++;

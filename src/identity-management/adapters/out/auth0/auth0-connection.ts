@@ -2,12 +2,12 @@ import { ApiClient } from '../provider-api/api-client.js';
 import { CallPace } from '../provider-api/call-pace.js';
 
 export interface Auth0Connection {
-  /** Where the tenant is, without a trailing slash: `https://tenant.eu.auth0.com`. A custom domain is another thing. */
+  /** The tenant's URL, without a trailing slash: `https://tenant.eu.auth0.com`. Not its custom domain. */
   readonly url: string;
   /** The machine-to-machine application that may use the Management API. */
   readonly clientId: string;
   readonly clientSecret: string;
-  /** Shared with others in this process who call the same tenant; one of its own without it. */
+  /** The pace shared with other clients of the same tenant in this process. Default: a new one. */
   readonly pace?: CallPace;
 }
 

@@ -34,22 +34,30 @@ import { usersByCreation, type UserSource } from './users-by-creation.js';
 export interface Auth0Options extends Auth0Connection {
   /** The identifier of the API whose scopes are the permissions. */
   readonly audience: string;
-  /** The name of the database connection that new users come into. */
+  /** The name of the database connection in which new users are created. */
   readonly connection: string;
-  /** The application in whose name new users get a mail with which they set their password; none is sent without it. */
+  /** The application on whose behalf new users get a mail to set their password. No mail is sent if it is undefined. */
   readonly invitationClientId?: string | undefined;
-  /** How long the tenant is not looked at again when there were no problems (ms), for each look counts to its limit of calls; 10,000 unless told. */
+  /**
+   * How long a healthy result is cached, in milliseconds (default: 10,000). Each check counts against the tenant's rate
+   * limit.
+   */
   readonly wellForMs?: number;
 }
 
-/** A prefix of Auth0's own, such as `auth0` or `google-oauth2`, and anything; more than 300 characters it never gave. */
+/**
+ * A prefix chosen by Auth0, such as `auth0` or `google-oauth2`, then any text. Auth0's ids have at most 300 characters.
+ */
 const USER_ID = /^(?=.{1,300}$)[a-z0-9_-]+\|[^\s\p{Cc}\p{Cs}]+$/u;
 const ROLE_ID = /^rol_[A-Za-z0-9]{16}$/;
 const MOST_ROLES_OF_A_USER = 50;
 const SEARCH_PAGES = 10;
-/** Few, as together they have the time of one page. */
+/** Few, because together they have the time limit of one page. */
 const READ_AT_ONCE = 2;
-/** Beyond so many, roles are looked up in the list: a call for each would take too long on a small plan. */
+/**
+ * With more roles than this, they are looked up in the list of all roles. One call per role would take too long on a
+ * small plan.
+ */
 const MAX_LOOK_UPS = 5;
 
 const ROLE = z.object({ id: z.string(), name: z.string(), description: z.string().nullish(), type: z.string().nullish() });
@@ -60,21 +68,22 @@ const REFUSAL = z.object({ message: z.string().default(''), errorCode: z.string(
 
 type Auth0Role = z.infer<typeof ROLE>;
 
-/** Those of an organization are its own. */
+/** Roles of an organization don't count. */
 const isTenantRole = ({ type }: Auth0Role): boolean => type == null || type === 'tenant';
 
 /**
- * A tenant of Auth0's, by its Management API v2. A permission is a scope of the API, a role a role of the tenant; all of
- * the tenant's roles are listed and given, but for those of organizations. New users come into one database connection,
- * with a password that nobody knows, and no mail but that of `invitationClientId`.
+ * A tenant of Auth0, accessed through its Management API v2. A permission is a scope of the API; a role is a role of
+ * the tenant. All roles of the tenant are listed and assignable, except those of organizations. New users are created
+ * in one database connection with a password that nobody knows. They get no mail, except the one on behalf of
+ * `invitationClientId`.
  *
- * A role or user whose creation fails is removed again, after the answer if need be; scopes that were added stay. A user
- * has at most 50 roles, the API 1,000 scopes and the tenant 1,000 roles: more are refused.
+ * A role or user whose creation fails is removed again, after the answer if necessary. Added scopes stay. Limits beyond
+ * which requests are refused: 50 roles per user, 1,000 scopes of the API, and 1,000 roles of the tenant.
  *
- * Auth0's search learns of a change later. What this process has created or changed in the last ten minutes is listed as
- * it is; what others have may be missing, or be as it was, for as long as that takes.
+ * Auth0's search reflects a change only after some time. Users that this process created or changed in the last ten
+ * minutes are listed as they are. Changes by others may be missing or outdated for as long as the search takes.
  *
- * All calls keep to one pace (`CallPace`).
+ * All calls share one pace (`CallPace`).
  */
 export class Auth0IdentityProvider extends IdentityProvider implements OnApplicationShutdown {
   private readonly api: ApiClient;
@@ -91,7 +100,7 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     const { url, connection, clientId, audience, invitationClientId } = options;
     this.invitationMail = invitationClientId === undefined ? undefined : new InvitationMail({ url, connection, clientId: invitationClientId });
     const look: Look = (previous, signal) => {
-      // One who has waited for a scope since the last look may have been given it.
+      // A missing scope may have been granted since the last check.
       const mayRenewToken = (previous?.problems.length ?? 0) > 0;
       return checkTenant(this.api, this.scopes, { clientId, audience, mayRenewToken }, urgent(signal));
     };
@@ -101,7 +110,7 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
   override async createRole({ name, permissions }: NewRole, { signal }: ProviderCallOptions): Promise<string> {
     await this.leftBehind.free('role', name, signal);
     await this.scopes.ensure(permissions, signal);
-    // By it a role is known again whose creation got no answer.
+    // Identifies a role whose creation got no answer.
     const description = `Created by the load-data service, ${randomUUID()}`;
     let id: string | undefined;
     try {
@@ -130,7 +139,7 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     for (const roleId of roleIds) assertRoleId(roleId);
     await this.assertRoles(roleIds, signal);
     await this.leftBehind.free('user', email, signal);
-    // Chosen by us, so that a user whose creation got no answer is known again.
+    // Chosen by us, so that a user whose creation got no answer can be identified.
     const ownId = randomBytes(12).toString('hex');
     let userId: string | undefined;
     try {
@@ -157,7 +166,7 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     try {
       const answer = await this.api.call({ method: 'PATCH', path, body: { name }, repeatable: true, signal });
       if (answer.status === 404) throw new UserNotFound('user_id');
-      // Also of a user who comes from elsewhere, who is renamed there.
+      // Auth0 also answers 400 for a user from another source, who must be renamed there.
       if (answer.status === 400) throw new InvalidIdentityValue('new_name');
       this.recentUsers.add(userId, read(answer, FOUND_USER).updated_at);
     } catch (error) {
@@ -173,7 +182,7 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     await this.giveRoles(userId, [roleId], signal);
   }
 
-  /** Each once. One may be missing where, while they are read, one is deleted and another created. */
+  /** Lists each role once. A role may be missing if, during the listing, one role is deleted and another is created. */
   override async *listRoles({ signal }: ProviderCallOptions): AsyncGenerator<readonly Role[], void, undefined> {
     const turns = new ListTurns(signal);
     const listed = new Set<string>();
@@ -182,7 +191,7 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
       const fresh = roles.filter((role) => isTenantRole(role) && !listed.has(role.id));
       for (const { id } of fresh) listed.add(id);
       yield fresh.map(({ id, name }) => ({ roleId: id, name }));
-      // One was deleted, and those behind it have moved up.
+      // A role was deleted, so the roles after it have moved up.
       const isShorter = total < known;
       known = total;
       page = isShorter ? 0 : page + 1;
@@ -191,8 +200,9 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
   }
 
   /**
-   * Each once, the oldest first, and at the end those that the search doesn't know yet, or not as they are. Where more
-   * than 1,000 were created in the same millisecond the rest comes from an export job, which takes Auth0 some time.
+   * Lists each user once, oldest first. Users that the search doesn't know yet, or has outdated, come last. If more
+   * than 1,000 users were created in the same millisecond, the rest comes from an export job, which takes Auth0 some
+   * time.
    */
   override async *listUsers({ signal }: ProviderCallOptions): AsyncGenerator<readonly User[], void, undefined> {
     const turns = new ListTurns(signal);
@@ -216,8 +226,9 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
   }
 
   /**
-   * Looks at all that the service needs in the tenant and can see (`checkTenant` has the list), by one call, no more often
-   * than every ten seconds while there are no problems. Where it lacks a scope, a new token once a minute tells whether it still does.
+   * Checks everything that the service needs in the tenant and can see (listed at `checkTenant`). Takes one call, at
+   * most every ten seconds while there are no problems. While a scope is missing, a new token is requested once a
+   * minute to see whether it still is.
    */
   override async checkHealth({ signal }: ProviderCallOptions): Promise<void> {
     await this.health.check(signal);
@@ -237,7 +248,7 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     const give = () => this.api.call({ method: 'POST', path: `/roles/${roleId}/permissions`, body: { permissions }, signal });
     let answer = await give();
     if (answer.status === 400 || answer.status === 404) {
-      // Others may have overwritten the API's scopes since.
+      // Others may have overwritten the API's scopes in the meantime.
       await this.scopes.ensure(names, signal);
       answer = await give();
     }
@@ -245,7 +256,7 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
   }
 
   private async makeUser(user: { email: string; name: string; user_id: string }, signal: AbortSignal): Promise<FoundUser> {
-    // Otherwise a mail goes out at once, before the roles hold.
+    // Otherwise a mail is sent at once, before the roles are assigned.
     const flags = { email_verified: false, verify_email: false };
     const body = { ...user, ...flags, connection: this.options.connection, password: randomPassword() };
     const answer = await this.api.call({ method: 'POST', path: '/users', body, signal });
@@ -253,7 +264,7 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     if (answer.status === 409 && errorCode !== 'custom_domain_conflict') throw new UserAlreadyExists('email');
     if (answer.status === 400 && errorCode === 'invalid_body') throw new InvalidIdentityValue('email');
     if (answer.status >= 400) {
-      // Of a message no more than the error's name: it may hold what a client sent.
+      // Include only the error's name, because the message may quote the client's input.
       const reason = errorCode || (/^\w+Error\b/.exec(message)?.[0] ?? 'no code');
       throw new ProviderError(`${answer.label} with ${answer.status} (${reason}).`);
     }
@@ -268,17 +279,17 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
         for (const { id } of roles.filter(isTenantRole)) unseen.delete(id);
         if (unseen.size === 0) return;
       }
-      // Fewer may have moved up in the list while it was read.
+      // A few roles may have moved up in the list while it was read, so only those are looked up.
       if (unseen.size > MAX_LOOK_UPS) throw new RoleNotFound('role_id');
     }
     await Promise.all([...unseen].map((roleId) => this.assertRole(roleId, signal)));
   }
 
   /**
-   * Reads a role before it is assigned, because Auth0 documents no answer for one that was deleted. Commands that wait for
-   * their turn share one read, because a tenant takes few calls a second.
+   * Reads a role before it is assigned, because Auth0 documents no answer for one that was deleted. Commands that wait
+   * for their turn share one read, because a tenant accepts few calls per second.
    *
-   * @throws RoleNotFound also for a role that isn't the tenant's to give.
+   * @throws RoleNotFound also for a role of an organization.
    */
   private async assertRole(roleId: string, signal: AbortSignal): Promise<void> {
     const answer = await this.api.readShared(`/roles/${roleId}`, signal);
@@ -309,14 +320,14 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     return (from, page) => calls.make((signal) => this.api.get(`/users?${searchOf(from, page)}`, USERS, signal));
   }
 
-  /** Undefined when there is none. */
+  /** Undefined if there is no such user. */
   private async user(userId: string, signal: AbortSignal): Promise<FoundUser | undefined> {
     const path = `${userPath(userId)}?fields=${USER_FIELDS.join(',')}&include_fields=true`;
     const answer = await this.api.call({ method: 'GET', path, signal });
     return answer.status === 404 ? undefined : read(answer, FOUND_USER);
   }
 
-  /** @returns whether there was one to remove. */
+  /** @returns whether there was a user to remove. */
   private async removeUser(userId: string, signal: AbortSignal): Promise<boolean> {
     if (!(await this.user(userId, signal))) return false;
     const answer = await this.api.call({ method: 'DELETE', path: userPath(userId), repeatable: true, signal });
@@ -324,7 +335,7 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     return true;
   }
 
-  /** Of the role with this description, which was created under this name; undefined when there is none. */
+  /** The id of the role with this name and description; undefined if there is none. */
   private async idOfRole(name: string, description: string, signal: AbortSignal): Promise<string | undefined> {
     const path = `/roles?name_filter=${encodeURIComponent(name)}`;
     for await (const roles of listPages(this.api, path, { member: 'roles', schema: ROLE, turn: () => signal })) {
@@ -342,7 +353,7 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
 
 const refusalOf = ({ body }: ApiAnswer): z.infer<typeof REFUSAL> => REFUSAL.safeParse(body).data ?? { message: '', errorCode: '' };
 
-/** What an assignment was refused for. */
+/** The reason why an assignment was refused. */
 function missing(answer: ApiAnswer): ServiceError {
   const { errorCode, message } = refusalOf(answer);
   if (errorCode === 'inexistent_user' || /\buser does not exist/i.test(message)) return new UserNotFound('user_id');
@@ -357,7 +368,7 @@ function assertRoleId(roleId: string): void {
   if (!ROLE_ID.test(roleId)) throw new RoleNotFound('role_id');
 }
 
-/** @throws UserNotFound when it is no id of Auth0's form. */
+/** @throws UserNotFound when the id doesn't have Auth0's form. */
 function userPath(userId: string): string {
   assertUserId(userId);
   return `/users/${encodeURIComponent(userId)}`;

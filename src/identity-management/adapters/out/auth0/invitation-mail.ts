@@ -3,17 +3,17 @@ import { ApiConnections } from '../provider-api/api-connections.js';
 import { Invitations } from '../provider-api/invitations.js';
 
 export interface InvitationMailOptions {
-  /** Where the tenant is, without a trailing slash. */
+  /** The tenant's URL, without a trailing slash. */
   readonly url: string;
-  /** The application in whose name Auth0 sends the mail. */
+  /** The application on whose behalf Auth0 sends the mail. */
   readonly clientId: string;
-  /** The database connection that the user is in. */
+  /** The user's database connection. */
   readonly connection: string;
 }
 
 const TIMEOUT_MS = 20_000;
 
-/** Mails to new users, which Auth0 sends, with a link to set their password. */
+/** Mails to new users with a link to set their password. Auth0 sends them. */
 export class InvitationMail {
   private readonly connections = new ApiConnections('Auth0');
   private readonly invitations = new Invitations();
@@ -24,13 +24,16 @@ export class InvitationMail {
     this.invitations.send(userId, () => this.ask(email));
   }
 
-  /** Those that still wait are not sent. */
+  /** Mails that still wait are not sent. */
   async close(): Promise<void> {
     await this.connections.close();
     await this.invitations.close();
   }
 
-  /** By the operation that people use who have lost theirs; no token is needed, and the answer doesn't say who is there. */
+  /**
+   * Uses the public operation for forgotten passwords. It needs no token, and its answer doesn't reveal whether the
+   * user exists.
+   */
   private async ask(email: string): Promise<boolean> {
     const { url, clientId, connection } = this.options;
     const label = 'POST /dbconnections/change_password';

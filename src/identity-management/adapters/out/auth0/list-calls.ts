@@ -5,8 +5,8 @@ import type { ListTurns } from '../provider-api/call-turns.js';
 const AGAIN_AFTER_MS = 500;
 
 /**
- * The calls that read a list, one after the other. One answer in a thousand doesn't end a list of a thousand calls: only the
- * second of two failures does.
+ * The calls that read a list, one after the other. Only two consecutive failures end the list, so that one failed
+ * answer in a thousand doesn't end a list of a thousand calls.
  */
 export class ListCalls {
   private hasFailed = false;
@@ -14,9 +14,10 @@ export class ListCalls {
   constructor(private readonly turns: ListTurns) {}
 
   /**
-   * @param call does no harm when it is done twice.
-   * @returns undefined, half a second later, where it has failed for once, and is to be made again.
-   * @throws what `call` does, where the one before has failed as well, or it says more than that the outcome is unknown.
+   * @param call must be harmless when repeated.
+   * @returns undefined, after half a second, when the call failed and must be made again.
+   * @throws errors of `call`, if the previous call failed too, the error isn't `OutcomeUnknown`, or the list was
+   * aborted.
    */
   async make<Result>(call: (signal: AbortSignal) => Promise<Result>): Promise<Result | undefined> {
     try {

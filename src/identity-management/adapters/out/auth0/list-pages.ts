@@ -1,17 +1,17 @@
 import { z } from 'zod';
 import type { ApiClient } from '../provider-api/api-client.js';
 
-/** More than 100 a page there never are. The public cloud may show 50. */
+/** Auth0 allows at most 100 per page. The public cloud may return only 50. */
 const PER_PAGE = 100;
 
-/** The query for a page, from 0. */
+/** The query for a page; the first page is 0. */
 export const pageOf = (page: number): string => `page=${page}&per_page=${PER_PAGE}&include_totals=true`;
 
 /**
  * The pages of a list, of any length.
  *
- * @param member under which an answer has its items.
- * @param turn gives the signal of a call; calls with the same one wait for Auth0 as one.
+ * @param member the member of an answer that contains the items.
+ * @param turn returns the signal of a call. Calls with the same signal wait for Auth0 as one operation.
  * @throws as `ApiClient.get`.
  */
 export async function* listPages<Schema extends z.ZodType>(

@@ -1,10 +1,13 @@
 import { randomInt } from 'node:crypto';
 
-/** In turn, so that no character stands beside itself, which some policies forbid. */
+/** Used in turn, so that no character is repeated immediately, which some policies forbid. */
 const CLASSES = ['abcdefghijkmnopqrstuvwxyz', 'ABCDEFGHJKLMNPQRSTUVWXYZ', '23456789', '!#$%*+-=?@_'];
 const LENGTH = 48;
 
-/** A password that nobody is told: 48 characters of four classes, about 190 bits of chance, which each of Auth0's policies takes. */
+/**
+ * A password that is never disclosed: 48 characters of four classes, about 190 bits of randomness. All of Auth0's
+ * policies accept it.
+ */
 export const randomPassword = (): string =>
   Array.from({ length: LENGTH }, (_, index) => {
     const characters = CLASSES[index % CLASSES.length] ?? '';

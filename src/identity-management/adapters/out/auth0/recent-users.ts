@@ -2,20 +2,20 @@ const KEPT_MS = 600_000;
 const MOST = 10_000;
 
 /**
- * The users that this process has created or changed in the last ten minutes, 10,000 at most: those that a search may not
- * know yet, or not as they are.
+ * The users that this process created or changed in the last ten minutes, at most 10,000. A search may not know them
+ * yet, or may return them outdated.
  */
 export class RecentUsers {
   private readonly users = new Map<string, { readonly at: number; readonly updatedAt: number }>();
 
-  /** @param updatedAt by Auth0's account, in milliseconds since 1970; `Infinity` where it isn't known. */
+  /** @param updatedAt as reported by Auth0, in milliseconds since 1970; `Infinity` if unknown. */
   add(userId: string, updatedAt: number): void {
     this.users.delete(userId);
     this.users.set(userId, { at: performance.now(), updatedAt });
     this.forget();
   }
 
-  /** Each one's time of the last change: what a search tells from before it is out of date. A copy. */
+  /** A copy of the last update time of each user. A search result with an earlier update time is outdated. */
   updateTimes(): Map<string, number> {
     this.forget();
     return new Map(Array.from(this.users, ([userId, { updatedAt }]) => [userId, updatedAt]));

@@ -5,9 +5,9 @@ import { listPages } from './list-pages.js';
 
 const REFUSAL = z.object({ message: z.string() });
 
-/** Looks at a tenant and alters it, with the scopes that the API's token has. */
+/** Reads and changes a tenant, with the scopes of the API's token. */
 export class TenantAdmin {
-  /** @param turn gives the signal of a call; calls with the same one wait for Auth0 as one. */
+  /** @param turn returns the signal of a call. Calls with the same signal wait for Auth0 as one operation. */
   constructor(
     private readonly api: ApiClient,
     private readonly turn: () => AbortSignal,
@@ -18,16 +18,16 @@ export class TenantAdmin {
     return this.api.get(path, schema, this.turn());
   }
 
-  /** Undefined where Auth0 has no such thing; otherwise as `get`. */
+  /** Undefined if it doesn't exist at Auth0. Otherwise like `get`. */
   async find<Schema extends z.ZodType>(path: string, schema: Schema): Promise<z.infer<Schema> | undefined> {
     const answer = await this.api.call({ method: 'GET', path, signal: this.turn() });
     return answer.status === 404 ? undefined : read(answer, schema);
   }
 
   /**
-   * All items of a list that has pages.
+   * All items of a list with pages.
    *
-   * @param member under which an answer has its items.
+   * @param member the member of an answer that contains the items.
    * @throws as `get`.
    */
   async all<Schema extends z.ZodType>(path: string, member: string, schema: Schema): Promise<z.infer<Schema>[]> {
@@ -36,7 +36,10 @@ export class TenantAdmin {
     return found;
   }
 
-  /** @returns the answer's body. @throws ProviderError with Auth0's reason when it refuses; otherwise as `ApiClient.call`. */
+  /**
+   * @returns the answer's body.
+   * @throws ProviderError with Auth0's reason when it refuses; otherwise as `ApiClient.call`.
+   */
   async send(method: 'POST' | 'PATCH', path: string, body: unknown): Promise<unknown> {
     const answer = await this.api.call({ method, path, body, signal: this.turn() });
     assertDone(answer);

@@ -11,17 +11,21 @@ import { TenantAdmin } from './tenant-admin.js';
 export interface TenantCheckOptions {
   readonly clientId: string;
   readonly audience: string;
-  /** Whether another token may be asked for, once a minute, when this one lacks a scope: it goes on lacking it. */
+  /**
+   * Whether a new token may be requested, at most once a minute, when this one lacks a scope. A token never gains
+   * scopes.
+   */
   readonly mayRenewToken: boolean;
 }
 
 const CLAIMS = z.object({ scope: z.string().default('') });
 
 /**
- * Looks at all that the service needs in a tenant and can see: the scopes of its token, and the API. One call, and a token.
+ * Checks everything that the service needs in a tenant and can see: the scopes of its token, and the API. Takes one
+ * call, plus a token.
  *
- * Problems: the service gets no token; it lacks a scope; the API isn't there, or its settings don't let tokens carry
- * permissions that are believed. Warnings: a permission is missing, which nobody can have then.
+ * Problems: the service gets no token; the token lacks a scope; the API is missing, or its settings prevent tokens with
+ * permissions that the service accepts. Warnings: a permission is missing, so nobody can have it.
  *
  * @throws as `ApiClient.call`.
  */
@@ -40,7 +44,7 @@ export async function checkTenant(api: ApiClient, scopes: ApiScopes, options: Te
   return { problems: [...missingScopes, ...problems], warnings };
 }
 
-/** Why Auth0 gives the service no token, by descriptions that others have seen; undefined where it doesn't say so. */
+/** Why Auth0 issues no token, according to descriptions that have been observed; undefined if the reason is unclear. */
 function refusal({ error, description }: TokenRefused, clientId: string): string | undefined {
   if (error === 'unauthorized_client') return `The application "${clientId}" may not use client credentials.`;
   if (/not authorized to access/i.test(description)) return `The application "${clientId}" has no client grant for the Management API.`;

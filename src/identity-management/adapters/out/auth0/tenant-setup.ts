@@ -20,27 +20,27 @@ import {
 import { TenantAdmin } from './tenant-admin.js';
 
 export interface TenantSetupOptions {
-  /** Where the tenant is, without a trailing slash. */
+  /** The tenant's URL, without a trailing slash. */
   readonly url: string;
   /** The API's identifier. */
   readonly audience: string;
-  /** The name of the database connection that new users come into. */
+  /** The name of the database connection in which new users are created. */
   readonly connection: string;
   /** `{base_url}` of the service, without a trailing slash. */
   readonly baseUrl: string;
-  /** The same where it has been named; otherwise an application of Swagger UI's that is there keeps its addresses. */
+  /** PUBLIC_URL, if set. Otherwise an existing Swagger UI application keeps its addresses. */
   readonly publicUrl: string | undefined;
-  /** The applications, where they have other names than the setup gives them. */
+  /** The client ids of the applications, if they have other names than the set-up's. */
   readonly clientId: string | undefined;
   readonly swaggerUiClientId: string | undefined;
-  /** Of an application that may do this in the Management API. */
+  /** An application that may make these changes in the Management API. */
   readonly credentials: { readonly clientId: string; readonly clientSecret: string };
 }
 
 interface NamedApplication {
   readonly name: string;
   readonly clientId: string | undefined;
-  /** Where its id can be said. */
+  /** The variable that may name its client id. */
   readonly variable: string;
 }
 
@@ -62,12 +62,12 @@ const TICKET = z.object({ ticket: z.string() });
 type Application = z.infer<typeof APPLICATION>;
 type Grant = z.infer<typeof GRANT>;
 
-/** Five days, as Auth0 has it unless told. */
+/** Five days, Auth0's default. */
 const TICKET_SECONDS = 432_000;
 
 /**
- * What the service needs in a tenant, and what comes in handy: an application for Swagger UI, a role with all permissions
- * and a user who has it. Of what is there already nothing is taken away.
+ * What the service needs in a tenant, and useful extras: an application for Swagger UI, a role with all permissions,
+ * and a user with that role. Nothing that already exists is removed.
  */
 export class TenantSetup {
   private readonly api: ApiClient;
@@ -76,16 +76,16 @@ export class TenantSetup {
 
   constructor(private readonly options: TenantSetupOptions) {
     this.api = managementApi({ url: options.url, ...options.credentials });
-    // Each call waits for the tenant's rate limit by itself.
+    // Each call is a separate operation for the tenant's rate limit.
     this.admin = new TenantAdmin(this.api, () => new AbortController().signal);
     this.scopes = new ApiScopes(this.api, options.audience);
   }
 
   /**
-   * In the order in which they can be made: changes of one may want those before it.
+   * The parts in the order in which they can be created, because a change may depend on earlier parts.
    *
    * @param administrator the e-mail of the user who gets the role with all permissions.
-   * @throws ProviderError when an application that is named isn't there; otherwise as `ApiClient.get`.
+   * @throws ProviderError when an application named in the options doesn't exist; otherwise as `ApiClient.get`.
    */
   async parts(administrator?: string): Promise<Requirement[]> {
     const { baseUrl, publicUrl } = this.options;
@@ -103,7 +103,7 @@ export class TenantSetup {
     ];
   }
 
-  /** Scopes of the Management API that the service was given, and doesn't need. */
+  /** Scopes of the Management API that the service was granted but doesn't need. */
   async needlessScopes(): Promise<readonly string[]> {
     const application = await this.find(this.service);
     const grant = application && (await this.grantOf(application));
@@ -111,7 +111,7 @@ export class TenantSetup {
     return grant?.scope?.filter((scope) => !(SERVICE_SCOPES as readonly string[]).includes(scope)) ?? [];
   }
 
-  /** @throws ProviderError when it isn't there, or isn't shown. */
+  /** @throws ProviderError when the application is missing, or its secret isn't shown. */
   async serviceCredentials(): Promise<{ clientId: string; clientSecret: string }> {
     const { client_id: clientId } = await this.existing(this.service);
     const { client_secret: clientSecret } = await this.admin.get(`/clients/${encodeURIComponent(clientId)}`, SECRET);
@@ -119,7 +119,7 @@ export class TenantSetup {
     return { clientId, clientSecret };
   }
 
-  /** @throws ProviderError when there is no such application. */
+  /** @throws ProviderError when the application is missing. */
   async swaggerUiClientId(): Promise<string> {
     return (await this.existing(this.swaggerUi)).client_id;
   }
@@ -137,9 +137,9 @@ export class TenantSetup {
   }
 
   /**
-   * By its id where one is said, otherwise by its name, which others may have too.
+   * Finds an application by its client id if one is given, otherwise by its name, which others may share.
    *
-   * @throws ProviderError when there is none of that id, or more than one of that name.
+   * @throws ProviderError when no application has that id, or more than one has that name.
    */
   private async find({ name, clientId, variable }: NamedApplication): Promise<Application | undefined> {
     const fields = ['client_id', 'name', ...Object.keys({ ...SERVICE_APPLICATION, ...SWAGGER_UI_APPLICATION, ...swaggerUiAddresses(this.options.baseUrl) })];
@@ -177,7 +177,7 @@ export class TenantSetup {
     };
   }
 
-  /** What the application may do by itself; what it may do for its users is another grant. */
+  /** The application's grant for itself. Its grant for its users is separate. */
   private async grantOf({ client_id: clientId }: Application): Promise<Grant | undefined> {
     const query = new URLSearchParams({ client_id: clientId, audience: `${this.options.url}/api/v2/` });
     const grants = await this.admin.all(`/client-grants?${query.toString()}`, 'client_grants', GRANT);
@@ -186,7 +186,8 @@ export class TenantSetup {
 
   private serviceScopes(): Requirement {
     const missingOf = (grant: Grant | undefined) => SERVICE_SCOPES.filter((scope) => grant?.allow_all_scopes !== true && !grant?.scope?.includes(scope));
-    // All at once, for the list is written as a whole; the others find theirs there.
+    // Adds all missing scopes at once, because the list can only be replaced as a whole. The other changes then find
+    // theirs present.
     const make = async (): Promise<void> => {
       const application = await this.existing(this.service);
       const grant = await this.grantOf(application);
@@ -302,7 +303,7 @@ export class TenantSetup {
       make: makeTicket,
       note: () => Promise.resolve(`With this link ${email} sets a password, within five days; whoever has it can: ${ticket}`),
     };
-    // The last one, so that the others are made again where one of them has failed.
+    // Made last. If an earlier change fails, the role is still missing, and the next run repeats them.
     const role: Change = { line: `+ role ${ADMINISTRATOR_ROLE} of user ${email}`, make: giveRole };
     return {
       name: `user ${email}`,

@@ -1,6 +1,6 @@
 import { PERMISSIONS } from '../../../../authentication/permissions.js';
 
-/** What the service's application may do in the Management API, and no more. */
+/** The scopes of the Management API that the service's application needs, and no others. */
 export const SERVICE_SCOPES = [
   'read:users',
   'create:users',
@@ -16,22 +16,22 @@ export const SERVICE_SCOPES = [
   'update:resource_servers',
 ] as const;
 
-/** The machine-to-machine application that the service is, unless AUTH0_CLIENT_ID says another. */
+/** The machine-to-machine application of the service, unless AUTH0_CLIENT_ID names another. */
 export const SERVICE_NAME = 'load-data-service';
 
-/** The single-page application that Swagger UI is, unless SWAGGER_UI_CLIENT_ID says another. */
+/** The single-page application of Swagger UI, unless SWAGGER_UI_CLIENT_ID names another. */
 export const SWAGGER_UI_NAME = 'load-data-swagger-ui';
 
 /** The role with all permissions. */
 export const ADMINISTRATOR_ROLE = 'load-data-administrator';
 
-/** The API's settings, with which tokens carry permissions that the service believes. */
+/** API settings that produce tokens with permissions that the service accepts. */
 export const API_SETTINGS = { signing_alg: 'RS256', enforce_policies: true, token_dialect: 'access_token_authz' };
 
-/** Of these dialects tokens have `permissions`. */
+/** The token dialects with a `permissions` claim. */
 export const DIALECTS = ['access_token_authz', 'rfc9068_profile_authz'];
 
-/** The API as it begins. */
+/** The API as first created. */
 export const newApi = (audience: string) => ({
   name: 'Load data',
   identifier: audience,
@@ -39,7 +39,7 @@ export const newApi = (audience: string) => ({
   scopes: PERMISSIONS.map((value) => ({ value })),
 });
 
-/** Client credentials, and no other grant: Auth0's own default has four. */
+/** Client credentials only. Auth0's default would have four grants. */
 export const SERVICE_APPLICATION = {
   app_type: 'non_interactive',
   oidc_conformant: true,
@@ -47,7 +47,7 @@ export const SERVICE_APPLICATION = {
   grant_types: ['client_credentials'],
 };
 
-/** Authorization code with PKCE, and no other grant. */
+/** Authorization code with PKCE only. */
 export const SWAGGER_UI_APPLICATION = {
   app_type: 'spa',
   oidc_conformant: true,
@@ -55,7 +55,7 @@ export const SWAGGER_UI_APPLICATION = {
   grant_types: ['authorization_code'],
 };
 
-/** Where people log in from. */
+/** The addresses from which people log in. */
 export const swaggerUiAddresses = (baseUrl: string) => ({
   callbacks: [`${baseUrl}/docs/oauth2-redirect.html`],
   web_origins: [new URL(baseUrl).origin],

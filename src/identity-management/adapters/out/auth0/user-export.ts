@@ -10,16 +10,17 @@ import { ListCalls } from './list-calls.js';
 const NEW_JOB = z.object({ id: z.string() });
 const JOB = z.object({ status: z.string(), location: z.string().nullish() });
 
-/** Between two looks at the job; the last one again and again. */
+/** Pauses between two reads of the job, in milliseconds. The last one repeats. */
 const PAUSES_MS = [500, 1_000, 2_000, 4_000];
 const GIVE_UP_AFTER_MS = 1_800_000;
 const USERS_PER_PAGE = 500;
 
 /**
- * All users, by an export job: a file that Auth0 makes. While it does, empty pages come, so that whoever waits sees that
- * there is progress. Holds one page.
+ * Reads all users with an export job, for which Auth0 creates a file. While it does, yields empty pages, so that the
+ * consumer sees progress. Holds one page.
  *
- * @throws ProviderError when the job fails; ProviderUnavailable when it takes more than half an hour; what `ApiClient` throws.
+ * @throws ProviderError when the job fails; ProviderUnavailable when it takes more than half an hour; errors of
+ * `ApiClient`.
  */
 export async function* exportedUsers(api: ApiClient, turns: ListTurns): AsyncGenerator<readonly FoundUser[], void, undefined> {
   const { signal } = turns;
@@ -29,7 +30,7 @@ export async function* exportedUsers(api: ApiClient, turns: ListTurns): AsyncGen
   const end = performance.now() + GIVE_UP_AFTER_MS;
   for (let look = 0; performance.now() < end; look++) {
     yield [];
-    // Who waits no longer is found out by the call that follows.
+    // If the signal has aborted, the following call throws.
     await setTimeout(PAUSES_MS[Math.min(look, PAUSES_MS.length - 1)], undefined, { signal }).catch(() => undefined);
     const job = await calls.make((turn) => api.get(`/jobs/${encodeURIComponent(id)}`, JOB, turn));
     if (!job) continue;

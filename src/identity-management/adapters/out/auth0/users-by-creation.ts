@@ -2,51 +2,52 @@ import { ProviderError } from '../../../domain/errors.js';
 import type { FoundUser } from './found-user.js';
 
 export interface FoundPage {
-  /** The place of the first one among all that were found. */
+  /** The position of the page's first user among all matches. */
   readonly start: number;
-  /** How many were found. */
+  /** The number of matches. */
   readonly total: number;
   readonly users: readonly FoundUser[];
 }
 
 export interface UserSource {
   /**
-   * A page, from 0, of those created at that time (milliseconds since 1970) or later, the oldest first; of all without one.
-   * Undefined where it has failed for once, and is to be asked again.
+   * Returns a page of the users created at `from` (milliseconds since 1970) or later, oldest first; of all users if
+   * `from` is undefined. The first page is 0. Undefined when the call failed and must be made again.
    */
   readonly search: (from: number | undefined, page: number) => Promise<FoundPage | undefined>;
   /** How many pages a search has at most. */
   readonly searchPages: number;
-  /** All, in any order. */
+  /** All users, in any order. */
   readonly exported: () => AsyncIterable<readonly FoundUser[]>;
 }
 
-/** So often a search is begun again because users were deleted, before an export takes its place. */
+/** How often a search is restarted because users were deleted, before an export replaces it. */
 const MOST_RETURNS = 20;
 
 /**
- * All users, each once, the oldest first, by searches that each begin at the last user of the one before: so no search
- * comes to its limit, and who is deleted meanwhile moves nobody past us. Where more users share a time than a search shows,
- * or users are deleted again and again while it is read, the rest comes from an export, in any order. After each search but
- * a first one that fails comes a page, maybe an empty one. Holds the ids of one search's users.
+ * Reads all users, each once and oldest first. Each search begins at the last user of the previous one. So no search
+ * reaches its limit, and a deletion doesn't move users past the reader. The rest comes from an export, in any order, in
+ * two cases: more users share a creation time than a search shows, or users are deleted again and again during the
+ * search. Yields a page after each search call, possibly an empty one, except for calls that fail before the first
+ * page. Holds the ids of one search's users.
  *
- * @throws ProviderError when a search has another order, in which users might be missed.
+ * @throws ProviderError when a search has another order, because users might be missed.
  */
 export async function* usersByCreation({ search, searchPages, exported }: UserSource): AsyncGenerator<readonly FoundUser[], void, undefined> {
   let from: number | undefined;
-  /** Those that were given, of all created at `from` or later; whoever was created before was given. */
+  /** The yielded users created at `from` or later. All users created earlier have been yielded. */
   const given = new Map<string, number>();
   const isFresh = ({ user_id, created_at }: FoundUser): boolean => created_at >= (from ?? -Infinity) && !given.has(user_id);
-  /** Whether the search tells times less finely than users have them, so that one begins before the time asked for. */
+  /** Whether the search compares times less precisely than users have them, so that its results begin before `from`. */
   let isCoarse = false;
   let known = 0;
-  /** Of the page before, which has given somebody. */
+  /** The creation time of the last user on the previous page. */
   let latest = -Infinity;
   let returns = 0;
   for (let page = 0; page < searchPages && returns < MOST_RETURNS; ) {
     const found = await search(from, page);
     if (!found) {
-      // A list that fails at once has not begun.
+      // If the very first calls fail, the list hasn't begun, so nothing is yielded.
       if (latest > -Infinity) yield [];
       continue;
     }
@@ -54,13 +55,13 @@ export async function* usersByCreation({ search, searchPages, exported }: UserSo
     const [hasGrown, hasShrunk] = [page > 0 && total > known, page > 0 && total < known];
     known = total;
     if (hasShrunk) {
-      // Somebody was deleted, and all behind them have moved up.
+      // A user was deleted, so the users after it have moved up.
       page = 0;
       returns++;
       yield [];
       continue;
     }
-    // Where somebody has come, those of the page before may have moved down to this one.
+    // If a user was added, users of the previous page may have moved down to this one.
     assertOldestFirst(users, page === 0 || hasGrown ? -Infinity : latest);
     if (page === 0) isCoarse = (users[0]?.created_at ?? Infinity) < (from ?? -Infinity);
     const fresh = users.filter(isFresh);

@@ -3,14 +3,17 @@ import { join } from 'node:path';
 import { DataDirectoryError } from '../../../../common/data-directory/data-directory-error.js';
 import { privateDirectory, readOrCreate } from './private-files.js';
 
-/** RFC 6749, 2.3.1 leaves the form of a secret open; a client sends these characters right, and so many can't be guessed. */
+/**
+ * RFC 6749, section 2.3.1 leaves the form of a secret open. Clients encode these characters correctly, and 16 of them
+ * can't be guessed.
+ */
 export const ADMIN_SECRET = /^[\x21-\x7e]{16,}$/;
 
 /**
- * The secret of the client `admin`, one line in `DATA_DIR/identity/admin-secret`, made at the first boot of 32 random
- * bytes.
+ * The secret of the client `admin`: one line in `DATA_DIR/identity/admin-secret`, generated from 32 random bytes on
+ * first boot.
  *
- * @throws DataDirectoryError when the file holds anything else than one line of at least 16 visible ASCII characters.
+ * @throws DataDirectoryError when the file contains anything but one line of at least 16 visible ASCII characters.
  */
 export async function loadAdminSecret(dataDirectory: string): Promise<string> {
   const path = join(privateDirectory(dataDirectory), 'admin-secret');

@@ -2,11 +2,11 @@ import { ConfigurableModuleBuilder } from '@nestjs/common';
 import type { TokenIssuerOptions } from './token-issuer.js';
 
 export interface EmbeddedIdentityProviderOptions extends TokenIssuerOptions {
-  /** `DATA_DIR`. */
+  /** The path of DATA_DIR. */
   readonly directory: string;
-  /** Stands in for the secret that is made at the first boot and kept in the data directory. */
+  /** Replaces the secret that is generated on first boot and kept in the data directory. */
   readonly adminSecret?: string | undefined;
-  /** The `{base_url}` that clients see, without a trailing slash; asked for each answer, as `issuer`. */
+  /** The `{base_url}` that clients see, without a trailing slash. Called for each answer, like `issuer`. */
   readonly publicUrl: () => string;
 }
 

@@ -16,10 +16,7 @@ const USER_ID = /^embedded\|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 type Row<Item> = Item & { readonly seq: number };
 
-/**
- * The identity provider of the embedded defaults: roles and users in a database of its own,
- * `DATA_DIR/identity/identity.db`.
- */
+/** The default identity provider. Keeps roles and users in its own database, `DATA_DIR/identity/identity.db`. */
 export class EmbeddedIdentityProvider extends IdentityProvider implements OnApplicationShutdown {
   private readonly health = new SharedProbe(() => this.probe());
 
@@ -28,8 +25,8 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
   }
 
   /**
-   * @param shared opens it beside the service that holds the lock of the data directory.
-   * @throws DataDirectoryInUseError when another process holds that lock; DataDirectoryError; what the file system throws.
+   * @param shared opens the database beside the service that holds the lock of the data directory.
+   * @throws DataDirectoryInUseError when another process holds that lock; DataDirectoryError; file system errors.
    */
   static async open(dataDirectory: string, { shared = false } = {}): Promise<EmbeddedIdentityProvider> {
     return new EmbeddedIdentityProvider(await IdentityStore.open(dataDirectory, shared));
@@ -89,7 +86,7 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
     }
   }
 
-  /** Commits a small write; callers share one such attempt, and what it gave for a second. */
+  /** Commits a small write. Callers share one attempt, and its result for one second. */
   override checkHealth({ signal }: ProviderCallOptions): Promise<void> {
     return attempt(() => {
       assertAwaited(signal);
@@ -97,13 +94,16 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
     });
   }
 
-  /** @throws ProviderUnavailable while the database isn't the one at its path, so that nothing it says can be relied on. */
+  /**
+   * @throws ProviderUnavailable while the open database isn't the one at its path, because its content can't be trusted
+   * then.
+   */
   assertAvailable(): Promise<void> {
     return attempt(() => this.store.available());
   }
 
   /**
-   * The permissions that a user's roles give now, each once.
+   * The permissions that a user's roles currently give, without duplicates.
    *
    * @throws UserNotFound
    */
@@ -119,14 +119,14 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
     });
   }
 
-  /** Keeps the issuer that the running service puts into its tokens, for those who issue beside it. */
+  /** Records the issuer that the running service puts into its tokens, for processes that issue tokens beside it. */
   recordIssuer(issuer: string): Promise<void> {
     return this.store.write(() => {
       this.setting('issuer', issuer);
     });
   }
 
-  /** The issuer recorded last; undefined before the first. */
+  /** The issuer recorded last; undefined if none was recorded. */
   recordedIssuer(): Promise<string | undefined> {
     return this.store.read((database) => {
       const row = database.prepare("SELECT value FROM settings WHERE name = 'issuer'").get();
@@ -134,7 +134,7 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
     });
   }
 
-  /** Closes the database and gives up the lock; may be called again. */
+  /** Closes the database and releases the lock. Idempotent. */
   close(): void {
     this.store.close();
   }
@@ -147,7 +147,7 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
     return this.store.database;
   }
 
-  /** What a full disk or a read-only one refuses. */
+  /** Reads and writes, because a full or read-only disk fails only on a write. */
   private probe(): Promise<void> {
     return this.store.write((database) => {
       database.prepare('SELECT seq FROM users LIMIT 1').get();

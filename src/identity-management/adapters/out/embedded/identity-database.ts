@@ -36,15 +36,16 @@ const COLUMNS = {
   settings: 'name, value',
 };
 
-/** While another process writes we wait, but never inside SQLite, where the whole process would wait. */
+/** While another process writes, we wait here and not inside SQLite, which would block the whole process. */
 const BUSY_PAUSE_MS = 10;
 const BUSY_ATTEMPTS = 200;
 
 /**
- * Opens the embedded provider's database, and makes it where it is missing and `create` isn't false. Any number of
- * processes may open it at once. What is committed survives a power cut.
+ * Opens the embedded provider's database. Creates it if it is missing, unless `create` is false. Any number of
+ * processes may open it at once. Committed data survives a power failure.
  *
- * @throws DataDirectoryError when the file is no database of this service, or of another version.
+ * @throws DataDirectoryError when the file isn't a database of this service, or belongs to another version; SqliteError
+ * `SQLITE_BUSY` when another process keeps it locked.
  */
 export async function openIdentityDatabase(path: string, { create = true } = {}): Promise<IdentityDatabase> {
   const irregular = irregularDatabaseFile(path);
@@ -75,7 +76,7 @@ async function prepare(database: IdentityDatabase, path: string, create: boolean
       if (schemaVersion(database) === 0) database.exec(SCHEMA);
       if (idOf(database) === 0) database.exec(`PRAGMA application_id = ${randomInt(1, 2 ** 31)}`);
     });
-    // The id is to be read in the file itself.
+    // The id must be readable in the file itself (`idInFile`).
     await unlessBusy(() => { checkpoint(database); });
     syncDirectory(dirname(path));
   }
@@ -85,15 +86,16 @@ async function prepare(database: IdentityDatabase, path: string, create: boolean
   }
 }
 
-/** A number that a database is known by, wherever its file is and whoever copied it (SQLite's `application_id`). */
+/** Identifies a database and its copies, wherever the file is (SQLite's `application_id`). */
 export function idOf(database: IdentityDatabase): number {
   const { application_id: id } = database.prepare('PRAGMA application_id').get() as { application_id: number };
   return id;
 }
 
 /**
- * The id in a file's header (SQLite's file format, 1.3), without opening it by SQLite: that would write a log that lies
- * beside it into it. The file must not be open in this process, which would lose its locks on it (POSIX).
+ * Reads the id from a file's header (SQLite's file format, section 1.3) without opening it with SQLite, which would
+ * apply a log lying beside the file. The file must not be open in this process, because closing it here would drop this
+ * process's locks on it (POSIX).
  */
 export function idInFile(path: string): number | undefined {
   const header = Buffer.alloc(HEADER_BYTES);
@@ -106,16 +108,16 @@ export function idInFile(path: string): number | undefined {
   return header.toString('latin1', 0, MAGIC.length) === MAGIC ? header.readInt32BE(APPLICATION_ID_AT) : undefined;
 }
 
-/** Whether SQLite finds nothing wrong with a database. Reads all of it. */
+/** Whether SQLite finds no damage in a database. Reads the whole database. */
 export const isIntact = (database: IdentityDatabase): boolean =>
   (database.pragma('quick_check(1)') as [{ quick_check: string }])[0].quick_check === 'ok';
 
-/** Moves what is in the write-ahead log into the database, as far as no other process keeps it from that. */
+/** Moves the write-ahead log's content into the database, as far as other processes permit it. */
 export function checkpoint(database: IdentityDatabase): void {
   database.pragma('wal_checkpoint(TRUNCATE)');
 }
 
-/** Whether a database isn't empty, and lacks a table or column of ours. */
+/** Whether a database isn't empty and lacks one of our tables or columns. */
 function isForeign(database: IdentityDatabase): boolean {
   if (database.prepare('SELECT 1 FROM sqlite_master').get() === undefined) return false;
   const names = database.prepare("SELECT name FROM pragma_table_info(?) WHERE (SELECT type FROM sqlite_master WHERE name = ?) = 'table'");
@@ -126,14 +128,17 @@ function isForeign(database: IdentityDatabase): boolean {
 }
 
 /**
- * Runs synchronous work in one transaction that has the write lock from its beginning. Waits for that lock for about two
- * seconds, or until it is told to give up.
+ * Runs synchronous work in one transaction that holds the write lock from the start. Waits for the lock for about two
+ * seconds, or until the signal aborts.
  */
 export function immediately<Result>(database: IdentityDatabase, work: () => Result, signal?: AbortSignal): Promise<Result> {
   return unlessBusy(() => transaction(database, work), signal);
 }
 
-/** libsql's own `transaction` hides what went wrong where SQLite has already rolled back (a full disk, for one). */
+/**
+ * Replaces libsql's `transaction`, which hides the original error when SQLite has already rolled back, for example on a
+ * full disk.
+ */
 function transaction<Result>(database: IdentityDatabase, work: () => Result): Result {
   database.exec('BEGIN IMMEDIATE');
   try {
@@ -146,16 +151,16 @@ function transaction<Result>(database: IdentityDatabase, work: () => Result): Re
   }
 }
 
-/** Whether another connection holds what we wanted for longer than we wait. */
+/** Whether another connection held a lock for longer than we wait. */
 export const isBusy = (error: unknown): boolean => error instanceof Database.SqliteError && error.code.startsWith('SQLITE_BUSY');
 
-/** Whether the disk is full, read-only, or fails: a repeat may help. */
+/** Whether the disk is full, read-only or failing. A retry may help. */
 export const isUnwritable = (error: unknown): boolean =>
   error instanceof Database.SqliteError && /^SQLITE_(FULL|READONLY|IOERR|CANTOPEN)/.test(error.code);
 
 /**
- * SQLite gives its companions (-wal, -shm) the mode of the database, which therefore is set before it opens it.
- * A file that is there already must not be opened here: closing it would end the locks of this process on it (POSIX).
+ * SQLite creates its companion files (-wal, -shm) with the database's mode, so the mode is set before SQLite opens the
+ * database. An existing file must not be opened here, because closing it would drop this process's locks on it (POSIX).
  */
 function createPrivateFile(path: string): void {
   try {

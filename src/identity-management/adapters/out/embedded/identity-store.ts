@@ -12,19 +12,20 @@ import { attempt } from './provider-failure.js';
 interface Opened {
   readonly database: IdentityDatabase;
   readonly file: FileIdentity | undefined;
-  /** The write-ahead log: what is committed goes there first. */
+  /** The write-ahead log. Commits are written there first. */
   readonly log: FileIdentity | undefined;
 }
 
 /**
- * The identity database at its path. SQLite goes on with files that were removed, moved or covered by another volume,
- * so that a commit to them would be lost. Therefore the files are compared with the path by device and inode, before
- * and after each transaction. While they differ every call rejects; the same database is opened again by itself.
+ * The identity database at its path. SQLite keeps using files that were removed, moved or covered by another volume,
+ * and commits to them would be lost. So the open files are compared with the path, by device and inode, before and
+ * after each transaction. While they differ, every call rejects. When the same database is back at its path, it is
+ * reopened automatically.
  */
 export class IdentityStore {
   private readonly logger = new Logger('IdentityDatabase');
   private readonly id: number;
-  /** One attempt for all who ask, and at most one a second. */
+  /** Tries to reopen the database. All callers share one attempt, and there is at most one per second. */
   private readonly returning = new SharedProbe(() => this.comeBack());
   private isClosed = false;
   private lastWarning = '';
@@ -33,15 +34,17 @@ export class IdentityStore {
     private readonly dataDirectory: string,
     private readonly path: string,
     private opened: Opened,
-    /** Undefined beside the service that has it. */
+    /** Undefined when opened beside the service, which holds the lock. */
     private lock: DataDirectoryLock | undefined,
   ) {
     this.id = idOf(opened.database);
   }
 
   /**
-   * @param shared opens it beside the service that holds the lock of the data directory; makes nothing while that runs.
-   * @throws DataDirectoryInUseError; DataDirectoryError; what the file system and SQLite throw.
+   * @param shared opens the database beside the service that holds the lock of the data directory. Creates nothing
+   * while the service runs.
+   * @throws DataDirectoryInUseError; DataDirectoryError; ProviderUnavailable when the database is missing while the
+   * service runs; errors of the file system and SQLite.
    */
   static async open(dataDirectory: string, shared: boolean): Promise<IdentityStore> {
     const path = join(dataDirectory, 'identity', 'identity.db');
@@ -63,7 +66,7 @@ export class IdentityStore {
     return this.opened.database;
   }
 
-  /** @throws ProviderUnavailable while the database isn't the one at its path. */
+  /** @throws ProviderUnavailable while the open database isn't the one at its path; ProviderError when it is closed. */
   async available(): Promise<void> {
     if (this.isClosed) throw new ProviderError('The identity database is closed.');
     if (this.isHere()) return;
@@ -73,13 +76,17 @@ export class IdentityStore {
     this.assertHere();
   }
 
-  /** @throws ProviderUnavailable */
+  /** @throws ProviderUnavailable while the open database isn't the one at its path; ProviderError when it is closed. */
   assertHere(): void {
     if (this.isClosed) throw new ProviderError('The identity database is closed.');
     if (!this.isHere()) throw new ProviderUnavailable('The identity database is away.');
   }
 
-  /** Runs synchronous work in one transaction. @throws ProviderUnavailable; ProviderError; what the work throws. */
+  /**
+   * Runs synchronous work in one transaction.
+   *
+   * @throws ProviderUnavailable; ProviderError; errors of the work.
+   */
   write<Result>(work: (database: IdentityDatabase) => Result, signal?: AbortSignal): Promise<Result> {
     return attempt(async () => {
       await this.available();
@@ -92,7 +99,11 @@ export class IdentityStore {
     });
   }
 
-  /** Runs synchronous work that only reads. @throws as `write`. */
+  /**
+   * Runs synchronous work that only reads.
+   *
+   * @throws as `write`.
+   */
   read<Result>(work: (database: IdentityDatabase) => Result): Promise<Result> {
     return attempt(async () => {
       await this.available();
@@ -100,7 +111,7 @@ export class IdentityStore {
     });
   }
 
-  /** Closes the database and releases the lock; may be called again. */
+  /** Closes the database and releases the lock. Idempotent. */
   close(): void {
     this.isClosed = true;
     if (this.database.open) this.database.close();
@@ -116,7 +127,7 @@ export class IdentityStore {
     try {
       return fileIdentity(`${this.path}${suffix}`);
     } catch {
-      // A volume that fails, or a directory that we may not look into.
+      // The volume fails, or the directory may not be searched.
       return undefined;
     }
   }
@@ -136,7 +147,7 @@ export class IdentityStore {
 
   private async takeLock(): Promise<void> {
     if (!this.lock || this.lock.isHeld()) return;
-    // In a directory that isn't ours nothing may be made.
+    // If the database is missing, this may not be our directory, so nothing may be created in it.
     if (!this.at('')) throw new Error(`${this.path} is gone: put it back or mount its volume; a restart before that begins with an empty one`);
     this.lock.release();
     this.lock = await lockDataDirectory(this.dataDirectory, 'identity', { create: false });
@@ -148,11 +159,12 @@ export class IdentityStore {
     if (!there) throw new Error(`${this.path} is gone: put it back or mount its volume; a restart before that begins with an empty one`);
     if (isSameFile(file, there)) {
       if (this.database.open && isSameFile(log, this.at('-wal'))) return;
-      // The log alone was removed: what it has is still to be had through the open file, and goes into the database.
+      // Only the log was removed. Its content is still accessible through the open file, and moves into the database.
       if (this.database.open) checkpoint(this.database);
     } else {
       if (idInFile(this.path) !== this.id) throw new Error(`${this.path} is another database: put the right one back, or restart the service to use this one`);
-      // The log's index, which two connections must not share unawares. It is made again.
+      // The log's index belongs to the old files, and two connections must not share it unknowingly. SQLite creates it
+      // again.
       rmSync(`${this.path}-shm`, { force: true });
     }
     if (this.database.open) this.database.close();
@@ -165,7 +177,7 @@ export class IdentityStore {
     if (this.isClosed) this.close();
   }
 
-  /** Once, however often it is found again. */
+  /** Logs a repeated message only once. */
   private warn(message: string): void {
     if (message !== this.lastWarning) this.logger.warn(message);
     this.lastWarning = message;

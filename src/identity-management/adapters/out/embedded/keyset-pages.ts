@@ -3,10 +3,9 @@ import { setImmediate } from 'node:timers/promises';
 export const PAGE_SIZE = 500;
 
 /**
- * Pages of a table in the order of its `seq`, each read only when it is asked for, with a turn of the event loop
- * before it.
+ * Reads a table in pages, in the order of `seq`. Each page is read only on demand, after one turn of the event loop.
  *
- * @param read the rows behind `seq`, in order, `PAGE_SIZE` at most.
+ * @param read returns the rows after `seq`, in order, at most `PAGE_SIZE`.
  */
 export async function* keysetPages<Row extends { readonly seq: number }>(
   read: (afterSeq: number) => readonly Row[],

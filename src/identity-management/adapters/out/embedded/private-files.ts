@@ -7,7 +7,7 @@ import { makeDirectories } from '../../../../common/data-directory/make-director
 
 const OWNER_ONLY = 0o600;
 
-/** The directory `DATA_DIR/identity`; made where it is missing, its owner's alone whatever the umask. */
+/** The directory `DATA_DIR/identity`. Created if it is missing. Only its owner may access it, whatever the umask. */
 export function privateDirectory(dataDirectory: string): string {
   const path = join(dataDirectory, 'identity');
   makeDirectories(resolve(dataDirectory));
@@ -17,7 +17,10 @@ export function privateDirectory(dataDirectory: string): string {
   return path;
 }
 
-/** A file's text, which `make` supplies once: whoever comes second, also from another process, gets the first one's. */
+/**
+ * Reads a file, and creates it from `make` if it is missing. If several callers or processes create it at once, all get
+ * the text of the first.
+ */
 export async function readOrCreate(path: string, make: () => string | Promise<string>): Promise<string> {
   const existing = readPrivate(path);
   if (existing !== undefined) return existing;
@@ -27,7 +30,7 @@ export async function readOrCreate(path: string, make: () => string | Promise<st
 
 function readPrivate(path: string): string | undefined {
   try {
-    // Reading a FIFO would wait for ever.
+    // Reading a FIFO would block forever.
     if (statUnlessAbsent(path)?.isFile() === false) throw new DataDirectoryError(`${path} is not a regular file: remove it to get a new one, or put the right one back`);
     chmodSync(path, OWNER_ONLY);
     return readFileSync(path, 'utf8');
@@ -37,7 +40,7 @@ function readPrivate(path: string): string | undefined {
   }
 }
 
-/** Linking the complete file to its name is atomic and never replaces one that is there. */
+/** Writes a temporary file and links it to the name. The link is atomic and never replaces an existing file. */
 function createOnce(path: string, text: string): void {
   const temporary = `${path}.${randomUUID()}.tmp`;
   const file = openSync(temporary, 'wx', OWNER_ONLY);
@@ -58,7 +61,10 @@ function createOnce(path: string, text: string): void {
   syncDirectory(dirname(path));
 }
 
-/** Makes the names in a directory survive a power cut. Windows can't open directories, and needs no such thing. */
+/**
+ * Makes the directory's entries survive a power failure. Does nothing on Windows, which can't open directories and
+ * doesn't need it.
+ */
 export function syncDirectory(path: string): void {
   if (process.platform === 'win32') return;
   const directory = openSync(path, 'r');

@@ -2,7 +2,7 @@ import { ServiceError } from '../../../../common/service-error.js';
 import { ProviderError, ProviderUnavailable } from '../../../domain/errors.js';
 import { isBusy, isUnwritable } from './identity-database.js';
 
-/** Work as a promise that rejects with the domain's errors alone. */
+/** Runs work as a promise that rejects only with domain errors. */
 export function attempt<Result>(work: () => Result | Promise<Result>): Promise<Result> {
   return new Promise<Result>((resolve) => {
     resolve(work());

@@ -10,18 +10,24 @@ const LEAST_MODULUS_BITS = 2048;
 export interface SigningKey {
   readonly keyId: string;
   readonly privateKey: KeyObject;
-  /** As it is published: no private member. */
+  /** The public key as published, without private members. */
   readonly publicJwk: JWK;
 }
 
-/** The first signs, all are published: a new key is put in front, and the old one stays until its tokens are over. */
+/**
+ * The first key signs; all keys are published. To rotate, add the new key in front and keep the old one until its
+ * tokens have expired.
+ */
 export type SigningKeys = readonly [SigningKey, ...SigningKey[]];
 
 /**
- * The keys of `DATA_DIR/identity/signing-keys.json` (an array of private JWKs, RFC 7517), made at the first boot.
+ * Loads the keys in `DATA_DIR/identity/signing-keys.json` (an array of private JWKs, RFC 7517), which is created on
+ * first boot.
  *
- * @param create whether missing keys are made. Beside a running service they must not be: it wouldn't accept their tokens.
- * @throws DataDirectoryError when the file is missing and isn't made, or contains anything but RSA keys of 2048 bits or more.
+ * @param create whether a missing file is created. Must be false beside a running service, because the service wouldn't
+ * accept tokens signed with new keys.
+ * @throws DataDirectoryError when the file is missing and `create` is false, or the file contains anything but RSA keys
+ * of at least 2048 bits.
  */
 export async function loadSigningKeys(dataDirectory: string, { create = true } = {}): Promise<SigningKeys> {
   const path = join(privateDirectory(dataDirectory), 'signing-keys.json');
@@ -34,7 +40,7 @@ export async function loadSigningKeys(dataDirectory: string, { create = true } =
     if (!first) throw new Error('no key');
     return [first, ...others];
   } catch {
-    // What a parser says about the text might show the key.
+    // The parser's message might quote the key.
     const message = `${path} must be a JSON array of private RSA keys (JWK) of ${LEAST_MODULUS_BITS} bits or more. Put the keys back, or remove the file to get a new one.`;
     throw new DataDirectoryError(message);
   }

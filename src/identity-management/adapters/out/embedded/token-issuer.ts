@@ -3,13 +3,13 @@ import { type JSONWebKeySet, SignJWT } from 'jose';
 import { PERMISSIONS } from '../../../../authentication/permissions.js';
 import type { SigningKeys } from './signing-keys.js';
 
-/** Seconds. */
+/** The lifetime of access tokens, in seconds. */
 export const ACCESS_TOKEN_LIFETIME = 3600;
-/** The one client there is. */
+/** The id of the only client. */
 export const ADMIN_CLIENT_ID = 'admin';
 
 export interface TokenIssuerOptions {
-  /** The `iss` of the tokens; asked for each of them, because the port may be known only after listening. */
+  /** The `iss` of the tokens. Called for each token, because the port may be known only after listening. */
   readonly issuer: () => string;
   readonly audience: string;
 }
@@ -20,7 +20,7 @@ interface Grant {
   readonly customerIds: readonly string[];
 }
 
-/** Issues access tokens: JWTs in the profile of RFC 9068, signed by RS256, good for one hour. */
+/** Issues access tokens: JWTs in the profile of RFC 9068, signed with RS256, valid for one hour. */
 export class TokenIssuer {
   constructor(
     private readonly keys: SigningKeys,
@@ -28,7 +28,7 @@ export class TokenIssuer {
     private readonly options: TokenIssuerOptions,
   ) {}
 
-  /** The administrator's token: every permission, and every customer unless some are named. */
+  /** The administrator's token. It has every permission, and all customers unless some are named. */
   administratorToken(customerIds: readonly string[] = []): Promise<string> {
     return this.sign({
       subject: ADMIN_CLIENT_ID,
@@ -38,7 +38,7 @@ export class TokenIssuer {
   }
 
   /**
-   * A user's token: the permissions that their roles give now, and the customers named.
+   * A user's token. It has the permissions that the user's roles currently give, and the named customers.
    *
    * @throws UserNotFound
    */
@@ -46,7 +46,7 @@ export class TokenIssuer {
     return this.sign({ subject: userId, permissions: await this.permissionsOf(userId), customerIds });
   }
 
-  /** The keys that tokens are verified with (RFC 7517). */
+  /** The public keys that verify tokens (RFC 7517). */
   publicKeySet(): JSONWebKeySet {
     return { keys: this.keys.map(({ publicJwk }) => ({ ...publicJwk })) };
   }

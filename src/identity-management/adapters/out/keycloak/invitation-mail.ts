@@ -5,7 +5,7 @@ import { Invitations } from '../provider-api/invitations.js';
 import { UPDATE_PASSWORD } from './realm.js';
 
 export interface InvitationMailOptions {
-  /** The client whose `baseUrl` Keycloak leads to when the password is set; nowhere without it. */
+  /** The client to whose `baseUrl` Keycloak leads after the password is set. Without it, Keycloak leads nowhere. */
   readonly clientId?: string | undefined;
 }
 
@@ -13,7 +13,7 @@ const REALM = z.object({ smtpServer: z.record(z.string(), z.unknown()).nullish()
 const TIMEOUT_MS = 20_000;
 
 /**
- * What the realm lacks to send mails, in a line.
+ * Describes what the realm lacks for sending mails, in one line. Empty if nothing is missing.
  *
  * @throws ProviderUnavailable, ProviderError
  */
@@ -22,7 +22,7 @@ export async function mailProblems(api: ApiClient, signal: AbortSignal): Promise
   return smtpServer?.host ? [] : ['New users get no invitation (KEYCLOAK_INVITATION_MAIL): the realm has no mail server.'];
 }
 
-/** Mails to new users, which Keycloak sends, with a link to set their password. */
+/** Mails to new users with a link to set their password. Keycloak sends them. */
 export class InvitationMail {
   private readonly logger = new Logger(InvitationMail.name);
   private readonly invitations = new Invitations();
@@ -33,12 +33,12 @@ export class InvitationMail {
     private readonly options: InvitationMailOptions,
   ) {}
 
-  /** Sends one behind those before it, unless the realm can't send any. */
+  /** Queues a mail. It is skipped if the realm can't send mails. */
   send(userId: string): void {
     this.invitations.send(userId, () => this.attempt(userId));
   }
 
-  /** Resolves when none is left to send; at once where the API is closed. */
+  /** Resolves when no mail is left to send. This is immediate if the API is closed. */
   async close(): Promise<void> {
     await this.invitations.close();
   }

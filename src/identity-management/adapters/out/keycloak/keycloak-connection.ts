@@ -1,7 +1,7 @@
 import { ApiClient } from '../provider-api/api-client.js';
 
 export interface KeycloakConnection {
-  /** Where Keycloak is, without a trailing slash. */
+  /** Keycloak's URL, without a trailing slash. */
   readonly url: string;
   readonly realm: string;
   /** The confidential client whose service account administers the realm. */
@@ -9,10 +9,10 @@ export interface KeycloakConnection {
   readonly clientSecret: string;
 }
 
-/** The address of a realm, which is its issuer, too, unless Keycloak was told another name. */
+/** The URL of a realm. It is also the realm's issuer, unless Keycloak is configured with another host name. */
 export const realmUrl = ({ url, realm }: Pick<KeycloakConnection, 'url' | 'realm'>): string => `${url}/realms/${encodeURIComponent(realm)}`;
 
-/** The Admin API of a realm, as a service account. */
+/** The Admin API of a realm, used as a service account. */
 export function adminApi(connection: KeycloakConnection): ApiClient {
   const { url, realm, clientId, clientSecret } = connection;
   return new ApiClient({

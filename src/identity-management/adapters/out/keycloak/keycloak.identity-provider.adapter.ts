@@ -30,27 +30,29 @@ import { offsetPages } from './user-pages.js';
 export interface KeycloakOptions extends KeycloakConnection {
   /** The `clientId` of the API, whose client roles are the permissions. */
   readonly audience: string;
-  /** What tokens must carry as `iss`, where somebody has said so; else the realm's address. */
+  /** The expected `iss` of tokens. Default: the realm's URL. */
   readonly issuer?: string | undefined;
-  /** Mails to new users; none without it. */
+  /** Settings for mails to new users. No mails are sent if undefined. */
   readonly invitationMail?: InvitationMailOptions | undefined;
-  /** The public client of Swagger UI, where there is to be one. */
+  /** The public client of Swagger UI, if there should be one. */
   readonly swaggerUiClientId?: string | undefined;
-  /** 1,000 unless told. */
+  /** How many users are read per page (default: 1,000). */
   readonly usersPerPage?: number;
-  /** How long the whole realm isn't looked at again when all was well (ms); 30,000 unless told. */
+  /** How long a clean check of the whole realm stays valid, in milliseconds (default: 30,000). */
   readonly checkedForMs?: number;
-  /** How long all roles may take at once (ms) before they are asked for page by page; 2,000 unless told. */
+  /**
+   * How long a read of all roles at once may take before they are read page by page, in milliseconds (default: 2,000).
+   */
   readonly allRolesTimeoutMs?: number;
 }
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const USER_PREFIX = 'keycloak|';
-/** Keycloak's column of a role's name, in UTF-16 units. */
+/** The size of Keycloak's column for role names, in UTF-16 units. */
 const MAX_ROLE_NAME_UNITS = 255;
 const ASSIGN_ATTEMPTS = 4;
 const CALLS_AT_ONCE = 8;
-/** With more roles than this, all of the realm's are read at once: a call for each would take too long. */
+/** With more roles than this, all roles of the realm are read at once. One call per role would take too long. */
 const MAX_LOOK_UPS = 32;
 const ALL_ROLES_PATH = '/roles?briefRepresentation=false';
 const ROLES_PER_PAGE = 100;
@@ -89,7 +91,7 @@ const toUser = ({ id, email, firstName, lastName }: KeycloakUser): User => ({
   email: email ?? '',
 });
 
-/** Whether a user doesn't have the names, or only the first of them. */
+/** Whether Keycloak dropped the first name, or only the last name that continues it. */
 const lacksNames = (user: KeycloakUser, { firstName, lastName }: KeycloakNames): boolean =>
   !user.firstName || (user.firstName === firstName && lastName !== '' && !user.lastName);
 
@@ -97,12 +99,13 @@ const isOurs = ({ clientRole, attributes }: KeycloakRole): boolean =>
   clientRole !== true && attributes?.[ROLE_ATTRIBUTE]?.includes('true') === true;
 
 /**
- * A realm of Keycloak's, 26 or newer. A permission is a client role of the API; a role is a composite realm role; a display
- * name is the first name. One that Keycloak has no room for is refused: a role's of more than 255 UTF-16 units.
+ * A realm of Keycloak 26 or newer. A permission is a client role of the API; a role is a composite realm role; a
+ * display name is the first name. A role name of more than 255 UTF-16 units is refused, because Keycloak has no room
+ * for it.
  *
- * A new user has no password, and has to set one at the first login; `invitationMail` sends them a link for that.
- * A user or a role whose creation fails is removed again, after the answer if need be. Each is known again by a mark of its
- * creation: a role by its description, a user by the time of creation.
+ * A new user has no password and must set one at the first login. `invitationMail` sends a link for that. A user or
+ * role whose creation fails is removed again, after the answer if necessary. A role is then identified by its
+ * description, a user by the time of creation.
  */
 export class KeycloakIdentityProvider extends IdentityProvider implements OnApplicationShutdown {
   private readonly api: ApiClient;
@@ -111,7 +114,7 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
   private readonly health = new ProviderHealth('Keycloak', (previous, signal) => this.look(previous, signal));
   private latestCreation = 0;
   private rolesInPagesUntil = -Infinity;
-  /** When all that the service needs in the realm was last looked at. */
+  /** When everything that the service needs in the realm was last checked. */
   private checkedAt = -Infinity;
 
   constructor(private readonly options: KeycloakOptions) {
@@ -138,7 +141,7 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
       isCreated = true;
       const role = await this.createdRole(name, description, signal);
       if (!role) throw new ProviderError('Keycloak does not have the role that it has created.');
-      // Keycloak passes over the permissions of an API client that isn't there.
+      // Keycloak ignores the permissions if the API's client is missing.
       if (permissions.length > 0 && !role.composite) throw new ProviderError('Keycloak has created the role without its permissions.');
       assertAwaited(signal);
       return role.id;
@@ -159,7 +162,7 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
     for (const roleId of roleIds) assertUuid(roleId, RoleNotFound);
     const roles = await this.roles(roleIds, signal);
     await this.leftBehind.free('user', email, signal);
-    // By it a user is known again whose creation got no answer.
+    // Identifies a user whose creation got no answer.
     const createdTimestamp = (this.latestCreation = Math.max(Date.now(), this.latestCreation + 1));
     const body = { username: email, email, ...toKeycloakNames(name), enabled: true, requiredActions: [UPDATE_PASSWORD], createdTimestamp };
     let id: string | undefined;
@@ -195,7 +198,7 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
     if (answer.status !== 204) throw notFound(answer);
     const user = await this.api.call({ method: 'GET', path, signal });
     if (user.status === 404) throw notFound(user);
-    // Another name is that of a later call.
+    // Any other difference comes from a later call.
     if (lacksNames(read(user, USER), names) && toUser(read(user, USER)).name !== name) throw new ProviderError(NAME_DROPPED);
   }
 
@@ -205,12 +208,15 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
     await this.giveRoles(id, await this.roles([roleId], signal), signal);
   }
 
-  /** One that is created or deleted meanwhile may be in it or not. */
+  /** Lists all roles. A role that is created or deleted in the meantime may or may not be listed. */
   override async *listRoles({ signal }: ProviderCallOptions): AsyncGenerator<readonly Role[], void, undefined> {
     for await (const page of this.rolePages(signal)) yield page.filter(isOurs).map(({ id, name }) => ({ roleId: id, name }));
   }
 
-  /** A user who is created or deleted meanwhile may be in it or not; each other one is in it once. */
+  /**
+   * Lists all users. A user who is created or deleted in the meantime may or may not be listed; every other user is
+   * listed once.
+   */
   override async *listUsers({ signal }: ProviderCallOptions): AsyncGenerator<readonly User[], void, undefined> {
     const read = (first: number, count: number) =>
       this.api.get(`/users?briefRepresentation=true&first=${first}&max=${count}`, USERS, signal);
@@ -220,8 +226,9 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
   }
 
   /**
-   * Looks at all that the service needs in the realm (`checkRealm` has the list) until nothing is wrong; then again every
-   * half minute, and in between whether Keycloak answers and has the API's client.
+   * Checks everything that the service needs in the realm (listed at `checkRealm`) until nothing is wrong. After that,
+   * repeats the whole check every half minute. In between, checks only whether Keycloak answers and has the API's
+   * client.
    */
   override async checkHealth({ signal }: ProviderCallOptions): Promise<void> {
     await this.health.check(signal);
@@ -240,12 +247,13 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
   private async look(previous: Findings | undefined, signal: AbortSignal): Promise<Findings> {
     const isRecent = performance.now() - this.checkedAt < (this.options.checkedForMs ?? 30_000);
     if (previous && isWell(previous) && isRecent && (await this.hasApi(signal))) return previous;
-    // Before it is done: one call may be answered in time where all that are needed aren't.
+    // Set before the check. If the whole check is too slow to answer in time, the next ones need only one call, which
+    // may succeed.
     this.checkedAt = performance.now();
     return await checkRealm(this.api, this.options, signal);
   }
 
-  /** Whether all is as it was, by one call; false when somebody may have to put something right. */
+  /** Whether the realm seems unchanged, judging by one call. False if someone may have to fix something. */
   private async hasApi(signal: AbortSignal): Promise<boolean> {
     try {
       await this.idOfApi(signal);
@@ -256,7 +264,7 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
     }
   }
 
-  /** The id under which Keycloak keeps the API client. */
+  /** Keycloak's internal id of the API's client. */
   private async idOfApi(signal: AbortSignal): Promise<string> {
     const [api] = await this.api.get(`/clients?clientId=${encodeURIComponent(this.options.audience)}`, CLIENTS, signal);
     if (!api) throw new ProviderError('The realm has no client for the API (OIDC_AUDIENCE).');
@@ -264,8 +272,8 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
   }
 
   /**
-   * All roles of the realm at once, which takes Keycloak milliseconds when it has them in its cache; otherwise its time goes by
-   * the square of their number, and they are asked for page by page.
+   * Reads all roles of the realm at once. That takes Keycloak milliseconds if it has them cached. Otherwise the time
+   * grows with the square of their number, and they are read page by page.
    */
   private async *rolePages(signal: AbortSignal): AsyncGenerator<readonly KeycloakRole[], void, undefined> {
     const all = await this.allRoles(signal);
@@ -273,10 +281,13 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
     yield* all ? [all] : offsetPages(ROLES_PER_PAGE, read);
   }
 
-  /** Undefined where they take too long. Keycloak goes on with what nobody waits for, so that is asked for seldom. */
+  /**
+   * Undefined when they take too long. Keycloak finishes a request even if nobody waits for it, so after a timeout this
+   * isn't tried again for ten minutes.
+   */
   private async allRoles(signal: AbortSignal): Promise<KeycloakRole[] | undefined> {
     if (performance.now() < this.rolesInPagesUntil) return undefined;
-    // Which may take its time for reasons of its own.
+    // Fetched first, because a slow token mustn't count as slow roles.
     await this.api.token.get(signal);
     const patience = AbortSignal.timeout(this.options.allRolesTimeoutMs ?? 2_000);
     try {
@@ -294,7 +305,7 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
     const absent = permissions.filter((permission) => !present.has(permission));
     const make = async (name: string): Promise<void> => {
       const answer = await this.api.call({ method: 'POST', path, body: { name }, repeatable: true, signal });
-      // Another call may have made it just now.
+      // A concurrent call may just have created it.
       if (answer.status !== 201 && answer.status !== 409) throw unexpected(answer);
     };
     for (let start = 0; start < absent.length; start += CALLS_AT_ONCE) {
@@ -302,25 +313,25 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
     }
   }
 
-  /** The role of this name, if it is the one that was created with this description; somebody else's is none. */
+  /** The role with this name, if it has this description. A role created by others counts as missing. */
   private async createdRole(name: string, description: string, signal: AbortSignal): Promise<KeycloakRole | undefined> {
-    // In a path these mean something else, encoded or not.
+    // These names have a different meaning in a path, encoded or not.
     const isDots = name === '.' || name === '..';
     if (isDots) {
       const roles = await this.api.get('/roles?briefRepresentation=true', ROLES, signal);
       return roles.find((one) => one.name === name && one.description === description);
     }
     const answer = await this.api.call({ method: 'GET', path: `/roles/${encodeURIComponent(name)}`, signal });
-    // Any other 404 says nothing of the role.
+    // Any other 404 says nothing about the role.
     if (answer.status === 404 && notFound(answer) instanceof RoleNotFound) return undefined;
     const role = read(answer, ROLE);
     return role.description === description ? role : undefined;
   }
 
   /**
-   * As they are now: one that was assignable a moment ago may be so no longer.
+   * Reads the roles' current state, because a role may have become unassignable.
    *
-   * @throws RoleNotFound also for a role that isn't ours to give.
+   * @throws RoleNotFound also for a role that the service doesn't manage.
    */
   private async roles(ids: readonly string[], signal: AbortSignal): Promise<readonly NamedRole[]> {
     if (ids.length > MAX_LOOK_UPS) return await this.rolesOfAll(ids, signal);
@@ -349,15 +360,16 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
     return { id: role.id, name: role.name };
   }
 
-  /** Of the user with this e-mail who was created then; undefined when there is none. */
+  /** The id of the user with this e-mail and creation time; undefined if there is none. */
   private async idOfCreated(email: string, createdTimestamp: number, signal: AbortSignal): Promise<string | undefined> {
     const found = await this.api.get(`/users?exact=true&email=${encodeURIComponent(email)}`, CREATED, signal);
     return found.find((user) => user.createdTimestamp === createdTimestamp)?.id;
   }
 
   /**
-   * Reads a new user back. Keycloak drops what the realm's user profile has no room for, and takes an e-mail that is in use
-   * where the realm allows duplicates; which of two users came first nobody can tell then, so that ours goes.
+   * Reads a new user back. Keycloak drops attributes for which the realm's user profile has no room. It also accepts an
+   * e-mail that is in use if the realm allows duplicates. It can't be determined which of the two users came first
+   * then, so ours is removed.
    *
    * @throws UserAlreadyExists, ProviderError
    */
@@ -393,7 +405,7 @@ function assertUuid(id: string, Unknown: typeof RoleNotFound | typeof UserNotFou
   if (!UUID.test(id)) throw new Unknown('id');
 }
 
-/** @throws UserNotFound when it is no id of Keycloak's form. */
+/** @throws UserNotFound when the id doesn't have Keycloak's form. */
 function idOfUser(userId: string): string {
   const id = userId.startsWith(USER_PREFIX) ? userId.slice(USER_PREFIX.length) : '';
   assertUuid(id, UserNotFound);
@@ -405,7 +417,10 @@ const MISSING: readonly (readonly [RegExp, typeof RoleNotFound | typeof UserNotF
   [/^(Role not found|Could not find role)/, RoleNotFound],
 ];
 
-/** What a 404 says that isn't there; a realm or a path that isn't there breaks the contract, as any other status does. */
+/**
+ * The error for a 404, by the thing that Keycloak reports as missing. A missing realm or path breaks the contract, as
+ * does any other status.
+ */
 function notFound(answer: ApiAnswer): ServiceError {
   const { error = '' } = REFUSAL.safeParse(answer.body).data ?? {};
   const row = answer.status === 404 ? MISSING.find(([text]) => text.test(error)) : undefined;

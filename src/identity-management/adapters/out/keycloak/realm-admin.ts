@@ -8,7 +8,7 @@ const CLIENT = z.looseObject({ id: z.string(), clientId: z.string() });
 export type Client = z.infer<typeof CLIENT>;
 const REFUSAL = z.object({ error: z.string().optional(), errorMessage: z.string().optional() });
 
-/** Looks at a realm and alters it, with the rights that the API's token has. */
+/** Reads and changes a realm, with the rights of the API's token. */
 export class RealmAdmin {
   constructor(
     private readonly api: ApiClient,
@@ -20,7 +20,7 @@ export class RealmAdmin {
     return this.api.get(path, schema, this.signal);
   }
 
-  /** Undefined where Keycloak has no such thing, or not even the realm; otherwise as `get`. */
+  /** Undefined if it, or the whole realm, doesn't exist in Keycloak. Otherwise like `get`. */
   async find<Schema extends z.ZodType>(path: string, schema: Schema): Promise<z.infer<Schema> | undefined> {
     const answer = await this.api.call({ method: 'GET', path, signal: this.signal });
     return answer.status === 404 ? undefined : read(answer, schema);
@@ -31,26 +31,26 @@ export class RealmAdmin {
     assertDone(await this.api.call({ method, path, body, signal: this.signal }));
   }
 
-  /** The client that has this `clientId`. */
+  /** The client with this `clientId`; undefined if there is none. */
   async client(clientId: string): Promise<Client | undefined> {
     return (await this.find(`/clients?clientId=${encodeURIComponent(clientId)}`, z.array(CLIENT)))?.[0];
   }
 
-  /** @throws ProviderError when there is none. */
+  /** @throws ProviderError when there is no such client. */
   async pathOfClient(clientId: string): Promise<string> {
     const client = await this.client(clientId);
     if (!client) throw new ProviderError(`There is no client "${clientId}".`);
     return `/clients/${client.id}`;
   }
 
-  /** Its roles; none where there is no such client. */
+  /** The client's roles; empty if there is no such client. */
   async rolesOfClient(clientId: string): Promise<readonly Named[]> {
     const client = await this.client(clientId);
     return client ? await this.get(`/clients/${client.id}/roles`, z.array(NAMED)) : [];
   }
 }
 
-/** @throws ProviderError with Keycloak's reason, unless it has done what it was asked to. */
+/** @throws ProviderError with Keycloak's reason, unless the status is a success. */
 export function assertDone({ label, status, body }: ApiAnswer): void {
   if (status >= 200 && status < 300) return;
   const { error, errorMessage } = REFUSAL.safeParse(body).data ?? {};

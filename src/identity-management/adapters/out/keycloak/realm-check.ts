@@ -11,11 +11,11 @@ import { apiClient, defaultClientScope, permissions, userProfile } from './realm
 
 export interface RealmCheckOptions extends KeycloakConnection {
   readonly audience: string;
-  /** What tokens must carry as `iss`; unless told, the realm's address. */
+  /** The expected `iss` of tokens. Default: the realm's URL. */
   readonly issuer?: string | undefined;
-  /** Set where new users are to get mails. */
+  /** Defined if new users should get mails. */
   readonly invitationMail?: object | undefined;
-  /** The public client of Swagger UI, where there is to be one. */
+  /** The public client of Swagger UI, if there should be one. */
   readonly swaggerUiClientId?: string | undefined;
 }
 
@@ -25,13 +25,18 @@ const CLAIMS = z.object({
 });
 
 /**
- * Looks at all that the service needs in a realm, as the service, with a new token.
+ * Checks everything that the service needs in a realm, as the service itself and with a new token.
  *
- * Problems: the realm, the service's client, one of its rights or the API's client is missing; Keycloak issues tokens that
- * the service doesn't believe; users can't be created without a last name. Warnings: a permission is missing, which
- * nobody can have then; the client scope; the user profile otherwise; the client of Swagger UI, or a mail server, where the
- * service was told to use one; another issuer than OIDC_ISSUER at the address
- * that the service uses, for Keycloak may have one for each address.
+ * Problems:
+ * - the realm, the service's client, one of its rights or the API's client is missing;
+ * - Keycloak issues tokens that the service doesn't accept;
+ * - users can't be created.
+ *
+ * Warnings:
+ * - a permission is missing, so nobody can have it;
+ * - defects of the client scope, and other defects of the user profile;
+ * - the configured client of Swagger UI or the required mail server is missing;
+ * - the issuer at the service's own address differs from OIDC_ISSUER, because Keycloak may have one per address.
  *
  * @throws as `ApiClient.call`.
  */
@@ -68,7 +73,7 @@ async function swaggerUiProblems(admin: RealmAdmin, { swaggerUiClientId: clientI
 
 type ServiceRight = (typeof SERVICE_RIGHTS)[number];
 
-/** Of those parts that may be looked at with these rights. */
+/** The repairs of those parts that can be checked with these rights. */
 async function necessaryRepairs(admin: RealmAdmin, audience: string, may: (right: ServiceRight) => boolean): Promise<readonly Repair[]> {
   const ofClients = async (): Promise<readonly Repair[]> => {
     const absence = await apiClient(admin, audience).changes();
@@ -85,7 +90,7 @@ async function necessaryRepairs(admin: RealmAdmin, audience: string, may: (right
 const repairsOf = async (parts: readonly Requirement<Repair>[]): Promise<readonly Repair[]> =>
   (await Promise.all(parts.map(({ changes }) => changes()))).flat();
 
-/** Why Keycloak gives the service no token; undefined where it doesn't say so. */
+/** Why Keycloak issues no token; undefined if the reason is unclear. */
 function refusal({ error, description }: TokenRefused, { realm, clientId }: KeycloakConnection): string | undefined {
   if (error === 'Realm does not exist') return `There is no realm "${realm}" (KEYCLOAK_REALM).`;
   if (description === 'Realm not enabled') return `The realm "${realm}" is disabled.`;

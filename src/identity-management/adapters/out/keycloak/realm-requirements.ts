@@ -10,7 +10,7 @@ const MAPPER = z.looseObject({ id: z.string(), name: z.string() });
 const SCOPES = z.array(NAMED.extend({ protocolMappers: z.array(MAPPER).nullish() }));
 const NAMED_ONES = z.array(NAMED);
 
-/** The API, as a client. */
+/** The API as a client. */
 export function apiClient(admin: RealmAdmin, audience: string): Requirement<Repair> {
   const name = `client ${audience}`;
   const make = () => admin.send('POST', '/clients', { clientId: audience, ...API_CLIENT });
@@ -18,7 +18,7 @@ export function apiClient(admin: RealmAdmin, audience: string): Requirement<Repa
   return { name, changes: async () => ((await admin.client(audience)) ? [] : [repair]) };
 }
 
-/** The permissions that the operations ask for, as roles of the API. */
+/** The permissions of the operations, as roles of the API. */
 export function permissions(admin: RealmAdmin, audience: string): Requirement<Repair> {
   const repair = (permission: string): Repair => ({
     line: `+ permission ${permission}`,
@@ -35,7 +35,9 @@ export function permissions(admin: RealmAdmin, audience: string): Requirement<Re
   };
 }
 
-/** What puts the API and a user's customers into the tokens of all clients that the realm gets from then on. */
+/**
+ * A default client scope. It puts the API and a user's customers into the tokens of all clients that are created later.
+ */
 export function defaultClientScope(admin: RealmAdmin, audience: string): Requirement<Repair> {
   const name = `client scope ${audience}`;
   const defaults = '/default-default-client-scopes';
@@ -75,7 +77,7 @@ export function defaultClientScope(admin: RealmAdmin, audience: string): Require
   };
 }
 
-/** What users have. A realm that the setup makes begins with one that fits. */
+/** The attributes of users. A realm created by the set-up already has a suitable profile. */
 export function userProfile(admin: RealmAdmin): Requirement<Repair> {
   const path = '/users/profile';
   return {

@@ -22,20 +22,20 @@ import { assertDone, NAMED, RealmAdmin } from './realm-admin.js';
 import { apiClient, defaultClientScope, permissions, userProfile } from './realm-requirements.js';
 
 export interface RealmSetupOptions {
-  /** Where Keycloak is, without a trailing slash. */
+  /** Keycloak's URL, without a trailing slash. */
   readonly url: string;
   readonly realm: string;
   /** The `clientId` of the API. */
   readonly audience: string;
-  /** The client that the service is. */
+  /** The service's client. */
   readonly clientId: string;
-  /** Of that client when it is made; Keycloak makes one up where there is none. */
+  /** The client's secret if the client is created. Keycloak generates one if it is undefined. */
   readonly clientSecret: string | undefined;
   /** `{base_url}` of the service, without a trailing slash. */
   readonly baseUrl: string;
-  /** The same where it has been named; otherwise a client of Swagger UI's that is there keeps its addresses. */
+  /** PUBLIC_URL, if set. Otherwise an existing Swagger UI client keeps its addresses. */
   readonly publicUrl: string | undefined;
-  /** Of Keycloak, in the realm `master`. */
+  /** An administrator of Keycloak, in the realm `master`. */
   readonly credentials: { readonly username: string; readonly password: string };
 }
 
@@ -49,11 +49,11 @@ const SECRET = z.object({ value: z.string().optional() });
 const DISCOVERY = z.object({ issuer: z.string() });
 
 /**
- * What the service needs in a realm, and what comes in handy: a client for Swagger UI, a role with all permissions and a
- * user who has it. Made by an administrator of Keycloak. Of what is there already nothing is taken away.
+ * What the service needs in a realm, and useful extras: a client for Swagger UI, a role with all permissions, and a
+ * user with that role. Set up by an administrator of Keycloak. Nothing that already exists is removed.
  */
 export class RealmSetup {
-  /** Of all realms, and of this one. */
+  /** The API of the whole server. `api` is that of this realm. */
   private readonly keycloak: ApiClient;
   private readonly api: ApiClient;
   private readonly admin: RealmAdmin;
@@ -66,7 +66,7 @@ export class RealmSetup {
   }
 
   /**
-   * In the order in which they can be made: changes of one may want those before it.
+   * The parts in the order in which they can be created, because a change may depend on earlier parts.
    *
    * @param administrator the e-mail of the user who gets the role with all permissions.
    */
@@ -88,7 +88,7 @@ export class RealmSetup {
     ];
   }
 
-  /** Rights over the realm that the service was given, and doesn't need. */
+  /** Rights over the realm that the service was given but doesn't need. */
   async needlessRights(): Promise<readonly string[]> {
     const rights = (await this.rights('')).map(({ name }) => name);
     return rights.filter((right) => !(SERVICE_RIGHTS as readonly string[]).includes(right));
@@ -99,12 +99,12 @@ export class RealmSetup {
     const path = `${await this.admin.pathOfClient(this.options.clientId)}/client-secret`;
     const { value } = await this.admin.get(path, SECRET);
     if (value !== undefined) return value;
-    // A client that was public has none.
+    // A client that used to be public has no secret yet.
     await this.admin.send('POST', path);
     return (await this.admin.get(path, SECRET)).value ?? '';
   }
 
-  /** What Keycloak names itself in the realm's tokens, at the address that it was asked at. */
+  /** The issuer in the realm's tokens, as Keycloak reports it at this URL. */
   async issuer(): Promise<string> {
     const path = `/realms/${encodeURIComponent(this.options.realm)}/.well-known/openid-configuration`;
     return (await this.keycloak.get(path, DISCOVERY, this.signal)).issuer;
@@ -170,13 +170,13 @@ export class RealmSetup {
     };
   }
 
-  /** Of the service's account; `/composite` counts what others bring with them. */
+  /** The rights of the service's account. `/composite` includes those implied by others. */
   private async rights(kind: '' | '/composite'): Promise<readonly { name: string }[]> {
     const path = await this.rightsPath();
     return path === undefined ? [] : await this.admin.get(path + kind, NAMED_ONES);
   }
 
-  /** Undefined where there is no service account, or no realm. */
+  /** Undefined if there is no service account, or no realm. */
   private async rightsPath(): Promise<string | undefined> {
     const service = await this.admin.client(this.options.clientId);
     const management = await this.admin.client(REALM_MANAGEMENT);
@@ -185,7 +185,7 @@ export class RealmSetup {
     return `/users/${account.id}/role-mappings/clients/${management.id}`;
   }
 
-  /** A client that was there before the scope was a default doesn't have it. */
+  /** A client created before the scope became a default doesn't have it. */
   private swaggerUiScope(): Requirement {
     const { audience } = this.options;
     const name = `client scope ${audience} of client ${SWAGGER_UI_CLIENT_ID}`;
@@ -234,7 +234,7 @@ export class RealmSetup {
 
   private administrator(email: string): Requirement {
     const user = { username: email, email, firstName: email, enabled: true, requiredActions: [UPDATE_PASSWORD] };
-    // Of all kinds of characters that a password policy may ask for.
+    // Contains all kinds of characters that a password policy may require.
     const password = `Aa1-${randomBytes(15).toString('base64url')}`;
     const present = async () => (await this.admin.find(`/users?exact=true&email=${encodeURIComponent(email)}`, USERS))?.[0];
     const path = async (): Promise<string> => `/users/${(await present())?.id ?? ''}`;
@@ -251,7 +251,7 @@ export class RealmSetup {
       make: setPassword,
       note: () => Promise.resolve(`The password of ${email} is ${password} until the first login.`),
     };
-    // The last one, so that a password that could not be set is tried again.
+    // Made last. If setting the password fails, the role is still missing, and the next run repeats both.
     const given = { line: `+ role ${ADMINISTRATOR_ROLE} of user ${email}`, make: giveRole };
     return {
       name: `user ${email}`,

@@ -1,24 +1,27 @@
 import { NEW_USER_PROFILE } from './user-profile.js';
 
-/** Of a realm's roles only those that have it, `true`, are listed and given. */
+/** Marks the realm roles that the service lists and assigns, with the value `true`. */
 export const ROLE_ATTRIBUTE = 'load_data_role';
 
-/** The client that keeps Keycloak's own rights over a realm, as roles. */
+/** The client whose roles are Keycloak's own rights over a realm. */
 export const REALM_MANAGEMENT = 'realm-management';
 
-/** The least rights of the service: users; roles of the realm; clients, because permissions are made and put into roles. */
+/**
+ * The minimum rights of the service: over users; over realm roles; over clients, because it creates permissions and
+ * adds them to roles.
+ */
 export const SERVICE_RIGHTS = ['manage-users', 'manage-realm', 'manage-clients'] as const;
 
-/** The public client that Swagger UI is. */
+/** The public client of Swagger UI. */
 export const SWAGGER_UI_CLIENT_ID = 'load-data-swagger-ui';
 
 /** The role with all permissions. */
 export const ADMINISTRATOR_ROLE = 'load-data-administrator';
 
-/** The action that Keycloak requires, before anything else, of who has to set a password. */
+/** The required action that makes a user set a password before anything else. */
 export const UPDATE_PASSWORD = 'UPDATE_PASSWORD';
 
-/** A realm before its parts: users are known by their e-mail. */
+/** A realm before its parts are added. The e-mail serves as username. */
 export const newRealm = (realm: string) => ({
   realm,
   enabled: true,
@@ -30,21 +33,23 @@ export const newRealm = (realm: string) => ({
   },
 });
 
-/** The API: nobody logs in with it. Its `clientId` is what tokens carry as `aud`; its roles are the permissions. */
+/**
+ * The API's client. Nobody logs in with it. Its `clientId` is the `aud` of tokens, and its roles are the permissions.
+ */
 export const API_CLIENT = { bearerOnly: true };
 
-/** What the service is in Keycloak: a confidential client with a service account. */
+/** The service's client: a confidential client with a service account. */
 export const SERVICE_CLIENT = {
   enabled: true,
   publicClient: false,
   bearerOnly: false,
   serviceAccountsEnabled: true,
-  // Otherwise its tokens would have none of its rights.
+  // Otherwise its tokens would contain none of its rights.
   fullScopeAllowed: true,
   clientAuthenticatorType: 'client-secret',
 };
 
-/** Authorization code with PKCE, and no other grant. */
+/** Authorization code with PKCE only. */
 export const SWAGGER_UI_CLIENT = {
   enabled: true,
   publicClient: true,
@@ -57,14 +62,14 @@ export const SWAGGER_UI_CLIENT = {
   attributes: { 'pkce.code.challenge.method': 'S256' },
 };
 
-/** Where people log in from. */
+/** The addresses from which people log in. */
 export const swaggerUiAddresses = (baseUrl: string) => ({
   baseUrl: `${baseUrl}/docs`,
   redirectUris: [`${baseUrl}/docs/oauth2-redirect.html`],
   webOrigins: [new URL(baseUrl).origin],
 });
 
-/** Puts the API into the `aud` of a client's tokens, and a user's `customer_id` into them. */
+/** Mappers that add the API to the `aud` of a client's tokens, and a user's `customer_id` to their claims. */
 export const protocolMappers = (audience: string) => [
   {
     name: 'audience',
@@ -80,7 +85,7 @@ export const protocolMappers = (audience: string) => [
   },
 ];
 
-/** By it each client of the realm gets the mappers. */
+/** The client scope through which every client of the realm gets the mappers. */
 export const clientScope = (audience: string) => ({
   name: audience,
   protocol: 'openid-connect',
@@ -88,7 +93,7 @@ export const clientScope = (audience: string) => ({
   protocolMappers: protocolMappers(audience),
 });
 
-/** A composite of client roles of the API, which the service lists and gives. */
+/** A role that the service lists and assigns: a composite of client roles of the API. */
 export const composedRole = (name: string, audience: string, permissions: readonly string[]) => ({
   name,
   composite: true,

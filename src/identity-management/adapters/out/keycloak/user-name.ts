@@ -1,6 +1,6 @@
 import { InvalidIdentityValue } from '../../../domain/errors.js';
 
-/** Characters, as UTF-16 counts them, of one of Keycloak's two names. */
+/** The maximum length of each of Keycloak's two names, in UTF-16 units. */
 const MOST = 255;
 
 export interface KeycloakNames {
@@ -9,10 +9,10 @@ export interface KeycloakNames {
 }
 
 /**
- * A display name in Keycloak's two: in the first one alone, so that Keycloak's own `name` is the same. What the first one
- * can't hold goes on in the last one.
+ * Stores a display name in Keycloak's two names. Normally it is only the first name, so that Keycloak's own `name` is
+ * the same. The part that doesn't fit continues in the last name.
  *
- * @throws InvalidIdentityValue when both together can't hold it, as 255 characters of two units each.
+ * @throws InvalidIdentityValue when it doesn't fit in both, for example 255 characters of two units each.
  */
 export function toKeycloakNames(name: string): KeycloakNames {
   if (name.length <= MOST) return { firstName: name, lastName: '' };
@@ -23,7 +23,7 @@ export function toKeycloakNames(name: string): KeycloakNames {
   return { firstName: name.slice(0, end), lastName };
 }
 
-/** The display name of a user, whoever made them; empty where they have none. */
+/** The display name of a user, even of one created by others; empty if there is none. */
 export function fromKeycloakNames(firstName: string, lastName: string): string {
   if (lastName === '') return firstName;
   return firstName.length >= MOST - 1 ? firstName + lastName : `${firstName} ${lastName}`.trim();

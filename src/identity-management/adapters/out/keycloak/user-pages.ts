@@ -1,10 +1,10 @@
 /**
- * All items of a list that is read by offset, each once, while others are added and deleted.
+ * Reads all items of an offset-based list, each once, while others are added and deleted.
  *
- * Each page begins one item before the end of what was read: when that item was seen, nothing before it moved up
- * unseen. Otherwise the page before it is read again. Holds the ids of all items, and one page.
+ * Each page begins one item before the end of what was read. If its first item has been seen before, no unseen item has
+ * moved up past the reader. Otherwise the reader goes back one page. Holds the ids of all items, and one page.
  *
- * @param read `count` items from `first` on, in an order that stays; fewer at the end of the list.
+ * @param read returns `count` items from `first` on, in a stable order; fewer at the end of the list.
  */
 export async function* offsetPages<Item extends { readonly id: string }>(
   pageSize: number,

@@ -8,29 +8,29 @@ const ATTRIBUTE = z.looseObject({
 });
 type Attribute = z.infer<typeof ATTRIBUTE>;
 
-/** What a realm's users have, as Keycloak describes it; what we don't know of it stays as it is. */
+/** A realm's user profile, in Keycloak's form. Unknown members are kept. */
 export const USER_PROFILE = z.looseObject({ attributes: z.array(ATTRIBUTE) });
 export type UserProfile = z.infer<typeof USER_PROFILE>;
 
-/** Something in a user profile that doesn't fit the service. */
+/** A defect of a user profile that the service can't work with or should not have. */
 export interface ProfileDefect {
-  /** `~ user profile: lastName not required`. */
+  /** For example `~ user profile: lastName not required`. */
   readonly change: string;
-  /** What is wrong, in a sentence. */
+  /** Describes the defect in a sentence. */
   readonly problem: string;
-  /** Whether users can't be created with it. */
+  /** Whether it prevents the creation of users. */
   readonly isFatal: boolean;
-  /** The profile without it. */
+  /** Returns the profile without the defect. */
   readonly repair: (profile: UserProfile) => UserProfile;
 }
 
 const BOTH = { view: ['admin', 'user'], edit: ['admin', 'user'] };
 const ADMINISTRATORS = { view: ['admin'], edit: ['admin'] };
-/** Keycloak has no more room. */
+/** Keycloak's maximum, in UTF-16 units. */
 const MOST_UNITS = 255;
 const LENGTH = { length: { max: MOST_UNITS } };
 
-/** Of a realm that the setup makes. */
+/** The user profile of a realm created by the set-up. */
 export const NEW_USER_PROFILE: UserProfile = {
   attributes: [
     { name: 'username', displayName: '${username}', permissions: BOTH, validations: LENGTH },
@@ -41,14 +41,17 @@ export const NEW_USER_PROFILE: UserProfile = {
   ],
 };
 
-/** What takes any value that the service sends, with the most that the least length may be: the username is the e-mail. */
+/**
+ * Attributes that must accept any value that the service sends, each with the highest acceptable minimum length. The
+ * username is the e-mail.
+ */
 const FREE: Readonly<Record<string, number>> = { username: 3, firstName: 1, lastName: 1 };
 
 const LENGTH_OPTIONS = z.looseObject({ min: z.coerce.number().default(0), max: z.coerce.number().default(MOST_UNITS) });
 
 /**
- * What doesn't fit the service in a user profile: names are of any characters and the service may set them, no last name is
- * demanded, and `customer_id` is there and the administrators'.
+ * Finds the defects of a user profile. The service needs names of any characters that it may set, no required last
+ * name, and a `customer_id` that only administrators may edit.
  */
 export function profileDefects({ attributes }: UserProfile): ProfileDefect[] {
   const absent = NEW_USER_PROFILE.attributes.filter(({ name }) => !attributes.some((attribute) => attribute.name === name));
@@ -58,12 +61,12 @@ export function profileDefects({ attributes }: UserProfile): ProfileDefect[] {
 const absence = (attribute: Attribute): ProfileDefect => ({
   change: `+ user profile: ${attribute.name}`,
   problem: `The user profile has no attribute ${attribute.name}.`,
-  // Without it every name that is asked for is dropped.
+  // Without it Keycloak drops every name.
   isFatal: attribute.name === 'firstName',
   repair: (profile) => ({ ...profile, attributes: [...profile.attributes, attribute] }),
 });
 
-/** Keycloak drops what the service, an administrator, may not edit. */
+/** Keycloak drops attributes that the service, as an administrator, may not edit. */
 function rejection({ name, permissions }: Attribute): ProfileDefect[] {
   if (![...GIVEN, 'lastName'].includes(name) || !permissions?.edit || permissions.edit.includes('admin')) return [];
   return [
@@ -103,15 +106,15 @@ function isHarmless(validator: string, options: unknown, leastLength: number): b
   return validator === 'length' && length !== undefined && length.min <= leastLength && length.max >= MOST_UNITS;
 }
 
-/** What the service gives each user that it creates. */
+/** The attributes that the service sets for each user it creates. */
 const GIVEN = ['username', 'email', 'firstName'];
 
 function demand({ name, required }: Attribute): ProfileDefect[] {
   if (!required || GIVEN.includes(name)) return [];
   const { roles, scopes } = required;
-  // The service creates users as an administrator does.
+  // The service creates users as an administrator.
   const isFatal = (!roles?.length && !scopes?.length) || roles?.includes('admin') === true;
-  // What people are asked for themselves is no matter, but for a name that they may not have.
+  // A requirement for users themselves doesn't matter, except for the last name, which they may not have.
   if (!isFatal && name !== 'lastName') return [];
   return [
     {

@@ -1,12 +1,13 @@
 import { setMaxListeners } from 'node:events';
 
 /**
- * Calls back when the signal aborts, at once where it has already. Any number may wait for one signal.
+ * Calls the listener when the signal aborts, or at once if it already has. Any number of listeners may wait for one
+ * signal.
  *
- * @returns what ends that.
+ * @returns a function that removes the listener.
  */
 export function onAbort(signal: AbortSignal, listener: () => void): () => void {
-  // Node takes many listeners for a leak.
+  // Otherwise Node warns about many listeners as a leak.
   setMaxListeners(0, signal);
   signal.addEventListener('abort', listener);
   if (signal.aborted) listener();

@@ -7,35 +7,35 @@ import { type IssuedToken, ServiceToken } from './service-token.js';
 import { type SharedReader, SharedReads } from './shared-reads.js';
 
 export interface ApiClientOptions {
-  /** As messages name it: `Keycloak`. */
+  /** The provider's name in messages: `Keycloak`. */
   readonly provider: string;
-  /** In front of each path. */
+  /** The API's base URL. Prepended to each path. */
   readonly url: string;
-  /** How an access token is asked for (RFC 6749): a grant's fields, sent as a form. */
+  /** How to request an access token (RFC 6749): the grant's fields, sent as a form. */
   readonly token: { readonly url: string; readonly grant: Readonly<Record<string, string>> };
-  /** For a provider that limits how many calls it takes. */
+  /** For a provider with rate limits. */
   readonly pace?: CallPace;
 }
 
 export interface ApiRequest {
   readonly method: RawRequest['method'];
-  /** Behind the API's address, encoded. */
+  /** The path, appended to the API's base URL. Already encoded. */
   readonly path: string;
-  /** Sent as JSON. */
+  /** The body, sent as JSON. */
   readonly body?: unknown;
-  /** Whether it does no harm when it is done twice, as with each GET. */
+  /** Whether sending the request twice is harmless. Default: true for GET, otherwise false. */
   readonly repeatable?: boolean;
   readonly signal: AbortSignal;
 }
 
-/** An answer that an operation reads: 2xx, 400, 404, 409 and the like. */
+/** An answer that the operation interprets: 2xx, 400, 404, 409 and similar. */
 export interface ApiAnswer {
   readonly status: number;
-  /** Parsed; undefined without a body. */
+  /** The parsed body; undefined without one. */
   readonly body: unknown;
-  /** Empty without that header. */
+  /** The `Location` header; empty if absent. */
   readonly location: string;
-  /** Says who answers what, and holds nothing of a client's: `Keycloak answers GET /users`. */
+  /** Names the provider and the request, without data from clients: `Keycloak answers GET /users`. */
   readonly label: string;
 }
 
@@ -45,10 +45,10 @@ const TOKEN_TIMEOUT_MS = 5_000;
 const TOKEN = z.object({ access_token: z.string().min(1), expires_in: z.number().positive() });
 const TOKEN_REFUSAL = z.object({ error: z.string(), error_description: z.string().default('') });
 const NO_REASON = { error: '', error_description: '' };
-/** As RFC 6749 has them, and where the issuer isn't there, or shut. */
+/** The errors of RFC 6749, and the statuses if the issuer doesn't exist or is disabled. */
 const TOKEN_REFUSED: readonly number[] = [400, 401, 403, 404];
 
-/** A provider's HTTP API of JSON, used with one access token for all. Any number of calls may be under way. */
+/** A provider's JSON API over HTTP. All calls share one access token. Any number of calls may be in flight. */
 export class ApiClient {
   readonly token = new ServiceToken(() => this.issueToken().catch(toNothingDone));
   private readonly connections: ApiConnections;
@@ -61,11 +61,12 @@ export class ApiClient {
   }
 
   /**
-   * Asks once; once more with a new token when this one is refused or lacks a scope and another may do better, or when the
-   * connection breaks and the request is repeatable.
+   * Sends the request once. Sends it again with a new token if this one is refused or lacks a scope and a new one may
+   * help. Sends it again if the connection breaks and the request is repeatable.
    *
-   * @throws ProviderUnavailable when there is no connection, no answer in 10 seconds, 429 or 5xx; as `OutcomeUnknown` where
-   * it may have been done. ProviderError when we are refused; as `AnswerUnreadable` when what comes is no JSON.
+   * @throws ProviderUnavailable when there is no connection, no answer within 10 seconds, 429 or 5xx; as
+   * `OutcomeUnknown` if the request may have been carried out. ProviderError when we are refused; as `AnswerUnreadable`
+   * when the answer isn't JSON.
    */
   async call(request: ApiRequest): Promise<ApiAnswer> {
     const label = labelOf(request);
@@ -73,16 +74,18 @@ export class ApiClient {
   }
 
   /**
-   * Asks for what must be there.
+   * Reads something that must exist.
    *
-   * @throws as `call`; ProviderError also for another status than 200, `AnswerUnreadable` for another form.
+   * @throws as `call`; ProviderError also for a status other than 200, `AnswerUnreadable` if the answer has another
+   * form.
    */
   async get<Schema extends z.ZodType>(path: string, schema: Schema, signal: AbortSignal): Promise<z.infer<Schema>> {
     return read(await this.call({ method: 'GET', path, signal }), schema);
   }
 
   /**
-   * GET, with one call for all who wait for their turn to read the same path. The answer is never older than the request.
+   * Sends a GET. Callers that wait for their turn to read the same path share one call. The answer is never older than
+   * the request.
    *
    * @throws as `call`.
    */
@@ -92,7 +95,9 @@ export class ApiClient {
     return this.parse(label, await this.sharedReads.join(path, (reader) => this.exchange(label, request, reader)));
   }
 
-  /** As `get`, for a long answer that seldom changes: when its text is that of the answer before, it isn't parsed again. */
+  /**
+   * Like `get`, for a long answer that seldom changes. If its text equals the previous answer, it isn't parsed again.
+   */
   async getAgain<Schema extends z.ZodType>(path: string, schema: Schema, signal: AbortSignal): Promise<z.infer<Schema>> {
     const request: ApiRequest = { method: 'GET', path, signal };
     const label = labelOf(request);
@@ -104,12 +109,12 @@ export class ApiClient {
     return data;
   }
 
-  /** Lines of a file that the API has told the address of: it gets no token. */
+  /** Reads the lines of a file whose address came from the API. The file's server gets no token. */
   lines(url: string, signal: AbortSignal): AsyncGenerator<string, void, undefined> {
     return this.connections.lines(url, signal);
   }
 
-  /** Ends what is under way, and all connections. */
+  /** Aborts all requests in flight and closes all connections. */
   async close(): Promise<void> {
     await this.connections.close();
   }
@@ -174,7 +179,10 @@ export class ApiClient {
   }
 }
 
-/** @throws ProviderError when the status is another one, as `AnswerUnreadable` when it is one of success, or the body has another form. */
+/**
+ * @throws ProviderError when the status is another one, as `AnswerUnreadable` if that is a success or if the body has
+ * another form.
+ */
 export function read<Schema extends z.ZodType>(answer: ApiAnswer, schema: Schema, status = 200): z.infer<Schema> {
   if (answer.status !== status) throw unexpected(answer);
   const { success, data, error } = schema.safeParse(answer.body);
@@ -182,25 +190,30 @@ export function read<Schema extends z.ZodType>(answer: ApiAnswer, schema: Schema
   return data;
 }
 
-/** What is asked, without what a client may have said: `POST /users/…/role-mappings/…`. */
+/** The request without data from clients: `POST /users/…/role-mappings/…`. */
 const labelOf = ({ method, path }: ApiRequest): string => {
   const [segments = ''] = path.split('?', 1);
   return `${method} ${segments.split('/').map((segment, index) => (index > 0 && index % 2 === 0 ? '…' : segment)).join('/')}`;
 };
 
-/** An answer that the operation doesn't know. */
+/** The error for a status that the operation doesn't expect. */
 export function unexpected({ label, status }: ApiAnswer): ProviderError {
   const Failure = status < 300 ? AnswerUnreadable : ProviderError;
   return new Failure(`${label} with ${status}.`);
 }
 
-/** As Auth0 lists them: `Insufficient scope, expected any of: create:users`. */
+/** Auth0 lists them as `Insufficient scope, expected any of: create:users`. */
 const SCOPES = /expected[a-z ]*: ([a-z_:, ]+)/;
 
-/** Whether the token may not have been looked at, or was refused. */
+/**
+ * Whether the answer doesn't prove that the token was accepted. The token may not have been checked, or was refused.
+ */
 const saysNothingOfToken = (status: number): boolean => status >= 500 || [401, 403, 408, 429].includes(status);
 
-/** By the code of RFC 6750: the token was issued when we were permitted less, or we lack it still. */
+/**
+ * Decided by the error code of RFC 6750. Either the token was issued before the scope was granted, or we still lack the
+ * scope.
+ */
 const lacksScope = ({ status, text }: RawAnswer): boolean => status === 403 && text.includes('"insufficient_scope"');
 
 function parseJson(label: string, status: number, text: string): unknown {

@@ -9,15 +9,15 @@ import { isUnsent, toConnectionFailure, UNSENT } from './api-failure.js';
 import { textLines } from './text-lines.js';
 
 export interface RawRequest {
-  /** What is asked, in words that hold nothing of a client's: `GET /users`. */
+  /** Describes the request without data from clients: `GET /users`. */
   readonly label: string;
   readonly url: string;
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: string;
-  /** Whether it does no harm when it is done twice. */
+  /** Whether sending the request twice is harmless. */
   readonly repeatable: boolean;
-  /** The longest that the answer may take, to its last byte; a connection's beginning is a part of it. */
+  /** How long the answer may take, to its last byte and including the connection, in milliseconds. */
   readonly timeoutMs: number;
   readonly signal: AbortSignal;
 }
@@ -29,39 +29,40 @@ export interface RawAnswer {
 }
 
 const CONNECT_TIMEOUT_MS = 3_000;
-/** At once; further requests wait for one of these, within their own time. */
+/** The most simultaneous connections. Further requests wait for one of them, within their own time limit. */
 const MOST_CONNECTIONS = 128;
 const MOST_BYTES = 64 * 1024 * 1024;
 
-/** Connections to an identity provider's API, kept for the next request. Redirects aren't followed. */
+/** Connections to an identity provider's API, kept alive for later requests. Redirects aren't followed. */
 export class ApiConnections {
   private readonly agent = new Agent({
     connect: { timeout: CONNECT_TIMEOUT_MS },
     connections: MOST_CONNECTIONS,
     maxResponseSize: MOST_BYTES,
   });
-  /** A file is read line by line, however long it is. */
+  /** Without a size limit, because a file is read line by line. */
   private readonly fileAgent = new Agent({ connect: { timeout: CONNECT_TIMEOUT_MS } });
 
-  /** @param provider as messages name it. */
+  /** @param provider its name in messages. */
   constructor(private readonly provider: string) {}
 
   /**
-   * Asks once, and once more when the connection breaks and the request is repeatable.
+   * Sends the request once, and once more if the connection breaks and the request is repeatable.
    *
-   * @throws ProviderUnavailable when there is no connection within 3 seconds, or no whole answer in the request's time; as
-   * `OutcomeUnknown` where it may have been done.
+   * @throws ProviderUnavailable when there is no connection within 3 seconds, or no complete answer within the
+   * request's time; as `OutcomeUnknown` if the request may have been carried out.
    */
   async send(raw: RawRequest): Promise<RawAnswer> {
     assertAwaited(raw.signal);
     const exchange = new Exchange(this.agent, raw);
-    // By hand: `AbortSignal.any` and `timeout` cost three times as much, and the garbage collector more.
+    // A plain timer and listener. `AbortSignal.any` and `AbortSignal.timeout` cost three times as much, plus garbage
+    // collection.
     const timer = setTimeout(() => { exchange.giveUp(); }, raw.timeoutMs);
     const stopListening = onAbort(raw.signal, () => { exchange.giveUp(); });
     try {
       return await exchange.once().catch((error: unknown) => {
         if (!raw.repeatable || exchange.isOver) throw error;
-        // A kept connection may have been ended by the other side just now.
+        // The server may just have closed a kept-alive connection.
         return exchange.once().catch((repeated: unknown) => {
           throw isUnsent(repeated) ? error : repeated;
         });
@@ -75,10 +76,10 @@ export class ApiConnections {
   }
 
   /**
-   * Lines of a file, gzipped or not, read as fast as they are taken.
+   * Reads the lines of a file, gzipped or not, no faster than they are consumed.
    *
-   * @param url may be a secret, and stands in no message.
-   * @throws ProviderUnavailable when it doesn't come to its end; ProviderError for another status than 200.
+   * @param url may be a secret and doesn't appear in any message.
+   * @throws ProviderUnavailable when the file doesn't arrive completely; ProviderError for a status other than 200.
    */
   async *lines(url: string, signal: AbortSignal): AsyncGenerator<string, void, undefined> {
     const label = `${this.provider}'s file`;
@@ -94,13 +95,16 @@ export class ApiConnections {
     }
   }
 
-  /** Ends all connections, and what is under way on them. */
+  /** Closes all connections and aborts the requests on them. */
   async close(): Promise<void> {
     await Promise.all([this.agent.destroy(), this.fileAgent.destroy()]);
   }
 }
 
-/** A request that is sent, perhaps again, until it is given up: by `dispatch`, as `request` goes on while it waits for a connection. */
+/**
+ * A request that may be sent twice, until it is given up. Uses `dispatch`, because `request` can't be given up while it
+ * waits for a connection.
+ */
 class Exchange {
   isOver = false;
   private abort: (() => void) | undefined;
@@ -119,13 +123,13 @@ class Exchange {
     const { url, method, headers, body } = this.raw;
     const { origin, pathname, search } = new URL(url);
     return new Promise<RawAnswer>((resolve, reject) => {
-      // It may still wait for a connection, and is never sent then.
+      // The request may still be waiting for a connection. If so, it is never sent.
       this.abort = () => { reject(Object.assign(this.end(), { code: UNSENT })); };
       const decoder = new StringDecoder('utf8');
       const answer = { status: 0, headers: {} as IncomingHttpHeaders, text: '' };
       const handler: Dispatcher.DispatchHandler = {
         onRequestStart: (controller) => {
-          // To abort it would end the connection, which others wait for.
+          // Aborting through the controller would close the connection, which other requests wait for.
           if (this.isOver) throw this.end();
           this.abort = () => { controller.abort(this.end()); };
         },

@@ -1,16 +1,23 @@
 import { ServiceError, type ServiceErrorOptions } from '../../../../common/service-error.js';
 import { ProviderError, ProviderUnavailable } from '../../../domain/errors.js';
 
-/** The provider may have done what it was asked to, or may do it yet: its answer didn't come, or says nothing about that. */
+/**
+ * The provider may have carried out the request, or may still do so: the answer is missing or says nothing about it.
+ */
 export class OutcomeUnknown extends ProviderUnavailable {}
 
-/** The provider says that it has done what it was asked to, in a form that can't be read. */
+/** The provider reports success, but its answer can't be read. */
 export class AnswerUnreadable extends ProviderError {}
 
-/** Whether what was asked may have been done, although it failed. */
+/** Whether a failed request may have been carried out anyway. */
 export const mayBeDone = (error: unknown): boolean => error instanceof OutcomeUnknown || error instanceof AnswerUnreadable;
 
-/** @throws the failure of a request for a token in place of what the token is for, of which nothing was done. */
+/**
+ * Rethrows the failure of a preparatory request, such as that for a token. An uncertain outcome is converted to one
+ * that says that the main request wasn't carried out.
+ *
+ * @throws the failure, converted if necessary.
+ */
 export function toNothingDone(error: unknown): never {
   if (!(error instanceof ServiceError) || !mayBeDone(error)) throw error;
   const { message, retryAfterSeconds } = error;
@@ -19,14 +26,14 @@ export function toNothingDone(error: unknown): never {
     : new ProviderError(message, { cause: error });
 }
 
-/** We are known, and may not do what was asked. */
+/** We are authenticated but not authorized for the request. */
 export class PermissionDenied extends ProviderError {}
 
-/** The token endpoint answers with an error of OAuth 2 (RFC 6749, 5.2), or one of its own. */
+/** The token endpoint refuses with an OAuth 2 error (RFC 6749, section 5.2) or with an error of its own. */
 export class TokenRefused extends ProviderError {
   /**
-   * @param error such as `invalid_client`; empty where the answer has none.
-   * @param description what the provider says about it; empty where the answer has none.
+   * @param error for example `invalid_client`; empty if the answer has none.
+   * @param description the provider's explanation; empty if the answer has none.
    */
   constructor(
     message: string,
@@ -37,15 +44,15 @@ export class TokenRefused extends ProviderError {
   }
 }
 
-/** The code of an error for which a request was given up before it had a connection. */
+/** The error code of a request that was given up before it had a connection. */
 export const UNSENT = 'ERR_UNSENT';
-/** The codes of errors without a connection. */
+/** Error codes that mean that there was no connection. */
 const UNSENT_CODES: readonly unknown[] = [UNSENT, 'ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH', 'UND_ERR_CONNECT_TIMEOUT'];
 
-/** Whether nothing was asked, because there was no connection to ask on. */
+/** Whether the request was never sent, because there was no connection. */
 export const isUnsent = (error: unknown): boolean => UNSENT_CODES.includes((error as { code?: unknown }).code);
 
-/** Of a request that got no whole answer, for whatever reason. */
+/** The failure of a request without a complete answer, whatever the reason. */
 export function toConnectionFailure(message: string, error: unknown): ServiceError {
   const Failure = isUnsent(error) ? ProviderUnavailable : OutcomeUnknown;
   return new Failure(message, { cause: error });
@@ -53,7 +60,7 @@ export function toConnectionFailure(message: string, error: unknown): ServiceErr
 
 type Failure = new (message: string, options?: ServiceErrorOptions) => ServiceError;
 
-/** The first row that fits; a status that fits none is for the operation to read. */
+/** The first matching row applies. A status without a row is for the operation to interpret. */
 const FAILURES: readonly (readonly [from: number, to: number, Failure])[] = [
   [408, 408, OutcomeUnknown],
   [429, 429, ProviderUnavailable],
@@ -64,9 +71,9 @@ const FAILURES: readonly (readonly [from: number, to: number, Failure])[] = [
 ];
 
 /**
- * What a status means whatever was asked; undefined where that depends on the operation.
+ * The failure that a status means for any request; undefined if that depends on the operation.
  *
- * @param message says what was answered, and holds nothing of a client's.
+ * @param message describes the answer, without data from clients.
  * @param retryAfter the header's value.
  */
 export function toStatusFailure(message: string, status: number, retryAfter: string | undefined): ServiceError | undefined {

@@ -4,20 +4,20 @@ import { onAbort } from './abort.js';
 import type { RawAnswer } from './api-connections.js';
 import { type Standing, standingOf } from './call-turns.js';
 
-/** What is known of one of the provider's limits, a token bucket. */
+/** The known state of one of the provider's rate limits, a token bucket. */
 interface Limit {
   /** How many calls were left at `readAt`. */
   readonly remaining: number;
   readonly readAt: number;
-  /** Of the call whose answer told it. */
+  /** When the call was sent whose answer reported this state. */
   readonly sentAt: number;
-  /** How long it takes until one more is. */
+  /** How long the bucket takes to gain one more call, in milliseconds. */
   readonly refillMs: number;
 }
 
 /** An operation, which may take several calls. */
 interface Operation {
-  /** Grows with each that comes; before all others where it is urgent. */
+  /** Its place in the order of arrival. Urgent operations come before all others. */
   readonly place: number;
   readonly since: number;
   hasBegun: boolean;
@@ -29,50 +29,61 @@ interface Waiter {
   readonly go: () => void;
 }
 
-/** How long a new operation waits for its first call: no longer, so that its others find time before the caller leaves. */
+/**
+ * How long a new operation waits for its first call. No longer, so that its other calls have time before the caller
+ * gives up.
+ */
 const FIRST_CALL_WITHIN_MS = 6_000;
-/** How long after its beginning an operation waits for a further call: a caller waits for ten seconds. */
+/** How long after its start an operation waits for a further call. A caller waits for ten seconds. */
 const LAST_CALL_WITHIN_MS = 9_000;
 /**
- * How long a turn of what was begun before, such as a list, waits behind operations that came before it. Longer, and it might
- * wait in vain: behind operations of many calls, or because a full bucket has let many lists begin, which then have to get a
- * turn each.
+ * How long a turn of work already begun, such as a list, waits behind operations that came earlier. If it waited
+ * longer, it might wait in vain: behind operations with many calls, or because a full bucket has let many lists begin,
+ * each of which then needs a turn.
  */
 const BEGUN_GOES_FIRST_AFTER_MS = 4_000;
-/** Calls at once while nothing is known: what the smallest plan of Auth0's allows. */
+/** The most simultaneous calls while the limits are unknown: the limit of Auth0's smallest plan. */
 const AT_FIRST = 2;
 const SHORTEST_REFILL_MS = 10;
 const REFILL_AFTER_REFUSAL_MS = 250;
 const MOST_CAUTION = 16;
-/** Between two calls when a limit is reached, also when other processes were quicker again and again: with longer ones they would have all. */
+/**
+ * The longest pause between two calls once a limit is reached. It applies even if other processes keep taking the
+ * calls, because with longer pauses they would take all of them.
+ */
 const LONGEST_PAUSE_MS = 750;
 const JITTER = 0.2;
-/** Whatever the provider says: then it is asked again. */
+/** The longest pause after a 429, whatever the provider says. Then it is called again. */
 const LONGEST_ABSENCE_MS = 60_000;
-/** A limit that no answer has named for so long may be one of another plan. If it isn't, it is full again. */
+/**
+ * How long a limit that no answer mentions is remembered. It may belong to another plan; if it doesn't, its bucket is
+ * full again by then.
+ */
 const FORGOTTEN_AFTER_MS = 60_000;
-/** `Date` has whole seconds: this is off the least. */
+/** `Date` has whole seconds, so adding half a second makes the expected error smallest. */
 const HALF_A_SECOND_MS = 500;
 
 /**
- * Keeps a provider's calls within its limits (`x-ratelimit-*`, 429), with one knowledge for all calls of the process: who
- * finds a limit reached waits in a line. The operation that waits longest goes first, so that what was begun comes to an
- * end. A new one gives up sooner than one that has begun, which so gets to the head of the line however many come. A list's
- * next turn goes before all but what is urgent once it has waited for four seconds. A call that is answered with 429 wasn't
- * done, and is made again.
+ * Keeps the calls of this process within a provider's rate limits (`x-ratelimit-*`, 429). All calls share one view of
+ * the limits, and calls wait in one line while a limit is reached.
  *
- * An operation is known by its signal: all calls with the same one are one operation. It is new unless the signal says
- * otherwise (`call-turns.ts`).
+ * The operation that has waited longest goes first, so that started operations finish. A new operation gives up sooner
+ * than a started one, so a started one reaches the head of the line however many arrive. The next turn of a list goes
+ * before everything but urgent calls once it has waited for four seconds. A call answered with 429 wasn't carried out
+ * and is sent again.
+ *
+ * An operation is identified by its signal: all calls with the same signal are one operation. It counts as new unless
+ * the signal is marked otherwise (`call-turns.ts`).
  */
 export class CallPace {
-  /** By their size, which is all that tells one from another. */
+  /** The known limits by bucket size, because nothing else tells the limits apart. */
   private readonly limits = new Map<number, Limit>();
   private readonly operations = new WeakMap<AbortSignal, Operation>();
   private readonly line: Waiter[] = [];
   private count = 0;
   private underWay = 0;
   private isKnown = false;
-  /** Grows with each 429 that comes although we waited: what is taken for a refill's time is multiplied by it. */
+  /** Multiplies the assumed refill time. Grows with each 429 that comes although calls were paced. */
   private caution = 1;
   private refusedAt = -Infinity;
   private closedUntil = -Infinity;
@@ -80,11 +91,12 @@ export class CallPace {
   private timer: NodeJS.Timeout | undefined;
 
   /**
-   * Makes the call when it is its turn, again after a 429.
+   * Makes the call when its turn comes, and again after a 429.
    *
-   * @param shared an answer that makes the call needless by then, if there is one. It costs a turn, and no call.
-   * @throws ProviderUnavailable when that would be too late, with the seconds after which the provider says it takes calls
-   * again, a minute at most; the call wasn't made, or was refused with 429. What `send` throws.
+   * @param shared returns an answer that makes the call unnecessary, if there is one by then. It takes a turn, but no
+   * call.
+   * @throws ProviderUnavailable when the turn would come too late. The call wasn't made, or was refused with 429.
+   * `retryAfterSeconds` is when the provider accepts calls again, one minute at most. Also throws errors of `send`.
    */
   async run(signal: AbortSignal, send: () => Promise<RawAnswer>, shared?: () => Promise<RawAnswer | undefined> | undefined): Promise<RawAnswer> {
     const operation = this.operations.get(signal) ?? this.toOperation(signal);
@@ -92,7 +104,8 @@ export class CallPace {
     for (;;) {
       await this.turn(operation, signal);
       try {
-        // Without a pause when there is none: of those let go together the first calls, and the others share.
+        // Awaited only if there is a shared answer. Otherwise the first of several calls released together is sent at
+        // once, and the others share it.
         const pending = shared?.();
         const sharedAnswer = pending && (await pending);
         if (sharedAnswer) return sharedAnswer;
@@ -143,13 +156,13 @@ export class CallPace {
     });
   }
 
-  /** Lets go all whose turn it is; sets the time for the next one. */
+  /** Releases all calls whose turn it is. Sets a timer for the next one. */
   private moveOn(): void {
     clearTimeout(this.timer);
     while (this.line.length > 0) {
       const wait = this.waitMs();
       if (wait > 0) {
-        // Without an end where an answer is awaited first: it moves the line on.
+        // If the wait is infinite, an answer must come first, and it moves the line on.
         if (wait < Infinity) this.timer = setTimeout(() => { this.moveOn(); }, wait);
         return;
       }
@@ -158,14 +171,14 @@ export class CallPace {
     }
   }
 
-  /** Where in the line stands who goes next: what is urgent is at its head. */
+  /** The index in the line of the call to release next. Urgent calls are at the head. */
   private nextPlace(): number {
     const longAgo = performance.now() - BEGUN_GOES_FIRST_AFTER_MS;
     const isFirst = ({ standing, since }: Operation): boolean => standing === 'urgent' || (standing === 'begun' && since < longAgo);
     return Math.max(0, this.line.findIndex(({ operation }) => isFirst(operation)));
   }
 
-  /** How long until one more call may be made, as far as is known. */
+  /** How long until one more call may be made, as far as is known, in milliseconds. */
   private waitMs(): number {
     const now = performance.now();
     if (!this.isKnown) return this.underWay < AT_FIRST ? this.closedUntil - now : Infinity;
@@ -187,10 +200,11 @@ export class CallPace {
     const [size, remaining, reset] = ['limit', 'remaining', 'reset'].map((name) => headerNumber(headers[`x-ratelimit-${name}`]));
     this.isKnown = true;
     if (size !== undefined && size > 0 && remaining !== undefined && reset !== undefined) {
-      // By Auth0's pages the moment of the next refill, by its own client's makers that of the last one: the 429s will tell.
+      // According to Auth0's docs, `reset` is the time of the next refill; according to the authors of its client, the
+      // time of the last one. This assumes the latter, and 429s correct it.
       const resetMs = Math.max(0, reset * 1000 - timeOf(headers));
       const refillMs = Math.max(SHORTEST_REFILL_MS, resetMs / Math.max(1, size - remaining));
-      // Answers overtake each other: what an earlier call was told isn't news.
+      // Answers may arrive out of order. Ignore the state reported to an earlier call.
       if (sentAt >= (this.limits.get(size)?.sentAt ?? -Infinity)) {
         this.limits.set(size, { remaining: status === 429 ? 0 : remaining, readAt: now, sentAt, refillMs });
       }
@@ -200,7 +214,7 @@ export class CallPace {
       this.caution = Math.max(1, this.caution * 0.9);
       return;
     }
-    // Those that were under way together are one refusal.
+    // 429s for calls that were in flight together count as one refusal.
     if (sentAt > this.refusedAt) {
       this.caution = Math.min(MOST_CAUTION, this.caution * 2);
       this.refusedAt = now;
@@ -221,7 +235,10 @@ function headerNumber(value: string | string[] | undefined): number | undefined 
   return typeof value === 'string' && /^\d{1,12}$/.test(value) ? Number(value) : undefined;
 }
 
-/** When it was answered, in milliseconds since 1970: by the provider's clock, which `x-ratelimit-reset` goes by, where that is told. */
+/**
+ * When the answer was sent, in milliseconds since 1970. By the provider's clock if the answer has a date, because
+ * `x-ratelimit-reset` uses that clock.
+ */
 function timeOf({ date }: RawAnswer['headers']): number {
   const second = Date.parse(date ?? '');
   return Number.isNaN(second) ? Date.now() : second + HALF_A_SECOND_MS;

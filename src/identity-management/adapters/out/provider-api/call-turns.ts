@@ -2,12 +2,12 @@ export type Standing = 'urgent' | 'begun';
 
 const standings = new WeakMap<AbortSignal, Standing>();
 
-/** How the operation with this signal waits for its calls' turns (`CallPace`); undefined for a new one. */
+/** How the operation with this signal waits for its turns (`CallPace`); undefined for a new operation. */
 export const standingOf = (signal: AbortSignal): Standing | undefined => standings.get(signal);
 
 /**
- * Lets the calls with this signal go before all that wait. For what is seldom, and must not fail because others ask for
- * much: a look at the provider's health, and the removal of what was made in vain.
+ * Lets the calls with this signal go before all waiting calls. For rare calls that must not fail because of a high
+ * load: a health check, and the removal of a failed creation's remnants.
  *
  * @returns the signal.
  */
@@ -17,8 +17,8 @@ export function urgent(signal: AbortSignal): AbortSignal {
 }
 
 /**
- * Lets the calls with this signal wait as long as those of an operation that has begun: behind all who came before, and then
- * before them, so that their turn comes however many there are.
+ * Lets the calls with this signal wait as long as those of a started operation. They first wait behind all earlier
+ * operations and later go before them, so that their turn comes however many operations there are.
  *
  * @returns the signal.
  */
@@ -28,16 +28,16 @@ export function begun(signal: AbortSignal): AbortSignal {
 }
 
 /**
- * The turns of a list's calls: the first is that of a new operation; each further one is `begun`, so that a long list
- * keeps nobody waiting for long, and isn't given up halfway because many come.
+ * The turns of a list's calls. The first call is a new operation; each further one is `begun`. So a long list doesn't
+ * block others for long, and isn't given up halfway when many operations arrive.
  */
 export class ListTurns {
   private isNew = true;
 
-  /** @param signal the list's. */
+  /** @param signal the signal of the list. */
   constructor(readonly signal: AbortSignal) {}
 
-  /** The signal of the next call, or of some at once; it aborts with the list's. */
+  /** The signal for the next call, or for several simultaneous calls. It aborts with the list's signal. */
   next(): AbortSignal {
     const turn = AbortSignal.any([this.signal]);
     if (!this.isNew) return begun(turn);

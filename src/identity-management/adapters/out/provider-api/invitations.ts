@@ -1,17 +1,19 @@
 import { Logger } from '@nestjs/common';
 
 /**
- * Mails to new users, which the provider sends. One at a time, in the background: nobody's answer waits for a mail server.
- * Each is logged with the user's id: one that the provider takes, and one that fails, which isn't tried again.
+ * Sends invitation mails to new users through the provider. Mails are sent one at a time in the background, so that no
+ * answer waits for a mail server. The log shows the user's id for each accepted mail and each failure. A failed mail
+ * isn't retried.
  */
 export class Invitations {
   private readonly logger = new Logger(Invitations.name);
   private latest: Promise<void> = Promise.resolve();
 
   /**
-   * Sends one behind those before it.
+   * Queues a mail.
    *
-   * @param mail resolves to whether the provider has taken it: false where none can be sent, which is logged elsewhere.
+   * @param mail resolves to whether the provider has accepted the mail. False means that none can be sent, which is
+   * logged elsewhere.
    */
   send(userId: string, mail: () => Promise<boolean>): void {
     this.latest = this.latest.then(mail).then(
@@ -24,7 +26,7 @@ export class Invitations {
     );
   }
 
-  /** Resolves when none is left to send; at once where what they are sent by is closed. */
+  /** Resolves when no mail is left to send. This is immediate if the connection for mails is closed. */
   async close(): Promise<void> {
     await this.latest;
   }

@@ -3,50 +3,54 @@ import { setTimeout } from 'node:timers/promises';
 import { Logger } from '@nestjs/common';
 import { begun, urgent } from './call-turns.js';
 
-/** A user or a role that must not stay. */
+/** A user or role that must be removed. */
 export interface Remnant {
   readonly what: 'user' | 'role';
-  /** A user's e-mail or a role's name, which nobody else can have while it stays. */
+  /** A user's e-mail or a role's name. Nobody else can use it while the remnant exists. */
   readonly name: string;
-  /** Whether creation's answer was lost, so that nobody knows whether there is one, or will be. */
+  /** Whether the answer to the creation was lost, so that it is unknown whether the remnant exists or will exist. */
   readonly isUncertain: boolean;
-  /** What the log may say of it. */
+  /** Details for the log. */
   readonly trace: Readonly<Record<string, unknown>>;
-  /** Resolves to true when it is gone, false when it wasn't there (yet). */
+  /** Resolves to true when it was removed, and to false when it was missing (so far). */
   readonly remove: (signal: AbortSignal) => Promise<boolean>;
 }
 
-/** Between two attempts at a provider that fails; the last one again and again. */
+/** Pauses between attempts while the provider fails, in milliseconds. The last one repeats. */
 const PAUSES_MS = [500, 1_000, 2_000, 5_000];
-/** Between two looks for what isn't there, but may be yet: the provider may still have the request before it. */
+/**
+ * Pauses between searches for a remnant that may still appear, in milliseconds. The provider may still be working on
+ * the creation.
+ */
 const LOOK_PAUSES_MS = [500, 1_000, 2_000, 5_000, 10_000, 20_000, 30_000, 60_000];
 const GIVE_UP_AFTER_MS = 600_000;
 const REMOVAL_TIMEOUT_MS = 10_000;
 
 /**
- * Removes users and roles whose creation failed, for ten minutes if need be; what is left then, or when the process ends, is
- * logged.
+ * Removes users and roles whose creation failed, retrying for up to ten minutes. Remnants that are left then, or when
+ * the process ends, are logged.
  *
- * The first attempt goes before all calls that wait: no more of these come than creations had their turn. Further ones are
- * many for each, and mostly in vain. So that the operations don't wait for them, one removal and one look for what nobody
- * knows to be there are under way at a time, in the line with all others as a list's pages are.
+ * The first attempt goes before all waiting calls, because there are never more first attempts than creations that had
+ * their turn. Further attempts may be many and are mostly in vain. To keep operations from waiting for them, only one
+ * removal and one search for an uncertain remnant are in progress at a time. They wait in line like the pages of a
+ * list.
  */
 export class LeftBehind {
   private readonly logger = new Logger(LeftBehind.name);
   private readonly closing = new AbortController();
-  /** Those that may still be there. */
+  /** Remnants that may still exist. */
   private readonly remnants = new Set<Remnant>();
-  /** In progress. */
+  /** Attempts in progress. */
   private readonly attempts = new Map<Remnant, Promise<boolean | undefined>>();
   private latestLook: Promise<unknown> = Promise.resolve();
   private latestRemoval: Promise<unknown> = Promise.resolve();
 
   constructor() {
-    // As many pauses as there are remnants listen to it.
+    // Each remnant's pause adds a listener.
     setMaxListeners(0, this.closing.signal);
   }
 
-  /** Resolves after the first attempt, however it went; further ones go on by themselves. */
+  /** Resolves after the first attempt, whether or not it succeeded. Further attempts continue in the background. */
   async remove(remnant: Remnant): Promise<void> {
     this.remnants.add(remnant);
     const isGone = await this.attempt(remnant, urgent);
@@ -54,25 +58,25 @@ export class LeftBehind {
   }
 
   /**
-   * Removes at once what was left under a name that is to be used again: otherwise the repeat of a creation that failed
-   * would be refused because of its own remnant. Asks the provider for nothing where there is none.
+   * Removes remnants with a name that is to be used again. Otherwise the retry of a failed creation would be refused
+   * because of its own remnant. Makes no call if there is no remnant.
    *
    * @throws ProviderUnavailable, ProviderError when a remnant can't be removed now.
    */
   async free(what: Remnant['what'], name: string, signal: AbortSignal): Promise<void> {
     for (const remnant of [...this.remnants].filter((one) => one.what === what && one.name === name)) {
-      // Two removals at once would be in each other's way.
+      // Two simultaneous removals would interfere with each other.
       const isRemoved = (await this.attempts.get(remnant)) !== undefined;
       if (!isRemoved && (await remnant.remove(signal))) this.remnants.delete(remnant);
     }
   }
 
-  /** Begins no further attempts. */
+  /** Starts no further attempts. */
   close(): void {
     this.closing.abort();
   }
 
-  /** @param first how the first attempt went. */
+  /** @param first the result of the first attempt. */
   private async goOn(remnant: Remnant, first: boolean | undefined): Promise<void> {
     const { what, isUncertain, trace } = remnant;
     const end = performance.now() + GIVE_UP_AFTER_MS;
@@ -94,7 +98,7 @@ export class LeftBehind {
     }
   }
 
-  /** A further attempt, once those that were asked for before it are over: of looks, or of removals. */
+  /** Makes a further attempt after the earlier ones of its kind (searches or removals) are over. */
   private attemptInTurn(remnant: Remnant): Promise<boolean | undefined> {
     const line = remnant.isUncertain ? 'latestLook' : 'latestRemoval';
     const attempt = this[line].then(() => (this.closing.signal.aborted ? undefined : this.attempt(remnant, begun)));
@@ -108,7 +112,7 @@ export class LeftBehind {
     return attempt;
   }
 
-  /** Undefined when it can't be told. */
+  /** Resolves to undefined when the attempt fails. */
   private async tryToRemove({ what, remove }: Remnant, standing: (signal: AbortSignal) => AbortSignal): Promise<boolean | undefined> {
     try {
       return await remove(standing(AbortSignal.timeout(REMOVAL_TIMEOUT_MS)));

@@ -6,25 +6,28 @@ export interface IssuedToken {
   readonly expiresInSeconds: number;
 }
 
-/** How long before its end a token is no longer used; half of its life where that is shorter. */
+/** How long before its expiry a token is no longer used. At most half of its lifetime. */
 const MARGIN_SECONDS = 30;
-/** How soon another token is asked for in place of one that did no good: the next one may do no better. */
+/**
+ * The minimum time between two tokens requested because of a refused or outdated one, in milliseconds. A new one may be
+ * no better.
+ */
 const ANOTHER_EVERY_MS = { refused: 10_000, outdated: 60_000 } as const;
 
-/** The one access token of a service account, shared by all calls. However many need a new one, one is asked for. */
+/** The one access token of a service account, shared by all calls. Simultaneous requests for a new one are merged. */
 export class ServiceToken {
   private current: { readonly value: string; readonly usedUntil: number } | undefined;
   private pending: Promise<string> | undefined;
-  /** When one was last discarded for that. */
+  /** When a token was last discarded for each reason. */
   private readonly discardedAt = { refused: -Infinity, outdated: -Infinity };
 
-  /** @param issue gets a token, within a time of its own. */
+  /** @param issue requests a token, within its own time limit. */
   constructor(private readonly issue: () => Promise<IssuedToken>) {}
 
   /**
-   * A token that is still good for a while.
+   * Returns a token that stays valid for a while.
    *
-   * @throws what `issue` does; ProviderUnavailable when the signal aborts, while others may wait on.
+   * @throws errors of `issue`; ProviderUnavailable when the signal aborts. Others may go on waiting.
    */
   async get(signal: AbortSignal): Promise<string> {
     if (this.current && performance.now() < this.current.usedUntil) return this.current.value;
@@ -32,11 +35,11 @@ export class ServiceToken {
   }
 
   /**
-   * No longer gives this token: it was refused, or may be outdated, as it permits less than is needed and may have been
-   * issued before we were permitted more.
+   * Stops using a token that was refused, or that may be outdated. An outdated token lacks a permission and may have
+   * been issued before that permission was granted.
    *
-   * @returns whether the next one may do better; false for a while after that was tried: for a minute with an outdated one,
-   * for ten seconds with a refused one unless a token was accepted since.
+   * @returns whether a new token may help. False for a while after that was tried: for one minute after an outdated
+   * token, and for ten seconds after a refused one unless a token has been accepted since.
    */
   discard(value: string, reason: 'refused' | 'outdated'): boolean {
     if (this.current?.value !== value) return true;
@@ -47,12 +50,15 @@ export class ServiceToken {
     return true;
   }
 
-  /** Is told that a call succeeded with this token: if it is refused later, another one may be accepted. */
+  /** Records that a call succeeded with this token. If it is refused later, a new one may be accepted. */
   accepted(value: string): void {
     if (this.current?.value === value) this.discardedAt.refused = -Infinity;
   }
 
-  /** One that nobody had before the call, in place of the current one, which stays in use until it is there; otherwise as `get`. */
+  /**
+   * Returns a token that nobody had before this call. The current token stays in use until the new one has arrived.
+   * Otherwise like `get`.
+   */
   async getNew(signal: AbortSignal): Promise<string> {
     this.pending ??= this.renew().finally(() => (this.pending = undefined));
     return await awaitedBy(signal, this.pending);

@@ -2,13 +2,13 @@ import type { RawAnswer } from './api-connections.js';
 
 /** A caller that waits for its turn to read. */
 interface Reader {
-  /** Of the latest read that was sent since the reader joined. */
+  /** The answer to the latest read sent since the reader joined. */
   answer: Promise<RawAnswer> | undefined;
 }
 
 /**
- * Lets callers that wait for their turn to read the same path share one call. A caller gets only answers to reads that were
- * sent after it joined, so a shared answer is never older than the caller's request.
+ * Lets callers that wait for their turn to read the same path share one call. A caller gets only answers to reads that
+ * were sent after it joined, so a shared answer is never older than the caller's request.
  */
 export class SharedReads {
   private readonly readers = new Map<string, Set<Reader>>();
@@ -34,7 +34,10 @@ export class SharedReader {
     private readonly readers: ReadonlySet<Reader>,
   ) {}
 
-  /** The answer of another reader's call, if there is one that `isUsable`. A failed call is not shared: its caller reports it. */
+  /**
+   * The answer to another reader's call, if there is one that satisfies `isUsable`. A failed call isn't shared; its own
+   * caller reports it.
+   */
   sharedAnswer(isUsable: (answer: RawAnswer) => boolean): Promise<RawAnswer | undefined> | undefined {
     return this.reader.answer?.then(
       (answer) => (isUsable(answer) ? answer : undefined),

@@ -5,14 +5,14 @@ const GZIP = Buffer.from([0x1f, 0x8b]);
 const LONGEST_LINE = 1024 * 1024;
 
 /**
- * The lines of a text in UTF-8, without their ends, read as fast as they are taken; whether it is gzipped is told by how it
- * begins. Ends the stream when it is returned.
+ * Yields the lines of a UTF-8 text without line endings, no faster than they are consumed. Gzip is detected by the
+ * first bytes. Destroys the stream when the iterator is returned.
  *
- * @throws when the stream fails or ends within what is gzipped, or a line has more than 1,048,576 characters.
+ * @throws when the stream fails, a gzipped text is truncated, or a line has more than 1,048,576 characters.
  */
 export async function* textLines(stream: Readable): AsyncGenerator<string, void, undefined> {
   const { head, whole } = await peek(stream, GZIP.length);
-  // What fails on the way comes out at its end.
+  // The error is thrown when the output is read.
   const text = head.equals(GZIP) ? pipeline(whole, createGunzip(), () => undefined) : whole;
   let rest = '';
   for await (const chunk of text.setEncoding('utf8')) {

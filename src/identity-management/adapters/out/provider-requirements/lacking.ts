@@ -1,8 +1,8 @@
 export type Members = Readonly<Record<string, unknown>>;
 
 /**
- * Those members of what is wanted that something doesn't have, as they should be: a list with what it has and what it
- * lacks, an object likewise.
+ * The wanted members that `present` lacks, with the values they should have. Lists and objects are merged with what is
+ * present.
  */
 export function lacking(present: Members, wanted: Members): Record<string, unknown> {
   const entries = Object.entries(wanted).map(([name, value]) => [name, present[name], value] as const);

@@ -4,21 +4,21 @@ import { assertAwaited } from '../../../application/ports/awaited.js';
 import { ProviderMisconfigured, ProviderUnavailable } from '../../../domain/errors.js';
 import type { Findings } from './requirement.js';
 
-/** What is wrong, with what was found before, if it was looked at. */
+/** Finds what is wrong. Gets the previous findings, if any. */
 export type Look = (previous: Findings | undefined, signal: AbortSignal) => Promise<Findings>;
 
 const TIMEOUT_MS = 4_000;
 
-/** Whether an identity provider is as the service needs it: looked at once for all who want to know. */
+/** Checks whether an identity provider is configured as the service needs it. All callers share one check. */
 export class ProviderHealth {
   private readonly probe = new SharedProbe(() => this.lookAgain());
-  /** Of the latest look. */
+  /** The result of the latest check. */
   private findings: Findings | undefined;
   private wellUntil = -Infinity;
 
   /**
-   * @param provider as messages name it.
-   * @param wellForMs how long nothing is looked at again when there were no problems; a second unless told, as when there were.
+   * @param provider its name in messages.
+   * @param wellForMs how long a healthy result is cached, in milliseconds (default: 1 s, as for an unhealthy one).
    */
   constructor(
     private readonly provider: string,
@@ -26,7 +26,10 @@ export class ProviderHealth {
     private readonly wellForMs = 0,
   ) {}
 
-  /** @throws ProviderMisconfigured when the latest look found problems; ProviderUnavailable after four seconds; what `look` throws. */
+  /**
+   * @throws ProviderMisconfigured when the latest check found problems; ProviderUnavailable after four seconds; errors
+   * of `look`.
+   */
   async check(signal: AbortSignal): Promise<void> {
     assertAwaited(signal);
     await this.probe.check().catch((error: unknown) => {
@@ -34,7 +37,7 @@ export class ProviderHealth {
     });
   }
 
-  /** Of the latest look. */
+  /** The warnings of the latest check. */
   get warnings(): readonly string[] {
     return this.findings?.warnings ?? [];
   }

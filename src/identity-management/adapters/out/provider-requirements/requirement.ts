@@ -1,32 +1,34 @@
-/** Makes something as the service needs it. */
+/** A change that brings the provider to the state that the service needs. */
 export interface Change {
-  /** `+ client load-data-api`, as the setup shows it: `+` makes what isn't there, `~` alters what is. */
+  /** As shown by the set-up, for example `+ client load-data-api`: `+` creates something, `~` changes it. */
   readonly line: string;
   readonly make: () => Promise<void>;
-  /** What to say when it is made, once; a secret may be in it. */
+  /** A note to show once, after the change. It may contain a secret. */
   readonly note?: () => Promise<string>;
 }
 
 /** A part of what the service needs at its identity provider. */
 export interface Requirement<Needed extends Change = Change> {
   readonly name: string;
-  /** What there is to change; nothing where all is well, all where there isn't even what the part stands in. */
+  /**
+   * The necessary changes. Empty if everything is right; all of them if the object that the part belongs to is missing.
+   */
   readonly changes: () => Promise<readonly Needed[]>;
 }
 
-/** A change without which the service is not as it should be. */
+/** A change that repairs a defect. */
 export interface Repair extends Change {
-  /** What is wrong, in a sentence that holds no secret. */
+  /** Describes the defect in a sentence, without secrets. */
   readonly problem: string;
-  /** Whether operations fail. */
+  /** Whether operations fail because of it. */
   readonly isFatal: boolean;
 }
 
-/** What is not as the service needs it, a line for each. */
+/** The defects found, one line each. */
 export interface Findings {
-  /** What makes operations fail. */
+  /** Defects that make operations fail. */
   readonly problems: readonly string[];
-  /** What does not. */
+  /** Defects that don't make operations fail. */
   readonly warnings: readonly string[];
 }
 

@@ -4,10 +4,11 @@ import { ProviderError } from '../../../domain/errors.js';
 import { TokenRefused } from '../provider-api/api-failure.js';
 
 /**
- * The service's token, or why it gets none.
+ * Gets the service's token, or the reason why there is none.
  *
- * @param problemOf says it, in a sentence that holds no secret; undefined where the refusal doesn't tell.
- * @throws what `get` does, but for a refusal that tells.
+ * @param problemOf describes the refusal in a sentence without secrets; undefined if the refusal doesn't show the
+ * reason.
+ * @throws errors of `get`, except a refusal that shows its reason.
  */
 export async function tokenOrProblem(
   get: () => Promise<string>,
@@ -22,7 +23,7 @@ export async function tokenOrProblem(
   }
 }
 
-/** @throws ProviderError when it is no JWT, or its claims have another form. */
+/** @throws ProviderError when the token isn't a JWT, or its claims have another form. */
 export function claimsOf<Schema extends z.ZodType>(token: string, schema: Schema): z.infer<Schema> {
   try {
     return schema.parse(decodeJwt(token));

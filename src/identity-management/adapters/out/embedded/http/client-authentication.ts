@@ -5,11 +5,11 @@ import { ADMIN_CLIENT_ID } from '../token-issuer.js';
 import { formDecode } from './form-encoding.js';
 import { OAuthError } from './oauth-error.js';
 
-/** Secrets in the body (RFC 6749, 2.3.1; RFC 7521, 4.2), which this issuer doesn't take. */
+/** Credentials in the body (RFC 6749, section 2.3.1; RFC 7521, section 4.2), which this issuer doesn't accept. */
 const BODY_CREDENTIALS = ['client_secret', 'client_assertion'];
 const BASIC = /^Basic +([A-Za-z0-9+/]+={0,2})$/i;
 
-/** Knows the client `admin`, by HTTP Basic alone (`client_secret_basic`). */
+/** Authenticates the client `admin` by HTTP Basic only (`client_secret_basic`). */
 export class ClientAuthentication {
   private readonly secretDigest: Buffer;
 
@@ -18,7 +18,7 @@ export class ClientAuthentication {
     this.secretDigest = digest(adminSecret);
   }
 
-  /** @throws OAuthError `invalid_client`; `invalid_request` when the client shows credentials more than once. */
+  /** @throws OAuthError `invalid_client`; `invalid_request` when the client presents credentials more than once. */
   authenticate(request: IncomingMessage, parameters: ReadonlyMap<string, string>): void {
     const headers = request.rawHeaders.filter((name, index) => index % 2 === 0 && name.toLowerCase() === 'authorization');
     const inBody = BODY_CREDENTIALS.filter((name) => parameters.has(name));
@@ -33,14 +33,14 @@ export class ClientAuthentication {
   }
 }
 
-/** The two parts of RFC 6749, 2.3.1; empty where the header has another form. */
+/** The client's id and secret (RFC 6749, section 2.3.1). Both are empty if the header has another form. */
 function basicCredentials(authorization: string): { readonly id: string; readonly secret: string } {
   const pair = Buffer.from(BASIC.exec(authorization)?.[1] ?? '', 'base64').toString('latin1');
   const colon = pair.indexOf(':');
   try {
     if (colon > 0) return { id: formDecode(pair.slice(0, colon)), secret: formDecode(pair.slice(colon + 1)) };
   } catch {
-    // A malformed escape is a wrong secret.
+    // A malformed escape counts as a wrong secret.
   }
   return { id: '', secret: '' };
 }

@@ -14,7 +14,7 @@ import { OAuthError } from './oauth-error.js';
 import { OAuthErrorFilter } from './oauth-error.filter.js';
 import { readTokenRequest } from './token-request.js';
 
-/** An OAuth 2 issuer for one client and one grant: `admin`, client_credentials (RFC 6749, 4.4). */
+/** An OAuth 2 issuer for one client and one grant: `admin` with client_credentials (RFC 6749, section 4.4). */
 @ApiExcludeController()
 @FromAnyOrigin()
 @UseFilters(OAuthErrorFilter)
@@ -29,7 +29,7 @@ export class EmbeddedIssuerController {
     @Inject(EMBEDDED_IDENTITY_OPTIONS) private readonly options: EmbeddedIdentityProviderOptions,
   ) {}
 
-  /** Metadata (OpenID Connect Discovery 1.0, part 3). */
+  /** The issuer's metadata (OpenID Connect Discovery 1.0, section 3). */
   @Get('.well-known/openid-configuration')
   metadata() {
     const endpoints = `${this.options.publicUrl()}/idp`;
@@ -78,7 +78,8 @@ export class EmbeddedIssuerController {
 
   private async authenticate(request: Request, parameters: ReadonlyMap<string, string>): Promise<void> {
     const network = clientNetwork(request.ip);
-    // Awaited only where there is something to wait for: simultaneous requests must not all pass before one is counted.
+    // Awaited only if there is a turn to wait for. With an unconditional await, simultaneous requests would all pass
+    // before the first failure is counted.
     const turn = this.failedAttempts.turn(network);
     if (turn) await turn;
     try {

@@ -2,9 +2,12 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { ServiceError } from '../../../../../common/service-error.js';
 
 const WINDOW_MS = 60_000;
-/** Enough for clients that share an address and have a wrong secret. */
+/**
+ * How many wrong secrets a network may show before it is slowed down. Enough for clients that share an address and have
+ * a wrong secret.
+ */
 const MAX_FAILURES = 50;
-/** Between two attempts of a network that has failed too often. */
+/** The time between two attempts of a network that has failed too often. */
 const PAUSE_MS = 100;
 const MAX_WAIT_MS = 2_500;
 const MAX_NETWORKS = 10_000;
@@ -12,22 +15,22 @@ const MAX_NETWORKS = 10_000;
 interface Window {
   readonly endsAt: number;
   failures: number;
-  /** When the last attempt that had to wait has its turn. */
+  /** The turn of the last waiting attempt, by `performance.now()`. */
   lastTurn: number;
 }
 
 /**
- * Slows down clients that guess a secret. Once a client network has shown 50 wrong secrets in a minute, its attempts,
- * right ones included, are compared one every 100 ms until the minute is over. Other networks aren't affected. Keeps at
- * most 10,000 networks; the one that failed first goes first.
+ * Slows down clients that guess a secret. After 50 wrong secrets from one client network within a minute, its attempts
+ * are checked one every 100 ms until the minute is over, even those with the right secret. Other networks aren't
+ * affected. Keeps at most 10,000 networks and drops the one whose minute began first.
  */
 export class FailedAttempts {
   private readonly windows = new Map<string, Window>();
 
   /**
-   * Undefined when a secret of this network may be compared now; otherwise resolves when it may.
+   * Undefined when a secret of this network may be checked now. Otherwise resolves when it may.
    *
-   * @throws ServiceError `too-many-requests` when attempts that wait take more than 2.5 s.
+   * @throws ServiceError `too-many-requests` when the wait would exceed 2.5 s.
    */
   turn(network: string): Promise<void> | undefined {
     const window = this.current(network);

@@ -4,7 +4,7 @@ import { sendEarly } from '../../../../../http/answer.js';
 import { exchangeOf } from '../../../../../http/exchange.js';
 import { OAuthError } from './oauth-error.js';
 
-/** Answers in the form of RFC 6749, 5.2; errors that aren't OAuth 2's go on to the global filter. */
+/** Answers in the form of RFC 6749, section 5.2. Other errors than OAuth 2 errors go to the global filter. */
 @Catch(OAuthError)
 export class OAuthErrorFilter implements ExceptionFilter<OAuthError> {
   private readonly logger = new Logger('EmbeddedIssuer');
@@ -23,6 +23,9 @@ export class OAuthErrorFilter implements ExceptionFilter<OAuthError> {
   }
 }
 
-/** A page's script: at the challenge the browser would open its own login, and the page never see the answer. */
+/**
+ * Whether a page's script sent the request. After a challenge the browser would show its own login, and the script
+ * would never see the answer.
+ */
 const isScripted = ({ headers }: IncomingMessage): boolean =>
   headers['x-requested-with']?.toString().toLowerCase() === 'xmlhttprequest';

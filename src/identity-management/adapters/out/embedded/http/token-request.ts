@@ -10,10 +10,10 @@ const MAX_BODY_BYTES = 4096;
 const IDLE_TIMEOUT_MS = 10_000;
 
 /**
- * The parameters of a token request; those without a value count as omitted (RFC 6749, 3.2).
+ * Reads the parameters of a token request. A parameter without a value counts as omitted (RFC 6749, section 3.2).
  *
- * @throws OAuthError `invalid_request` when the body is no form, has a Content-Encoding, is over 4 KiB, or repeats a parameter;
- * ServiceError `request-timeout`, `client-aborted`.
+ * @throws OAuthError `invalid_request` when the body isn't a form, has a Content-Encoding, is over 4 KiB, or repeats a
+ * parameter; ServiceError `request-timeout`, `client-aborted`.
  */
 export async function readTokenRequest(request: IncomingMessage): Promise<ReadonlyMap<string, string>> {
   const mediaType = request.headers['content-type']?.split(';', 1)[0]?.trim().toLowerCase();
