@@ -46,7 +46,7 @@ export class ForgetfulDisk extends Disk {
     if (operations === 0) this.die();
   }
 
-  /** Cuts the power, unless it is cut already, and returns a working disk with what survived. */
+  /** Cuts the power, unless it is cut already. Returns a new disk with what survived. */
   afterCut(): ForgetfulDisk {
     this.die();
     return new ForgetfulDisk(this.random, this.defects, survivors(this.root, this.random));
@@ -267,7 +267,7 @@ export class ForgetfulDisk extends Disk {
     }
     next();
     this.operationsLeft -= 1;
-    // Continues only after the caller of this operation has begun what follows from it.
+    // First lets the caller begin what follows from this operation.
     setImmediate(this.operationsLeft > 0 ? this.serve : this.die);
   };
 

@@ -16,7 +16,7 @@ export interface TokenRequest {
   readonly audience?: string;
   /** The requested scopes, separated by blanks. */
   readonly scope?: string;
-  /** A negative value makes an expired token. Default: the lifetime that the API's settings say, or one day. */
+  /** A negative value makes an expired token. Default: the API's `token_lifetime`, or one day. */
   readonly lifetimeSeconds?: number;
   /** Override all other claims. */
   readonly claims?: Readonly<Record<string, unknown>>;

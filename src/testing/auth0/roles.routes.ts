@@ -108,7 +108,8 @@ export const rolesRoutes = (tenant: Tenant): Route[] => {
         return listAnswer('roles', tenant.rolesOf(id).map((role) => roleView(tenant, role)), pageOf(query));
       },
     },
-    // The description, its text for 403 and the guide name three different sets of scopes. This requires all of them.
+    // The API description, its text for 403 and the guide each name another set of scopes. A token with all of them is
+    // safe.
     {
       operation: 'POST /users/{id}/roles',
       scopes: ['read:roles', 'update:users', 'create:role_members'],

@@ -8,7 +8,10 @@ const REMOVED = 2;
 /** The sha-256 of a text, which represents the text. */
 export const keyOf = (text: string): Buffer => hash('sha256', text, 'buffer');
 
-/** The part, of a number of parts, that a key belongs to. Independent of the key's place in a set. */
+/**
+ * The number of the part that a key belongs to, if all keys are divided into `parts`. Independent of its place in a
+ * set.
+ */
 export const partOf = (key: Buffer, parts: number): number => key.readUInt32LE(WORDS * 4) % parts;
 
 /** The store grew so much during the check that its keys no longer fit into a set. */
@@ -19,7 +22,7 @@ export class KeySetFullError extends Error {
   }
 }
 
-/** A set of keys that takes 17 bytes for each place, used or not. Compares 128 bits of each key. */
+/** A set of keys. Takes 17 bytes for each place, whether used or not, and compares only 128 bits of each key. */
 export class KeySet {
   private readonly words: Uint32Array;
   private readonly states: Uint8Array;

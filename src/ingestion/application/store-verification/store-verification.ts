@@ -367,7 +367,8 @@ class Suspects {
   }
 
   /**
-   * Returns undefined if the upload isn't a suspect. Also for the first line of a suspect, whose place it remembers.
+   * The first place of a suspect, if a line of it was read before. Undefined for the first line, whose place it
+   * remembers, and for an upload that isn't a suspect.
    */
   firstOf(key: Buffer, line: SegmentLine): NonNullable<Finding['line']> | undefined {
     const name = nameOf(key);

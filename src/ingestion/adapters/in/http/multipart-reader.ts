@@ -4,7 +4,9 @@ import { hasControlCharacter, trimBlanks } from '../../../../common/text.js';
 import { Turns } from '../../../../common/turns.js';
 
 const MAX_PARTS = 1_000;
-/** A form with more parts yields to other requests, because empty parts may arrive by the thousand. */
+/**
+ * Reading a form with more parts than this yields to other requests, because empty parts may arrive by the thousand.
+ */
 const FEW_PARTS = 16;
 const MAX_PART_HEADER_BYTES = 16_384;
 const FIELD_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;

@@ -34,7 +34,7 @@ export interface KeyedUpload extends Omit<UploadReceipt, 'replayed'> {
   readonly receivedAt: Date;
 }
 
-/** The part of an upload that answers a repeated request. */
+/** The part of an upload that is needed to answer a repeated request. */
 export interface IndexedUpload {
   readonly receipt: UploadReceipt;
   /** `requestDigest` of the upload. */

@@ -55,7 +55,7 @@ export class IndexLog {
   position(directory: string): IndexPosition {
     const { segment } = this;
     if (segment?.directory === directory) return { segment: segment.path, offset: segment.durableLength };
-    // The line goes into a segment that is named later, and UUIDs of version 7 never go backwards within a process.
+    // The line's segment will be named later, and UUIDs of version 7 never go backwards within a process.
     return { segment: `${directory}/${uuidV7()}.ndjson`, offset: 0 };
   }
 

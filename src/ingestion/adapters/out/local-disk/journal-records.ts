@@ -10,8 +10,7 @@ export interface JournalRecord {
 }
 
 /**
- * Layout of a record: magic number, CRC-32 of everything behind it, epoch, text length, byte length, text (JSON),
- * bytes.
+ * Layout of a record: magic number, CRC-32 of all that follows, epoch, text length, byte length, text (JSON), bytes.
  */
 const MAGIC = 0x4c444a31;
 const CHECKSUM_AT = 4;

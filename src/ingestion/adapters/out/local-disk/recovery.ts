@@ -152,7 +152,7 @@ async function segmentNames(store: StoreDirectory, directory: string): Promise<s
     });
   } catch (error) {
     if (hasCode(error, 'ENOENT')) return [];
-    // Without the directory nothing shows which files have lines.
+    // If something else is in the directory's place, nothing shows which files have lines.
     if (hasCode(error, 'ENOTDIR')) throw new DataDirectoryError(`${store.at(directory)} is not a directory: move it away, and put the right one back`, { cause: error });
     throw error;
   }

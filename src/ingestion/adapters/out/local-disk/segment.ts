@@ -13,7 +13,10 @@ import type { StoreDirectory } from './store-directory.js';
 export class Segment {
   readonly path: string;
   private readonly id = uuidV7();
-  /** The part of the store with the files of these lines. The segment's own directory is checked through its file. */
+  /**
+   * The part of the store that contains the files of these lines; each append checks that it is still present. The
+   * segment's own directory is checked through its file.
+   */
   private readonly contentParts: readonly string[];
   private file: DiskFile | undefined;
   private length = 0;

@@ -20,9 +20,7 @@ const KEY_BYTES = 32;
 const FIRST_KEY = Buffer.alloc(KEY_BYTES);
 const LAST_KEY = Buffer.alloc(KEY_BYTES, 0xff);
 const CHECKSUM_BYTES = 16;
-/**
- * How many entries are written between checkpoints. The log has 4 MiB by then, and moving it takes a few milliseconds.
- */
+/** How many entries are written between checkpoints. The log has 4 MiB by then, and is moved in a few milliseconds. */
 const CHECKPOINT_AFTER = 1_000;
 const syncDescriptor = promisify(fdatasync);
 /** Failures of SQLite that don't mean that the file is damaged. */
@@ -139,8 +137,8 @@ export class SelfCheckingDatabase {
     this.isOpen = false;
     try {
       this.database.exec('PRAGMA synchronous = NORMAL');
-      // libsql's own `close` keeps the lock until every statement is garbage-collected, so release it here. Closing
-      // with a journal on disk would fail for a file that was moved, and would keep the lock too.
+      // libsql's own `close` keeps the lock until every statement is garbage-collected, so release it here. With a
+      // journal on disk, this would fail for a file that was moved, and the lock would stay.
       this.database.exec('PRAGMA journal_mode = MEMORY; PRAGMA locking_mode = NORMAL; SELECT count(*) FROM sqlite_schema');
     } catch {
       // Opening it again detects what is wrong.

@@ -3,7 +3,7 @@ import type { StoredContent } from '../../../application/ports/file-storage.port
 import { storageFailure } from '../../../application/storage-failure.js';
 import type { DiskFile } from './disk.js';
 
-/** How much may be gathered while a write runs, in bytes. It is then written at once. */
+/** How much may be gathered while a write runs, in bytes. The next write takes all of it. */
 const MOST_GATHERED_BYTES = 1024 * 1024;
 /** How many chunks may be held in memory. A tiny chunk takes far more memory than its length. */
 const MOST_CHUNKS = 1024;

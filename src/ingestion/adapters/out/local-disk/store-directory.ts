@@ -12,7 +12,10 @@ import { PendingMarkers } from './pending-markers.js';
 import { SharedSyncs } from './shared-syncs.js';
 import { StorePresence } from './store-presence.js';
 
-/** The lowest directories that every store has, relative to its root. Each may be a volume of its own. */
+/**
+ * The lowest directories that every store has, relative to its root. Each may be a volume of its own, but files are
+ * renamed from `staging` into the `files` directories, which must be on one volume with it.
+ */
 export const STORE_PARTS = [...UPLOAD_KINDS.flatMap((kind) => [linesDirectory(kind), contentDirectory(kind)]), 'staging', 'pending'];
 
 /** The root directory of a store, with the services that its operations share. */

@@ -25,7 +25,7 @@ export class Compactor {
   private readonly ending = new AbortController();
   private timer: NodeJS.Timeout | undefined;
   private running: Promise<void> | undefined;
-  /** Segments of yesterday that needn't be read each hour. */
+  /** Segments of yesterday that wait for their idempotency keys to expire, and needn't be read again each hour. */
   private waiting = new Set<string>();
   private waitingSince = '';
 

@@ -11,7 +11,7 @@ const MARKER = z.object({
   cleared: z.boolean().optional(),
 });
 
-/** The state of an upload with a file that is in progress. */
+/** The state of an unfinished upload with a file. */
 export type Marker = Readonly<z.infer<typeof MARKER>>;
 
 /** Undefined if the bytes aren't a marker. */

@@ -57,7 +57,7 @@ const MIB = 1024 * 1024;
 /** The smallest part that S3 accepts, except for the last one. In bytes. */
 const LEAST_PART = 5 * MIB;
 const MOST_PARTS = 10_000;
-/** Parts of one upload that are sent at once. For longer parts, fewer. */
+/** Parts of one upload that are sent at once, at most. Longer parts lower the number (MOST_BYTES_AT_ONCE). */
 const PARTS_AT_ONCE = 4;
 const MOST_BYTES_AT_ONCE = 20 * MIB;
 /** How long a failed upload waits for its parts to be removed, in milliseconds. Enough for a healthy store. */

@@ -45,7 +45,7 @@ export async function openBucketView(bucket: Bucket): Promise<StoreView> {
 class BucketView implements StoreView {
   readonly mender = 'a running service';
   readonly movesLines = true;
-  /** Known facts about segments that share lines with the one that `relation` was last asked about. */
+  /** A cache for `relation`: the plans, and which segments exist, as read for the last value of `second`. */
   private neighbours = { of: '', plans: [] as ReadonlySet<string>[], there: new Map<string, boolean>() };
 
   constructor(private readonly bucket: Bucket) {}
