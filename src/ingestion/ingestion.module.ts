@@ -34,7 +34,7 @@ function withAdapters(definition: DynamicModule, { fileStorage, authentication }
   };
 }
 
-/** The two uploads. Works alone in any Nest application that is created with `{ bodyParser: false }`. */
+/** The two upload operations. Works alone in any Nest application that is created with `{ bodyParser: false }`. */
 @Module({
   imports: [HttpModule],
   controllers: [HistoricalIngestionController, NowcastIngestionController],

@@ -5,23 +5,23 @@ import type { FileStorage } from './application/ports/file-storage.port.js';
 
 /** The limits of uploads. */
 export interface IngestionOptions {
-  /** Bytes of one file. 5 GiB by default. */
+  /** Maximum length of a file in bytes. Default: 5 GiB. */
   readonly maxUploadBytes?: number;
-  /** Bytes of one JSON body, or of a form's `additional_data`. 10 MiB by default. */
+  /** Maximum length of a JSON body, or of a form's `additional_data`, in bytes. Default: 10 MiB. */
   readonly maxJsonBytes?: number;
-  /** Milliseconds that a client may stay silent in the middle of its request. 60,000 by default. */
+  /** How long a client may be silent during its request, in milliseconds. Default: 60,000. */
   readonly idleTimeoutMs?: number;
 }
 
-/** What the ingestion module is made of. */
+/** The adapters of the ingestion module. */
 export interface IngestionAdapters {
-  /** Where uploads go. Needed. */
+  /** Where uploads are stored. Required. */
   fileStorage: ProviderDefinition<FileStorage> | undefined;
-  /** A module that exports `AccessTokenVerifier`: uploads then need a token. Without it anybody may upload. */
+  /** A module that exports `AccessTokenVerifier`. Uploads then need a token. Without it, anyone may upload. */
   authentication: DynamicModule | Type | undefined;
 }
 
-/** The limits that hold for a request's body. */
+/** The limits that apply to the body of a request. */
 export class UploadLimits {
   readonly maxUploadBytes: number;
   readonly maxJsonBytes: number;
@@ -34,7 +34,7 @@ export class UploadLimits {
   }
 }
 
-/** Who checks the tokens of those who upload; nobody where uploads are open to all. */
+/** The verifier of upload tokens; undefined if anyone may upload. */
 export class UploadAuthorization {
   constructor(readonly accessTokens?: AccessTokenVerifier) {}
 }

@@ -4,17 +4,17 @@ import { setImmediate } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { type Bucket, type ListedObject, ObjectExistsError } from '../ingestion/adapters/out/object-storage/bucket.js';
 
-/** A new, empty bucket, and ways to see and leave in it what the port doesn't show. */
+/** A new, empty bucket, and access to state that the port doesn't show. */
 export interface BucketContractSubject {
-  /** Where the store allows, its listings have pages of `PAGE_SIZE` objects. */
+  /** If the store supports it, its listings have pages of `PAGE_SIZE` objects. */
   readonly bucket: Bucket;
   /** In the same store, under a prefix that begins like the first bucket's. */
   readonly neighbour: Bucket;
-  /** How many unfinished uploads to a key have left something in the store; 0 once their parts were given back. */
+  /** Number of unfinished uploads to a key that left something in the store; 0 after their parts were removed. */
   parts(key: string): Promise<number>;
-  /** Begins an upload to a key and leaves it with a part, as a process does that is lost. */
+  /** Begins an upload to a key and leaves it with one part, as a crashed process does. */
   leaveParts(key: string): Promise<void>;
-  /** Gives back what the subject holds. */
+  /** Releases the resources of the subject. */
   tearDown(): Promise<void>;
 }
 
@@ -22,9 +22,9 @@ export interface BucketContractSubject {
 export const PAGE_SIZE = 7;
 
 /**
- * The tests that every `Bucket` passes: what it says, as far as it can be seen without making the store fail.
+ * The tests that every `Bucket` must pass: the promises of the port that can be observed without making the store fail.
  *
- * @param setUp gives a subject of its own to each test.
+ * @param setUp creates a new subject for each test.
  */
 export function bucketContract(name: string, setUp: () => Promise<BucketContractSubject>): void {
   describe(`Bucket contract: ${name}`, () => {
@@ -473,7 +473,7 @@ const MIB = 1024 * 1024;
 const KEY = 'files/kind=historical/customer_id=acme/date=2025-03-30/0195e5a0-0000-7000-8000-000000000000.csv';
 const PATIENCE = { timeout: 20_000, interval: 50 };
 
-/** Sizes that no part is a multiple of, and their sum. */
+/** Sizes with a given sum. No part is a multiple of them. */
 function oddSizes(sum: number): number[] {
   const sizes = Array<number>(Math.floor(sum / 77_777)).fill(77_777);
   return [...sizes, sum % 77_777];
@@ -492,7 +492,7 @@ async function gather<Item>(items: AsyncIterable<Item> | Iterable<Item>): Promis
   return all;
 }
 
-/** Does the same with all keys, 16 at a time. */
+/** Runs an action for all keys, 16 at a time. */
 async function atOnce(keys: readonly string[], action: (key: string) => Promise<unknown>): Promise<void> {
   const rest = keys.values();
   await Promise.all(

@@ -2,11 +2,11 @@ import { readFile, readdir } from 'node:fs/promises';
 import { join, relative, sep } from 'node:path';
 import { type SeenLine, toIndexLines } from './index-lines.js';
 
-/** What stands in a DATA_DIR, read as anyone might, without the service. */
+/** The contents of a DATA_DIR, read without the service. */
 export class DataDirectoryView {
   constructor(readonly directory: string) {}
 
-  /** All index lines, parsed. Throws when one of them is torn. */
+  /** All index lines, parsed. Throws if one of them is torn. */
   async lines(): Promise<SeenLine[]> {
     return toIndexLines(await Promise.all((await this.files('uploads')).map((path) => readFile(this.at(path), 'utf8'))));
   }
@@ -15,12 +15,12 @@ export class DataDirectoryView {
     return this.files('files');
   }
 
-  /** Null when there is no such file. */
+  /** Null if there is no such file. */
   async bytes(path: string): Promise<Buffer | null> {
     return (await this.contentPaths()).includes(path) ? readFile(this.at(path)) : null;
   }
 
-  /** The paths, relative to DATA_DIR, of all that isn't a directory beneath a name in it. */
+  /** The paths, relative to DATA_DIR, of everything but directories below a name in it. */
   async files(name: string): Promise<string[]> {
     const entries = await readdir(this.at(name), { withFileTypes: true, recursive: true });
     return entries

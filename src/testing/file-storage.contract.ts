@@ -5,28 +5,31 @@ import type { FileStorage, StoredContent, UploadDraft } from '../ingestion/appli
 import { UPLOAD_KINDS } from '../ingestion/domain/upload.js';
 import { anUploadDraft, storeUpload } from './upload-draft.builder.js';
 
-/** A new, empty store, and ways to see what is in it that don't go through the port. */
+/** A new, empty store, and access to its contents that bypasses the port. */
 export interface FileStorageContractSubject {
   readonly storage: FileStorage;
-  /** The store as it is after a restart. Ends the one before. */
+  /** The store after a restart. Closes the previous one. */
   reopen(): Promise<FileStorage>;
   /** The index lines, parsed, in any order. */
   lines(): Promise<object[]>;
-  /** The bytes at a content path; null when there are none. */
+  /** The bytes at a content path; null if there are none. */
   bytes(path: string): Promise<Buffer | null>;
-  /** The content paths of all files that are visible. */
+  /** The content paths of all visible files. */
   contentPaths(): Promise<string[]>;
-  /** Stores a draft that was complete so many milliseconds ago, where `receivedAt` alone doesn't decide on that. */
+  /**
+   * Stores a draft as if it had been complete `ageMs` milliseconds ago. For stores where `receivedAt` alone doesn't
+   * decide this.
+   */
   storeEarlier?(draft: UploadDraft, ageMs: number): Promise<unknown>;
-  /** Gives back what the subject holds. */
+  /** Releases the resources of the subject. */
   tearDown(): Promise<void>;
 }
 
 /**
- * The tests that every `FileStorage` passes: what its port says, as far as it can be seen without making a store's
- * own parts fail.
+ * The tests that every `FileStorage` must pass: the promises of the port that can be observed without making parts of a
+ * store fail.
  *
- * @param setUp gives a subject of its own to each test.
+ * @param setUp creates a new subject for each test.
  */
 export function fileStorageContract(name: string, setUp: () => Promise<FileStorageContractSubject>): void {
   describe(`FileStorage contract: ${name}`, () => {
@@ -376,7 +379,7 @@ const sha256Of = (bytes: Buffer): string => createHash('sha256').update(bytes).d
 
 const idsOf = (lines: object[]): unknown[] => lines.map((line) => 'upload_id' in line && line.upload_id).sort();
 
-/** Hands chunks out one at a time, and counts how many are asked for before the one before was taken. */
+/** Yields chunks one at a time, and counts how many are requested before the previous one has arrived. */
 class CountingSource implements AsyncIterable<Uint8Array> {
   mostAtOnce = 0;
   ended = false;

@@ -5,26 +5,26 @@ import { type DirectoryOrigin, Disk, type DiskFile } from '../ingestion/adapters
 import { DirectoryNode, FileNode, LinkNode, type Node, survivors } from './forgetful-nodes.js';
 import type { Random } from './random.js';
 
-/** What a `ForgetfulDisk` does wrong, beside forgetting what it may. */
+/** Defects of a `ForgetfulDisk`, in addition to what any disk may forget. */
 export interface DiskDefects {
-  /** Syncs that say that they are done, and do nothing. */
+  /** Syncs that report success but do nothing. */
   readonly ignored?: readonly ('sync' | 'syncDirectory')[];
 }
 
 const failed = (code: string, what: string): Error => Object.assign(new Error(`${code}: ${what}`), { code });
 
 /**
- * A disk in memory that forgets at a power cut what POSIX lets it forget: each 512 bytes written to a file since its
- * last `sync`, and each name made, renamed or removed since its directory's last `syncDirectory`, is dropped or kept
- * on its own. A rename is whole or not at all, and a link's text comes with its name.
+ * A disk in memory that forgets at a power cut what POSIX allows it to forget. Each 512 bytes written to a file since
+ * its last `sync` are dropped or kept independently. So is each name created, renamed or removed since its directory's
+ * last `syncDirectory`. A rename is atomic, and a link's target is stored with its name.
  *
- * Operations that are under way at once are done in any order. A seed repeats all of it, as long as its user waits
- * for nothing but the disk.
+ * Operations in flight at once are performed in any order. The same seed repeats everything, provided that the user of
+ * the disk waits for nothing else.
  */
 export class ForgetfulDisk extends Disk {
-  /** Resolves when the power is cut: from then on no operation is done, or settles. */
+  /** Resolves when the power is cut. From then on no operation is performed or settles. */
   readonly cut: Promise<void>;
-  /** How many of the operations that change something fail, from 0 to 1. What a failed `sync` covers may be lost. */
+  /** The share of changing operations that fail, from 0 to 1. Data covered by a failed `sync` may be lost. */
   failureRate = 0;
   private cutPower = (): void => undefined;
   private readonly waiting: (() => void)[] = [];
@@ -40,19 +40,19 @@ export class ForgetfulDisk extends Disk {
     this.cut = new Promise((resolve) => (this.cutPower = resolve));
   }
 
-  /** Cuts the power when so many more operations are done. */
+  /** Cuts the power after a number of further operations. */
   cutAfter(operations: number): void {
     this.operationsLeft = operations;
     if (operations === 0) this.die();
   }
 
-  /** Cuts the power, if it isn't yet, and gives what that left, on a disk that runs again. */
+  /** Cuts the power, unless it is cut already. Returns a new disk with what survived. */
   afterCut(): ForgetfulDisk {
     this.die();
     return new ForgetfulDisk(this.random, this.defects, survivors(this.root, this.random));
   }
 
-  /** All that isn't a directory, as it looks to those who read it now: its bytes by its path. */
+  /** Everything but directories, as readers see it now: bytes by path. */
   files(): Map<string, Buffer> {
     return new Map(filesBeneath(this.root, ''));
   }
@@ -240,7 +240,7 @@ export class ForgetfulDisk extends Disk {
     return perform();
   }
 
-  /** Does an operation that may fail; then what a failure leaves of it is done. */
+  /** Performs an operation that may fail. If it fails, performs the part of it that a failure leaves. */
   private async change<T>(what: string, perform: () => T, performPart?: () => void): Promise<T> {
     await this.turn();
     if (!this.random.chance(this.failureRate)) return perform();
@@ -248,7 +248,7 @@ export class ForgetfulDisk extends Disk {
     throw failed('EIO', what);
   }
 
-  /** Resolves when the disk gets to an operation; those that wait are chosen from at random. */
+  /** Resolves when the disk performs an operation. The next one is chosen at random from those waiting. */
   private turn(): Promise<void> {
     return new Promise((resolve) => {
       if (this.state === 'dead') return;
@@ -267,7 +267,7 @@ export class ForgetfulDisk extends Disk {
     }
     next();
     this.operationsLeft -= 1;
-    // Once what follows from this operation has begun.
+    // First lets the caller begin what follows from this operation.
     setImmediate(this.operationsLeft > 0 ? this.serve : this.die);
   };
 

@@ -1,13 +1,13 @@
 import type { Random } from './random.js';
 
-/** What a disk writes whole or not at all. */
+/** The unit that a disk writes atomically. */
 const SECTOR_BYTES = 512;
 
 type Change = (bytes: Buffer) => Buffer;
 
-/** A file's bytes as they look now, and what is certain to survive of them. */
+/** The current bytes of a file, and those that are certain to survive. */
 export class FileNode {
-  /** In order; each may be kept without those before it. */
+  /** In order. Each may survive without those before it. */
   unsynced: Change[] = [];
 
   constructor(
@@ -32,12 +32,12 @@ export class FileNode {
     this.change((old) => resized(old, length));
   }
 
-  /** Makes the first changes, so many, durable or forgets them: no later sync makes up for these. */
+  /** Makes the first `count` changes durable, or forgets them for good: no later sync covers them. */
   settle(count: number, isKept: () => boolean): void {
     for (const change of this.unsynced.splice(0, count)) if (isKept()) this.durable = change(this.durable);
   }
 
-  /** What a power cut leaves. */
+  /** The file that a power cut leaves. */
   survivor(isKept: () => boolean): FileNode {
     return new FileNode(this.unsynced.filter(isKept).reduce((bytes, change) => change(bytes), this.durable));
   }
@@ -48,7 +48,7 @@ export class FileNode {
   }
 }
 
-/** A copy of another length; what is new is NULs. */
+/** A copy with another length. Added bytes are zero. */
 function resized(bytes: Buffer, length: number): Buffer {
   const result = Buffer.alloc(length);
   bytes.copy(result);
@@ -61,7 +61,7 @@ export class LinkNode {
 
 export type Node = FileNode | DirectoryNode | LinkNode;
 
-/** One name that was made or replaced (`node`), or removed. */
+/** A name that was created or replaced (`node`), or removed. */
 class NameChange {
   isDurable = false;
   private kept: boolean | undefined;
@@ -70,22 +70,22 @@ class NameChange {
     readonly directory: DirectoryNode,
     readonly name: string,
     readonly node: Node | undefined,
-    /** The other half of a rename, without which this one can't come to be. */
+    /** The other half of a rename. Without it, this change can't survive. */
     readonly added: NameChange | undefined,
   ) {}
 
-  /** Whether a power cut keeps it; asked again, the same. */
+  /** Whether a power cut keeps it. Repeated calls return the same. */
   survives(isKept: () => boolean): boolean {
     this.kept ??= this.added && !this.added.isDurable ? this.added.survives(isKept) : isKept();
     return this.kept;
   }
 }
 
-/** A directory's names as they look now, and those that are certain to survive. */
+/** The current names in a directory, and those that are certain to survive. */
 export class DirectoryNode {
   readonly entries: Map<string, Node>;
   private readonly durable: Map<string, Node>;
-  /** In order; each may be kept without those before it. */
+  /** In order. Each may survive without those before it. */
   private unsynced: NameChange[] = [];
 
   constructor(entries: ReadonlyMap<string, Node> = new Map<string, Node>()) {
@@ -98,13 +98,13 @@ export class DirectoryNode {
     return this.change(name, node, undefined);
   }
 
-  /** @param added the name that takes the place of the removed one, for a rename. */
+  /** @param added the new name of the removed one, for a rename. */
   delete(name: string, added?: NameChange): void {
     this.entries.delete(name);
     this.change(name, undefined, added);
   }
 
-  /** Gives what makes durable all that has changed until now. */
+  /** Returns a function that makes all changes up to this call durable. */
   beginSync(): () => void {
     const covered = [...this.unsynced];
     return () => {
@@ -127,7 +127,7 @@ export class DirectoryNode {
 
   private settle(change: NameChange): void {
     const index = this.unsynced.indexOf(change);
-    // A later change of the same name was made durable before.
+    // A later change of the same name was already made durable.
     if (index < 0) return;
     change.added?.directory.settle(change.added);
     this.unsynced = this.unsynced.filter((other, at) => at > index || other.name !== change.name);
@@ -141,11 +141,11 @@ function apply({ name, node }: NameChange, names: Map<string, Node>): void {
   else names.delete(name);
 }
 
-/** The tree that a power cut leaves, with nothing unsynced in it; the one it was made from stays as it is. */
+/** The tree that a power cut leaves, without unsynced changes. The original tree isn't changed. */
 export function survivors(root: DirectoryNode, random: Random): DirectoryNode {
   const keeping = random.pick([0, 0.5, 1, random.next()]);
   const isKept = () => random.chance(keeping);
-  // A file may have two names for a while.
+  // During a rename a file may have two names.
   const copies = new Map<Node, Node>();
   const copyOf = (node: Node): Node => {
     const copy = copies.get(node) ?? newCopyOf(node);

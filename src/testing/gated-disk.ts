@@ -6,17 +6,17 @@ import type { SelfCheckingDatabase } from '../ingestion/adapters/out/local-disk/
 /** The methods of `Disk`, and those of its files as `file.<method>`. */
 export type DiskOperation = Exclude<keyof Disk, number | symbol> | `file.${Exclude<keyof DiskFile, number | symbol>}`;
 
-/** Decides over one operation: it may perform it, before or after that throw, or never settle. */
+/** Controls one operation. It may perform it, throw before or after that, or never settle. */
 export type Gate = <T>(perform: () => Promise<T>, operation: DiskOperation, path: string) => Promise<T>;
 
 /**
- * A `Disk` whose every operation passes a gate that a test sets. A write is two operations, a half each, so that a
- * write that breaks off midway is among them.
+ * A `Disk` whose every operation passes a gate that a test sets. A write is split into two operations, so that a test
+ * can interrupt it halfway.
  */
 export class GatedDisk extends Disk {
-  /** Lets everything through until it is set. */
+  /** Lets everything through by default. */
   gate: Gate = (perform) => perform();
-  /** Bytes that were read through it. */
+  /** Number of bytes that were read. */
   bytesRead = 0;
   private readonly held = new Set<() => unknown>();
   private readonly underWay = new Set<Promise<unknown>>();
@@ -25,14 +25,14 @@ export class GatedDisk extends Disk {
     super();
   }
 
-  /** Makes the next operation of a name fail instead of doing anything; returns its error. */
+  /** Makes the next operation of a name fail without doing anything. Returns its error. */
   failNext(name: DiskOperation): Error {
     const error = Object.assign(new Error(`EIO: i/o error, ${name}`), { code: 'EIO' });
     this.gateNext(name, () => Promise.reject(error));
     return error;
   }
 
-  /** Holds the next operation of a name back until it is released. */
+  /** Blocks the next operation of a name until it is released. */
   holdNext(name: DiskOperation): { reached: Promise<void>; release: () => void } {
     let release = (): void => undefined;
     const released = new Promise<void>((resolve) => (release = resolve));
@@ -45,10 +45,12 @@ export class GatedDisk extends Disk {
     return { reached, release };
   }
 
-  /** Ends the process that used the disk, as SIGKILL does: nothing more is done, open files and locks go. */
+  /**
+   * Simulates SIGKILL of the process that uses the disk: nothing more is done, and open files and locks are released.
+   */
   async die(): Promise<void> {
     this.gate = () => new Promise(() => undefined);
-    // What the system is busy with it finishes, as it does after a real death.
+    // Operations already begun are finished by the system, as after a real SIGKILL.
     await Promise.allSettled(this.underWay);
     await Promise.all([...this.held].map((letGo) => letGo()));
   }

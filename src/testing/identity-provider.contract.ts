@@ -13,19 +13,19 @@ import { MAX_EMAIL_LENGTH, MAX_USER_NAME_LENGTH, type NewUser, type User } from 
 
 export interface IdentityProviderSetting {
   readonly provider: IdentityProvider;
-  /** An id of the provider's own form that nobody has. */
+  /** An id in the provider's form that no user has. */
   readonly unknownUserId: string;
-  /** As `unknownUserId`. */
+  /** An id in the provider's form that no role has. */
   readonly unknownRoleId: string;
-  /** More items than one page of the adapter holds; 501 if left out. */
+  /** More items than fit into one page of the adapter. Default: 501. */
   readonly moreThanOnePage?: number;
-  /** How many calls are made at once, where the provider takes but few; left out, as many as 50. */
+  /** How many calls are made at once, for a provider that allows only a few. Default: up to 50. */
   readonly simultaneousCalls?: number;
-  /** A name of 255 characters. Left out, it is the one that is longest in UTF-16 and UTF-8. */
+  /** A name of 255 characters. Default: the one that is longest in UTF-16 and UTF-8. */
   readonly longestName?: string;
-  /** The same provider after a restart. A provider that keeps nothing by itself returns itself. */
+  /** The same provider after a restart. A provider that keeps no state of its own returns itself. */
   reopen(): Promise<IdentityProvider>;
-  /** What the user's roles permit by the provider's own account, in any order. */
+  /** The permissions that the user's roles give according to the provider itself, in any order. */
   permissionsOf(userId: string): Promise<readonly string[]>;
   tearDown(): void | Promise<void>;
 }
@@ -69,9 +69,9 @@ const MALFORMED_IDS = [
 ];
 
 /**
- * The suite that every identity provider passes, one `it` for each promise of the port.
+ * The tests that every identity provider must pass, one `it` for each promise of the port.
  *
- * @param setUp is called before each test. Other users and roles may be there already.
+ * @param setUp is called before each test. Other users and roles may exist already.
  */
 export function identityProviderContract(name: string, setUp: () => Promise<IdentityProviderSetting>): void {
   describe(`${name} keeps the contract of IdentityProvider`, () => {
@@ -366,7 +366,7 @@ export function identityProviderContract(name: string, setUp: () => Promise<Iden
   });
 }
 
-/** Each text with a short name for the test's title. */
+/** Each text with a short label for the title of the test. */
 const labelled = (texts: readonly string[]): [string, string][] =>
   texts.map((text) => [text.length > 80 ? `of ${text.length} code units` : JSON.stringify(text), text]);
 

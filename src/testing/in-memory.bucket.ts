@@ -7,18 +7,24 @@ interface Kept {
   readonly writtenAt: number;
 }
 
-/** A `Bucket` in memory, whose clock a test sets, and which fails and hangs when it is told to. */
+/** A `Bucket` in memory. A test sets its clock and makes it fail or hang. */
 export class InMemoryBucket extends Bucket {
-  /** What is added to the store's time, in milliseconds. */
+  /** Added to the store's time, in milliseconds. */
   aheadMs = 0;
   /** The store's time, in milliseconds since 1970. */
   time: () => number = () => Date.now();
-  /** Called before each operation, with the bytes that it is to make an object of; what it throws, the operation rejects with, and nothing is done. */
+  /**
+   * Called before each operation, with the bytes of the object to create. If it throws, the operation rejects with its
+   * error and does nothing.
+   */
   before: (operation: keyof Bucket, key: string, bytes?: Uint8Array) => Promise<void> | void = () => undefined;
-  /** Called after each operation that was done; what it throws, the operation rejects with: its answer was lost. */
+  /**
+   * Called after each operation that was done. If it throws, the operation rejects with its error, as if the answer was
+   * lost.
+   */
   after: (operation: keyof Bucket, key: string) => Promise<void> | void = () => undefined;
 
-  /** What a listing shows, of what it should show. */
+  /** Replaces the objects of a listing. */
   listed: (objects: ListedObject[]) => ListedObject[] = (objects) => objects;
 
   constructor(
@@ -117,28 +123,28 @@ export class InMemoryBucket extends Bucket {
   }
 
   override close(): void {
-    // It holds nothing.
+    // Nothing to close.
   }
 
-  /** The same objects as another process sees them, with a clock and faults of its own. */
+  /** The same objects as another process sees them, with its own clock and faults. */
   another(): InMemoryBucket {
     const another = new InMemoryBucket(this.objects, this.unfinished);
     another.time = this.time;
     return another;
   }
 
-  /** How many uploads to a key are under way or were left. */
+  /** Number of uploads to a key that are in progress or were left unfinished. */
   parts(key: string): number {
     return [...this.unfinished].filter((upload) => upload.key === key).length;
   }
 
-  /** Leaves an upload to a key, as a process does that is lost. */
+  /** Leaves an upload to a key unfinished, as a crashed process does. */
   leaveParts(key: string): void {
     this.unfinished.add({ key });
   }
 
   private write(key: string, bytes: Uint8Array): string {
-    // As S3 does: what is written again has the version that it had.
+    // As in S3, the same bytes get the same version when they are written again.
     const version = createHash('md5').update(bytes).digest('hex');
     this.objects.set(key, { bytes: Buffer.from(bytes), version, writtenAt: this.now() });
     return version;
@@ -157,7 +163,7 @@ export class InMemoryBucket extends Bucket {
   }
 }
 
-/** A fault that says so stands for a store that refuses. */
+/** A fault with this message simulates a store that refuses. */
 const isDenied = (error: unknown): boolean => error instanceof Error && error.message === 'denied';
 
 async function* piecesOf(bytes: Buffer): AsyncGenerator<Uint8Array> {

@@ -9,28 +9,28 @@ interface Kept {
   readonly bytes: Buffer | null;
 }
 
-/** A `FileStorage` for tests: keeps everything in memory, and fails when it is told to. */
+/** A `FileStorage` for tests. Keeps everything in memory, and fails on demand. */
 export class InMemoryFileStorage extends FileStorage {
   private readonly kept: Kept[] = [];
   private readonly running = new Set<string>();
   private failure: Error | null = null;
 
-  /** What was stored, in the order in which it was complete. */
+  /** The stored uploads, in the order in which they were complete. */
   get uploads(): readonly Upload[] {
     return this.kept.map(({ upload }) => upload);
   }
 
-  /** The bytes of a stored file; null when there is none at that path. */
+  /** The bytes of a stored file; null if there is none at that path. */
   bytes(path: string): Buffer | null {
     return this.kept.find(({ upload }) => upload.content?.path === path)?.bytes ?? null;
   }
 
-  /** From now on every call rejects with this error. */
+  /** Makes every call reject with this error from now on. */
   failWith(error: Error): void {
     this.failure = error;
   }
 
-  /** All is well again. */
+  /** Ends `failWith`. */
   recover(): void {
     this.failure = null;
   }
@@ -74,7 +74,7 @@ async function read(draft: UploadDraft): Promise<Kept> {
 
 async function collect(bytes: AsyncIterable<Uint8Array>): Promise<Buffer> {
   const chunks: Uint8Array[] = [];
-  // A source may use its buffer again for the next chunk.
+  // A source may reuse its buffer for the next chunk.
   for await (const chunk of bytes) chunks.push(Buffer.from(chunk));
   return Buffer.concat(chunks);
 }

@@ -14,11 +14,11 @@ interface KeptUser extends User {
   readonly roleIds: Set<string>;
 }
 
-/** An identity provider for tests: it keeps the port's contract, and fails or hangs when it is told to. */
+/** An identity provider for tests. It fulfils the port's contract, and fails or hangs on demand. */
 export class InMemoryIdentityProvider extends IdentityProvider {
   /** The signal of the latest call. */
   lastSignal: AbortSignal | undefined;
-  /** Lists that were begun and have neither come to their end nor been returned. */
+  /** Number of lists that were begun and have neither ended nor been returned. */
   openLists = 0;
 
   private readonly roles = new Map<string, NewRole>();
@@ -31,20 +31,20 @@ export class InMemoryIdentityProvider extends IdentityProvider {
     super();
   }
 
-  /** From now on, calls and pages reject with this error, whatever it is; those that hang do too. */
+  /** From now on, calls and pages reject with this error, including those that hang. */
   failWith(error: Error): void {
     this.failure = error;
     this.openGate();
   }
 
-  /** From now on, calls and pages don't settle, and don't heed their signal. */
+  /** From now on, calls and pages don't settle, and ignore their signal. */
   hang(): void {
     this.gate = new Promise((resolve) => {
       this.openGate = resolve;
     });
   }
 
-  /** Ends `failWith` and `hang`; what hung goes on. */
+  /** Ends `failWith` and `hang`. Calls that hang continue. */
   recover(): void {
     this.failure = undefined;
     this.openGate();

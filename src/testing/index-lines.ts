@@ -1,11 +1,11 @@
-/** What tests ask an index line for. */
+/** The members of an index line that tests use. */
 export interface SeenLine {
   readonly upload_id: string;
   readonly content_path: string | null;
   readonly content_sha256: string | null;
 }
 
-/** The lines of index segments, read as anyone might. Throws when one of them is torn. */
+/** The lines of index segments, parsed without the service. Throws if one of them is torn. */
 export function toIndexLines(segments: readonly string[]): SeenLine[] {
   return segments.flatMap((text) => {
     const lines = text.split('\n');

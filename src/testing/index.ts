@@ -1,4 +1,4 @@
-// For those who test against fakes or write adapters; without Vitest (see contracts.ts).
+// For tests against fakes, and for writing adapters. Doesn't need Vitest (see contracts.ts).
 export * from './auth0/index.js';
 export { InMemoryBucket } from './in-memory.bucket.js';
 export { InMemoryFileStorage } from './in-memory.file-storage.js';

@@ -10,23 +10,23 @@ import { anUploadDraft, storeUpload } from './upload-draft.builder.js';
 const ROOT = '/store';
 const MOST_CUTS = 3;
 const MOST_CALLERS = 12;
-/** A boot, or a load, and some. */
+/** Maximum number of operations before a cut: within a boot or a short load, or a longer load. */
 const MOST_OPERATIONS = [60, 500] as const;
 
 export interface PowerCutReport {
   readonly cuts: number;
   readonly acknowledged: number;
-  /** Those that failed before the power was cut. */
+  /** Uploads that failed before the power was cut. */
   readonly refused: number;
-  /** What was acknowledged and isn't there as it was sent; a sentence each. */
+  /** Acknowledged uploads that are missing or differ from what was sent; one sentence each. */
   readonly lost: readonly string[];
-  /** What is there and shouldn't be, or only in part; a sentence each. */
+  /** Things that should not be there, or are there only in part; one sentence each. */
   readonly halfShown: readonly string[];
 }
 
 /**
- * Lets callers upload to the local disk until the power is cut, some times one after the other, also during a boot;
- * then boots and compares what is there with what was acknowledged. The same seed does the same again.
+ * Lets callers upload to the local disk until the power is cut. Repeats this a few times, and may cut during a boot.
+ * Then boots and compares the contents of the disk with the acknowledged uploads. The same seed repeats the same run.
  */
 export async function rehearsePowerCut(seed: number, defects: DiskDefects = {}): Promise<PowerCutReport> {
   const random = new Random(seed);
@@ -40,7 +40,7 @@ export async function rehearsePowerCut(seed: number, defects: DiskDefects = {}):
   }
   await open(disk, 1e6);
   const first = ledger.compare(disk.files());
-  // What the boot put in order has to stay so as well.
+  // A boot must make its repairs durable too.
   disk = disk.afterCut();
   await open(disk, 1e6);
   const second = ledger.compare(disk.files());
@@ -57,7 +57,7 @@ export async function rehearsePowerCut(seed: number, defects: DiskDefects = {}):
 const open = (disk: ForgetfulDisk, maxSegmentBytes: number): Promise<LocalDiskFileStorage> =>
   LocalDiskFileStorage.open({ directory: ROOT, disk, maxSegmentBytes, maxJournalBytes: 4_000, logger: { warn: () => undefined } });
 
-/** Boots, and uploads without an end: the cut is one. */
+/** Boots, then uploads endlessly until the cut. */
 async function load(disk: ForgetfulDisk, random: Random, ledger: Ledger): Promise<never> {
   const storage = await open(disk, random.pick([1e6, 4_000]));
   disk.failureRate = random.pick([0, 0, 0.03]);
@@ -79,11 +79,11 @@ function someDraft(random: Random, shareOfFiles: number): UploadDraft {
   return draft.file(...Array.from({ length: random.below(4) }, () => random.bytes(random.below(1_500)))).build();
 }
 
-/** What callers were told. */
+/** The responses that callers received. */
 class Ledger {
   /** Index lines by upload id. */
   readonly acknowledged = new Map<string, string>();
-  /** Upload ids, without those that the next boot may show. */
+  /** Upload ids, except those that the next boot may show. */
   readonly refused = new Set<string>();
 
   async enter(storage: LocalDiskFileStorage, draft: UploadDraft): Promise<void> {
@@ -105,7 +105,7 @@ class Ledger {
   }
 }
 
-/** The lines of a store by their upload ids, and all in it that isn't whole. */
+/** The lines of a store by upload id, and everything in it that isn't whole. */
 function readStore(files: Map<string, Buffer>): { lines: Map<string, string>; halfShown: string[] } {
   const lines = new Map<string, string>();
   const halfShown: string[] = [];

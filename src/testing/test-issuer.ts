@@ -15,7 +15,10 @@ export const jwkOf = (key: KeyObject, members: JWK): JWK => ({ ...createPublicKe
 const encode = (value: unknown): string =>
   Buffer.from(typeof value === 'string' ? value : JSON.stringify(value)).toString('base64url');
 
-/** A compact JWS over anything, right or wrong; a text is taken as it is. `alg` tells how to sign, RS256 if it can't. */
+/**
+ * A compact JWS over any header and payload, valid or not. A text is used unchanged. Signs according to `alg`, or with
+ * RS256 if `alg` is unknown.
+ */
 export function signToken(key: KeyObject | string, header: Readonly<Record<string, unknown>>, payload: unknown): string {
   const input = `${encode(header)}.${encode(payload)}`;
   const signature = (): Buffer => {
@@ -39,11 +42,11 @@ export function requestWith(...authorization: readonly string[]): IncomingMessag
 /** Seconds since 1970. */
 export const now = (): number => Math.floor(Date.now() / 1000);
 
-/** Serves a key set on loopback and counts how often it is asked for. */
+/** Serves a key set on loopback and counts the requests for it. */
 export class TestIssuer {
   keys: JWK[] = [];
   fetches = 0;
-  /** Answers instead of the key set, while it is set. */
+  /** Responds instead of the key set while it is set. */
   answer: RequestListener | undefined;
   #port = 0;
   #server = createServer();
@@ -56,7 +59,7 @@ export class TestIssuer {
     return `${this.url}/jwks`;
   }
 
-  /** Listens; on the same port again after `stop`. */
+  /** Listens. After `stop`, listens on the same port again. */
   async start(): Promise<this> {
     this.#server = createServer((request, response) => {
       this.fetches++;

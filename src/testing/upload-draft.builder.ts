@@ -18,7 +18,7 @@ interface DraftParts {
   bytes: AsyncIterable<Uint8Array> | null;
 }
 
-/** Builds drafts of uploads; each `build()` gives one with an id of its own. Without `file()` it has no file. */
+/** Builds drafts of uploads. Each `build()` creates one with its own id. Without `file()`, it has no file. */
 export class UploadDraftBuilder {
   constructor(
     private readonly parts: Readonly<DraftParts> = {
@@ -34,7 +34,7 @@ export class UploadDraftBuilder {
     },
   ) {}
 
-  /** The same draft with some of its parts changed. */
+  /** The same draft with some parts changed. */
   with(changes: Partial<DraftParts>): UploadDraftBuilder {
     return new UploadDraftBuilder({ ...this.parts, ...changes });
   }
@@ -59,10 +59,10 @@ export class UploadDraftBuilder {
   }
 }
 
-/** A draft of an upload without a file, whose parts are good ones. */
+/** A valid draft of an upload without a file. */
 export const anUploadDraft = (): UploadDraftBuilder => new UploadDraftBuilder();
 
-/** Stores a draft that has no upload before it under its key; the upload as it was concluded. */
+/** Stores a draft without an earlier upload under its key, and returns the concluded upload. */
 export async function storeUpload(storage: FileStorage, draft: UploadDraft): Promise<Upload> {
   const concluded: Upload[] = [];
   const { uploadId } = await storage.store({

@@ -1,7 +1,7 @@
 import { createHash, hash } from 'node:crypto';
 import type { StoredContent } from './ports/file-storage.port.js';
 
-/** Finds out size and sha-256 of bytes on their way. */
+/** Computes the size and sha-256 of bytes as they pass. */
 export class ContentDigest {
   private readonly hash = createHash('sha256');
   private size = 0;
@@ -11,20 +11,20 @@ export class ContentDigest {
     this.size += chunk.length;
   }
 
-  /** Of all that was added; to be asked for once. */
+  /** The result for all chunks that were added. Call it only once. */
   end(): StoredContent {
     return { size: this.size, sha256: this.hash.digest('hex') };
   }
 }
 
-/** Size and sha-256 of bytes, each chunk of which is consumed before the next is asked for. */
+/** Size and sha-256 of bytes. Each chunk is consumed before the next one is requested. */
 export async function readContent(
   bytes: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
   consume: (chunk: Uint8Array) => Promise<void> | undefined = () => undefined,
 ): Promise<StoredContent> {
   const digest = new ContentDigest();
   for await (const chunk of bytes) {
-    // Hashed while it is consumed.
+    // Hashes the chunk while it is being consumed.
     const consumed = consume(chunk);
     digest.add(chunk);
     await consumed;

@@ -6,16 +6,19 @@ import { requestIdentity } from '../domain/idempotency.js';
 import { indexLine, parseIndexLine } from '../domain/layout.js';
 import type { Upload } from '../domain/upload.js';
 
-/** What a line says of `additional_data`, without the text: inside of a text each quote has a backslash before it. */
+/**
+ * The member `additional_data` of a line, with an empty text. No text can contain this string, because its quotes would
+ * be escaped.
+ */
 const EMPTY_TEXT = '"additional_data":""';
 const TEXT_BEGIN = '"additional_data":"';
 const TEXT_END = '","received_at":"';
-/** The most bytes of JSON that a UTF-16 unit becomes: `\u0000`. */
+/** The longest JSON encoding of a UTF-16 unit, in bytes: `\u0000`. */
 const MOST_BYTES_PER_UNIT = 6;
 const LONG_LINE_BYTES = 64 * 1024;
 const STEP_BYTES = 16 * 1024;
 
-/** A control character, which no other text of an upload may hold. */
+/** A control character, which no other text of an upload may contain. */
 const PLACEHOLDER = '\u0000';
 
 const hasLongText = ({ additionalData }: Upload): boolean => additionalData !== null && isLongText(additionalData);
@@ -23,7 +26,10 @@ const hasLongText = ({ additionalData }: Upload): boolean => additionalData !== 
 /** `text` as JSON, without its quotes. */
 const escaped = (text: string): string => JSON.stringify(text).slice(1, -1);
 
-/** The bytes of an upload's index line, with its newline. The same as `indexLine`, in turns where `additional_data` is long. */
+/**
+ * The bytes of an upload's index line, with its newline. Encodes like `indexLine`, but yields to other work if
+ * `additional_data` is long.
+ */
 export function encodeIndexLine(upload: Upload): Buffer | Promise<Buffer> {
   return hasLongText(upload) ? encodeLongLine(upload) : Buffer.from(`${indexLine(upload)}\n`);
 }
@@ -32,7 +38,7 @@ async function encodeLongLine(upload: Upload): Promise<Buffer> {
   const text = upload.additionalData ?? '';
   const line = `${indexLine({ ...upload, additionalData: '' })}\n`;
   const textAt = line.indexOf(EMPTY_TEXT) + TEXT_BEGIN.length;
-  // What isn't written to takes no memory.
+  // Pages that are never written take no memory.
   const bytes = Buffer.allocUnsafeSlow(Buffer.byteLength(line) + text.length * MOST_BYTES_PER_UNIT);
   let length = bytes.write(line.slice(0, textAt));
   await forEachPiece(text, (piece) => {
@@ -42,7 +48,9 @@ async function encodeLongLine(upload: Upload): Promise<Buffer> {
   return bytes.subarray(0, length);
 }
 
-/** The upload that the bytes of an index line tell of, in turns where they are many; undefined for what is no line of ours. */
+/**
+ * The upload that an index line describes; undefined if the line isn't valid. Yields to other work if the line is long.
+ */
 export async function decodeIndexLine(line: Buffer): Promise<Upload | undefined> {
   const textAt = line.length > LONG_LINE_BYTES ? line.indexOf(TEXT_BEGIN) + TEXT_BEGIN.length : -1;
   const textEnd = line.lastIndexOf(TEXT_END);
@@ -68,7 +76,7 @@ async function textOf(line: Buffer): Promise<unknown> {
   return reader.members.get('additional_data');
 }
 
-/** The sha-256 (base64url) of an upload's `requestIdentity`, in turns where `additional_data` is long. */
+/** The sha-256 (base64url) of an upload's `requestIdentity`. Yields to other work if `additional_data` is long. */
 export function requestDigest(upload: Upload): string | Promise<string> {
   return hasLongText(upload) ? longRequestDigest(upload) : createHash('sha256').update(requestIdentity(upload)).digest('base64url');
 }

@@ -10,8 +10,8 @@ const isEscape = (byte: number): boolean => '"\\/bfnrtu'.includes(String.fromCha
 const isHexDigit = (byte: number): boolean => /^[0-9a-fA-F]$/.test(String.fromCharCode(byte));
 
 /**
- * Collects one line from pieces, at a bounded memory: of a line over 64 KiB it keeps the first 16 KiB of each text,
- * which leaves every member of an index line but `additional_data` as it is, and looks at the rest for its form alone.
+ * Collects one line from pieces, in bounded memory. Of a line over 64 KiB it keeps the first 16 KiB of each text, and
+ * only validates the rest. This changes no member of an index line but `additional_data`.
  */
 export class LineText {
   private pieces: Buffer[] = [];
@@ -24,12 +24,12 @@ export class LineText {
     return this.bytes;
   }
 
-  /** Whether it holds a zero byte, as blocks do that a disk never wrote. */
+  /** Whether the line contains a zero byte, as blocks do that a disk never wrote. */
   get hasNul(): boolean {
     return this.nul;
   }
 
-  /** Copies the piece, whose buffer may be used again. */
+  /** Adds a copy of the piece, so its buffer may be reused. */
   add(piece: Buffer): void {
     this.bytes += piece.length;
     this.nul ||= piece.includes(0);
@@ -42,13 +42,13 @@ export class LineText {
     else this.pieces.push(Buffer.from(piece));
   }
 
-  /** The line's JSON value, its long texts abridged where it is a long line; undefined for what isn't JSON in UTF-8. */
+  /** The line's JSON value; undefined if the line isn't JSON in UTF-8. Long texts of a long line are abridged. */
   parse(): unknown {
     return this.abridged ? this.abridged.parse() : parseJson(Buffer.concat(this.pieces));
   }
 }
 
-/** The JSON value; undefined for what isn't JSON in UTF-8. */
+/** The JSON value; undefined if the bytes aren't JSON in UTF-8. */
 export function parseJson(bytes: Buffer): unknown {
   if (!isUtf8(bytes)) return undefined;
   try {
@@ -65,7 +65,7 @@ class AbridgedLine {
   private sound = true;
   private inText = false;
   private textLength = 0;
-  /** Bytes of an escape that are still to come: the letter, then four digits for `u`. */
+  /** The part of an escape that is still to come: the letter, then four digits for `u`. */
   private escape: 'none' | 'letter' | 1 | 2 | 3 | 4 = 'none';
   private keeping = true;
 
@@ -107,7 +107,8 @@ class AbridgedLine {
   }
 
   private takeInText(byte: number): void {
-    // Control characters are kept, so that JSON.parse refuses them; a character and an escape are kept whole or not.
+    // Control characters are kept, so that JSON.parse refuses them. A character or an escape is kept as a whole or
+    // dropped.
     const continues = (byte & 0xc0) === 0x80;
     if (!continues) this.keeping = this.textLength < LONGEST_TEXT || byte < 0x20;
     if (byte === BACKSLASH) this.escape = 'letter';
@@ -131,7 +132,7 @@ class AbridgedLine {
   }
 
   private keep(byte: number): void {
-    // No index line has so much beside its texts.
+    // The texts of an index line are abridged, and its other parts are never this long.
     if (this.length === LONGEST_ABRIDGED) this.sound = false;
     else this.kept[this.length++] = byte;
   }

@@ -1,6 +1,6 @@
 import { ServiceError } from '../../common/service-error.js';
 
-/** For `.catch()`: throws what the `FileStorage` port promises for an error of the store. */
+/** For `.catch()`: throws the error that the `FileStorage` port promises when the store fails. */
 export const storageFailure =
   (message: string) =>
   (cause: unknown): never => {

@@ -1,6 +1,6 @@
-/** Where what the adapter can't mend at once is told; Nest's `Logger` is one. */
+/** Logs problems that the adapter can't repair at once. Nest's `Logger` is one. */
 export interface StorageLogger {
   warn(message: string, cause?: unknown): void;
-  /** Progress of work that takes long. */
+  /** Logs the progress of long work. */
   log?(message: string): void;
 }

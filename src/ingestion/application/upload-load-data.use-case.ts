@@ -15,23 +15,23 @@ export interface UploadLoadDataCommand extends UploadParameters {
     /** The media type as the client sent it. */
     readonly contentType: string;
     readonly bytes: AsyncIterable<Uint8Array>;
-    /** What sha-256 must give, in lower-case hex. */
+    /** The values that the file's sha-256 must equal, in lower-case hex. */
     readonly expectedSha256: readonly string[];
   } | null;
-  /** Called once, after the last byte of the file: what may stand behind the file in the request is known then. */
+  /** Called once, after the last byte of the file. Only then is the data known that follows the file in the request. */
   additionalData(): Promise<string | null>;
 }
 
-/** Takes in one upload: JSON, or a file. */
+/** Stores one upload, which is JSON or a file. */
 @Injectable()
 export class UploadLoadData {
   constructor(private readonly fileStorage: FileStorage) {}
 
   /**
-   * Resolves when the upload is durable, or found to be a repeated one that is.
+   * Resolves when the upload is durable, or when it is known to repeat a durable one.
    *
    * @throws ServiceError `invalid-query-parameter`; `digest-mismatch`; `request-in-progress`; `idempotency-key-reused`;
-   * `storage-failure`; what reading the request throws.
+   *   `storage-failure`; errors of reading the request.
    */
   async execute(command: UploadLoadDataCommand): Promise<UploadReceipt> {
     assertUploadParameters(command);

@@ -3,18 +3,18 @@ import type { Upload } from './upload.js';
 /** How long an upload is kept under its key, in milliseconds. */
 export const IDEMPOTENCY_PERIOD_MS = 24 * 60 * 60 * 1000;
 
-/** What one `Idempotency-Key` is unique for: the operation and the customer. Null without a key. */
+/** Within this scope an `Idempotency-Key` is unique: the operation and the customer. Null without a key. */
 export const idempotencyScope = ({ kind, customerId, idempotencyKey }: Pick<Upload, 'kind' | 'customerId' | 'idempotencyKey'>): string | null =>
-  // None of the three can hold a newline.
+  // None of the three can contain a newline.
   idempotencyKey === null ? null : [kind, idempotencyKey, customerId].join('\n');
 
 /**
- * What two requests under one key must have in common: the query's parameters, `additional_data` and the file's
- * bytes. How they travelled doesn't count.
+ * The data that two requests under one key must have in common: the query parameters, `additional_data` and the file's
+ * bytes. The form in which they were sent doesn't matter.
  */
 export const requestIdentity = ({ customerId, filename, manufacturer, additionalData, content }: Upload): string =>
   JSON.stringify([customerId, filename, manufacturer, additionalData, content?.sha256 ?? null]);
 
-/** Whether an upload that was complete at a time is still kept under its key. */
+/** Whether an upload that was complete at `receivedAt` is still kept under its key. */
 export const isKeptUnderKey = (receivedAt: Date, now = Date.now()): boolean =>
   now - receivedAt.getTime() < IDEMPOTENCY_PERIOD_MS;

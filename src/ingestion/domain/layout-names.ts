@@ -3,14 +3,17 @@ import { UPLOAD_KINDS } from './upload.js';
 
 export const UPLOAD_ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
-/** Whether it is a day, `YYYY-MM-DD`. */
+/** Whether a text is a valid day, `YYYY-MM-DD`. */
 export const isDate = (text: string): boolean =>
   /^\d{4}-\d\d-\d\d$/.test(text) && !Number.isNaN(Date.parse(text)) && utcDate(new Date(text)) === text;
 
-/** Whether a name, without the directories above it, is one of the layout at its place. */
+/** Whether a name, without the directories above it, belongs to the layout at its place. */
 export type NameRule = (name: string) => boolean;
 
-/** The names beneath a directory at the top of the store: of the directories, from the outermost, and of what is in the innermost. */
+/**
+ * The names below a top-level directory of the store: rules for the directories, from the outermost to the innermost,
+ * and for the files in the innermost.
+ */
 export interface LayoutRules {
   readonly top: string;
   readonly directories: readonly NameRule[];
@@ -31,7 +34,7 @@ const isCustomer: NameRule = (name) => {
   }
 };
 
-/** The upload's id, which a file's name begins with. */
+/** The upload's id, with which the name of its file begins. */
 export const uploadIdOfFile = (name: string): string => name.slice(0, 36);
 
 /** Whether a path, relative to the store's root, names a file of the layout. */

@@ -3,7 +3,9 @@ import type { Upload, UploadKind } from './upload.js';
 
 export { encodePathSegment } from './path-segment.js';
 
-/** The client's last extension, lower case, where it is `.` and 1-8 letters or digits; otherwise empty. */
+/**
+ * The last extension of the client's file name, in lower case, if it is `.` and 1-8 letters or digits; otherwise empty.
+ */
 export const extensionOf = (filename: string): string => /\.[A-Za-z0-9]{1,8}$/.exec(filename)?.[0].toLowerCase() ?? '';
 
 /** `YYYY-MM-DD`, in UTC. */
@@ -15,7 +17,7 @@ export const linesDirectory = (kind: UploadKind): string => `uploads/kind=${kind
 /** The directory of a kind's files, relative to the store's root. */
 export const contentDirectory = (kind: UploadKind): string => `files/kind=${kind}`;
 
-/** Where a file's bytes stand, relative to the store's root. */
+/** Path of a file's bytes, relative to the store's root. */
 export function contentPath(file: {
   kind: UploadKind;
   customerId: string;
@@ -29,11 +31,11 @@ export function contentPath(file: {
   return `${contentDirectory(file.kind)}/customer_id=${customer}/date=${utcDate(file.beganAt)}/${name}`;
 }
 
-/** The directory of the segments that hold the lines of one kind and day, relative to the store's root. */
+/** The directory of the segments that contain the lines of one kind and day, relative to the store's root. */
 export const segmentDirectory = (kind: UploadKind, receivedAt: Date): string =>
   `${linesDirectory(kind)}/date=${utcDate(receivedAt)}`;
 
-/** The index line of an upload: one JSON object, without the newline that ends it. */
+/** The index line of an upload: one JSON object, without the terminating newline. */
 export function indexLine(upload: Upload): string {
   return JSON.stringify({
     upload_id: upload.uploadId,
@@ -51,7 +53,7 @@ export function indexLine(upload: Upload): string {
   });
 }
 
-/** The upload that an index line tells of; undefined for what is no line of ours. */
+/** The upload that an index line describes; undefined if it isn't a valid line. */
 export function parseIndexLine(line: string): Upload | undefined {
   let parsed: Record<string, string | number | null | undefined> | null;
   try {

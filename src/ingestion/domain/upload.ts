@@ -3,29 +3,29 @@ import { isNameUpTo } from '../../common/text.js';
 import { encodePathSegment } from './path-segment.js';
 
 export const UPLOAD_KINDS = ['historical', 'nowcast'] as const;
-/** What the data is for: training forecasting models, or generating forecasts. */
+/** The purpose of the data: training forecasting models, or generating forecasts. */
 export type UploadKind = (typeof UPLOAD_KINDS)[number];
 
-/** Who sent what: the three query parameters of an upload (service interface, part 2). */
+/** The three query parameters of an upload (service interface, part 2). */
 export interface UploadParameters {
   readonly customerId: string;
   readonly filename: string;
   readonly manufacturer: string;
 }
 
-/** The bytes of an uploaded file, as they are kept. */
+/** The bytes of an uploaded file, as they are stored. */
 export interface UploadContent {
   /** Relative to the store's root, with `/` between its parts. */
   readonly path: string;
   /** The media type as the client sent it. */
   readonly type: string;
-  /** Bytes. */
+  /** In bytes. */
   readonly size: number;
   /** Lower-case hex. */
   readonly sha256: string;
 }
 
-/** An upload that is complete: what one line of the index tells. */
+/** A complete upload, as one line of the index describes it. */
 export interface Upload extends UploadParameters {
   /** UUID version 7, so that ids sort by the time at which the upload began. */
   readonly uploadId: string;
@@ -46,18 +46,18 @@ export const MAX_ENCODED_CUSTOMER_ID_BYTES = 240;
 const isParameter = isNameUpTo(MAX_PARAMETER_LENGTH);
 const isLongName = isNameUpTo(MAX_FILENAME_LENGTH);
 
-/** 1-128 code points, not blank, no control character, and 240 bytes at most as a directory's name. */
+/** 1-128 code points, not blank, no control characters, at most 240 bytes when encoded as a directory name. */
 export const isCustomerId = (value: unknown): value is string =>
   isParameter(value) && encodePathSegment(value).length <= MAX_ENCODED_CUSTOMER_ID_BYTES;
 
-/** 1-255 code points, not blank, no control character, no `/` or `\`, neither `.` nor `..`. */
+/** 1-255 code points, not blank, no control characters, no `/` or `\`, neither `.` nor `..`. */
 export const isFilename = (value: unknown): value is string =>
   isLongName(value) && !/[/\\]/.test(value) && value !== '.' && value !== '..';
 
-/** 1-128 code points, not blank, no control character. */
+/** 1-128 code points, not blank, no control characters. */
 export const isManufacturer = isParameter;
 
-/** @throws ServiceError `invalid-query-parameter` when one of the three breaks its rule. */
+/** @throws ServiceError `invalid-query-parameter` if one of the three is invalid. */
 export function assertUploadParameters(parameters: UploadParameters): void {
   const { customerId, filename, manufacturer } = parameters;
   if (!isCustomerId(customerId) || !isFilename(filename) || !isManufacturer(manufacturer)) {

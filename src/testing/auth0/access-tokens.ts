@@ -4,25 +4,25 @@ import { ManagementError } from './management-error.js';
 import { SigningKeys } from './signing-keys.js';
 import type { Tenant } from './tenant.js';
 
-/** Whom a token of the API is for, and what it says besides. */
+/** The subject of an API token, and its other contents. */
 export interface TokenRequest {
-  /** A user, whose roles give the permissions. */
+  /** A user, whose roles determine the permissions. */
   readonly userId?: string;
-  /** An application, whose grant gives them; not with `userId`. */
+  /** An application, whose grant determines the permissions. Not together with `userId`. */
   readonly clientId?: string;
-  /** In place of what roles or the grant give. */
+  /** Replaces the permissions from roles or the grant. */
   readonly permissions?: readonly string[];
-  /** The API's identifier; the first one of the tenant's own unless set. */
+  /** The identifier of the API. Default: the tenant's first own API. */
   readonly audience?: string;
-  /** What was asked for, separated by blanks. */
+  /** The requested scopes, separated by blanks. */
   readonly scope?: string;
-  /** An hour in the past makes a token that has expired; a day unless set. */
+  /** A negative value makes an expired token. Default: the API's `token_lifetime`, or one day. */
   readonly lifetimeSeconds?: number;
-  /** Over all others. */
+  /** Override all other claims. */
   readonly claims?: Readonly<Record<string, unknown>>;
 }
 
-/** A refusal of the token endpoint, in OAuth's form. */
+/** A refusal by the token endpoint, in OAuth's form. */
 export class TokenError extends Error {
   override readonly name = 'TokenError';
 
@@ -37,7 +37,7 @@ export class TokenError extends Error {
 
 const DAY_S = 86_400;
 
-/** The tenant's tokens: it issues them all, and knows those of the Management API again. */
+/** Issues the tenant's tokens, and recognizes those of the Management API. */
 export class AccessTokens {
   private readonly keys = new SigningKeys();
   private readonly management = new Map<string, { scopes: ReadonlySet<string>; expiresAt: number }>();
@@ -60,13 +60,13 @@ export class AccessTokens {
     this.keys.revokePrevious();
   }
 
-  /** All tokens of the Management API issued so far are refused from now on. */
+  /** From now on, refuses all tokens of the Management API that were issued before. */
   expireManagementTokens(): void {
     for (const token of this.management.values()) token.expiresAt = 0;
   }
 
   /**
-   * The token endpoint's answer to a grant of client credentials.
+   * The response of the token endpoint to a client-credentials grant.
    *
    * @throws TokenError
    */
@@ -99,7 +99,7 @@ export class AccessTokens {
     return { access_token: token, scope: scopes.join(' '), expires_in: lifetime, token_type: 'Bearer' };
   }
 
-  /** A token of the Management API with these scopes, whatever grants say. */
+  /** A token of the Management API with these scopes, regardless of grants. */
   async issueForManagement(clientId: string, scopes: readonly string[]): Promise<string> {
     const { managementAudience: audience, settings, now } = this.tenant;
     const [scope, lifetimeSeconds] = [scopes.join(' '), settings.tokenLifetimeSeconds];
@@ -112,7 +112,7 @@ export class AccessTokens {
     return token;
   }
 
-  /** A token of an API, in the form that its settings say. */
+  /** A token of an API, in the form that the API's settings define. */
   async issue({ userId, clientId = 'caller', permissions, audience, scope, lifetimeSeconds, claims }: TokenRequest): Promise<string> {
     const { tenant } = this;
     const server = [...tenant.resourceServers.values()].find(({ identifier, isSystem }) =>
@@ -141,7 +141,7 @@ export class AccessTokens {
   }
 
   /**
-   * The scopes that a request to the Management API comes with.
+   * The scopes that the token of a request to the Management API has.
    *
    * @throws ManagementError 400 or 401.
    */
@@ -165,7 +165,7 @@ export class AccessTokens {
     return typeof lifetime === 'number' ? lifetime : DAY_S;
   }
 
-  /** What an Action would add. */
+  /** The claims that an Action would add. */
   private customerIds(userId: string | undefined): object {
     const metadata = userId === undefined ? undefined : this.tenant.users.get(userId)?.others?.app_metadata;
     if (!this.tenant.settings.hasCustomerIdAction || typeof metadata !== 'object' || metadata === null) return {};

@@ -15,11 +15,11 @@ import { usersRoutes } from './users.routes.js';
 
 export interface Auth0Request {
   readonly method: string;
-  /** Without the query, encoded as it came. */
+  /** Without the query. Still encoded. */
   readonly path: string;
   readonly query: URLSearchParams;
   readonly headers: IncomingHttpHeaders;
-  /** Parsed JSON or form; undefined without one. */
+  /** Parsed JSON or form; undefined if the request has no body. */
   readonly body: unknown;
   readonly isMalformed: boolean;
 }
@@ -27,14 +27,14 @@ export interface Auth0Request {
 export interface Auth0Answer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
-  /** JSON if it is an object, a text or bytes; nothing is sent when it is left out. */
+  /** Sent as JSON if it is an object, and unchanged if it is a text or bytes. If it is missing, no body is sent. */
   readonly body?: unknown;
 }
 
 const PREFIX = '/api/v2';
 const PASSWORD_CHANGE = z.object({ client_id: z.string(), email: z.string(), connection: z.string() });
 
-/** What the tenant answers: the Management API, tokens and keys, mails for a new password, and export files. */
+/** The tenant's endpoints: the Management API, tokens and keys, password mails, and export files. */
 export class Auth0Api {
   private readonly routes: { method: string; pattern: RegExp; route: Route }[];
   private readonly jobs: ExportJobs;
@@ -60,7 +60,7 @@ export class Auth0Api {
     });
   }
 
-  /** All scopes that an operation asks for. */
+  /** All scopes that any operation requires. */
   get managementScopes(): string[] {
     return [...new Set(this.routes.flatMap(({ route }) => route.scopes))].sort();
   }
@@ -136,7 +136,9 @@ export class Auth0Api {
     };
   }
 
-  /** Says the same whether there is such a user or not. The description wants a client, which older pages leave out. */
+  /**
+   * Responds the same whether or not the user exists. The API description requires a client, but older pages omit it.
+   */
   private mailPasswordChange({ body }: Auth0Request): Auth0Answer {
     const { success, data } = PASSWORD_CHANGE.safeParse(body);
     const connection = this.tenant.connections.find(({ name }) => name === data?.connection);
@@ -146,7 +148,7 @@ export class Auth0Api {
     return { status: 200, headers: {}, body: "We've just sent you an email to reset your password." };
   }
 
-  /** Like the object store behind Auth0, which takes the signature or a bearer token and not both. */
+  /** Behaves like the object store behind Auth0, which accepts either a signature or a bearer token, but not both. */
   private download({ path, query, headers }: Auth0Request): Auth0Answer {
     if (headers.authorization !== undefined) return { status: 400, headers: {}, body: '<Error><Code>InvalidArgument</Code></Error>' };
     const file = this.jobs.file(`${path}?${query.toString()}`);

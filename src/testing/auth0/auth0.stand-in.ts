@@ -10,38 +10,38 @@ import { type Auth0Mail, type Auth0Settings, DEFAULT_SETTINGS, newId, Tenant } f
 import { cut, readRequest, reset, send } from './transport.js';
 
 export interface Auth0StandInOptions {
-  /** What differs from the usual; `settings` of the stand-in changes them later. */
+  /** Differences from the defaults. They can be changed later in the stand-in's `settings`. */
   readonly settings?: Partial<Auth0Settings>;
-  /** The identifier of the API that tokens are for; null for a tenant that nobody has set up. `load-data-api` unless set. */
+  /** The identifier of the API that tokens are for; null for a tenant that isn't set up. Default: `load-data-api`. */
   readonly audience?: string | null;
-  /** The API's scopes; none unless set. */
+  /** The API's scopes. Default: none. */
   readonly apiScopes?: readonly string[];
-  /** What the application `service` may do in the Management API; `SERVICE_SCOPES` unless set. */
+  /** Scopes of the application `service` in the Management API. Default: `SERVICE_SCOPES`. */
   readonly serviceScopes?: readonly string[];
-  /** The names of the database connections; `Username-Password-Authentication` unless set. */
+  /** The names of the database connections. Default: `Username-Password-Authentication`. */
   readonly connections?: readonly string[];
-  /** Milliseconds since 1970, for all that has a time; the clock unless set. */
+  /** Milliseconds since 1970, used for all times. Default: the clock. */
   readonly now?: () => number;
-  /** Sees each request together with its answer, which goes out when that is done. */
+  /** Called with each request and its answer. The answer is sent after it has resolved. */
   readonly onExchange?: (exchange: Auth0Exchange) => unknown;
 }
 
 /** A request and its answer. */
 export interface Auth0Exchange {
   readonly method: string;
-  /** Without the query, encoded as it came. */
+  /** Without the query. Still encoded. */
   readonly path: string;
   readonly query: URLSearchParams;
-  /** Parsed; undefined without one. */
+  /** Parsed; undefined if the request has no body. */
   readonly requestBody: unknown;
-  /** Left out where a fault comes in its place. */
+  /** Missing if a fault prevents it. */
   readonly answer?: { readonly status: number; readonly body?: unknown };
 }
 
-/** A request that came in, also when nothing was done about it. */
+/** A request that arrived, even if a fault prevented its processing. */
 export interface SeenRequest {
   readonly method: string;
-  /** Without the query, encoded as it came. */
+  /** Without the query. Still encoded. */
   readonly path: string;
   readonly query: string;
   /** Milliseconds since 1970. */
@@ -54,19 +54,19 @@ export interface ClientCredentials {
 }
 
 export interface LoadUsersOptions {
-  /** Milliseconds since 1970, for the user of each index from 0; a second apart from 2024 on unless set. */
+  /** Milliseconds since 1970 for the user of each index, which begins at 0. Default: one second apart, from 2024 on. */
   readonly createdAt?: (index: number) => number;
-  /** What ids begin with; `auth0` unless set. */
+  /** Prefix of the ids. Default: `auth0`. */
   readonly provider?: string;
-  /** What names begin with; `User ` unless set. */
+  /** Prefix of the names. Default: `User `. */
   readonly namePrefix?: string;
-  /** The connection that they are in; the first database for `auth0`, otherwise of the provider's name. */
+  /** The connection of the users. Default: the first database for `auth0`, otherwise the provider's name. */
   readonly connection?: string;
-  /** How often they have logged in; never unless set. */
+  /** How often the users have logged in. Default: never. */
   readonly logins?: number;
 }
 
-/** What the service needs, and no more. */
+/** The scopes that the service needs, and no others. */
 export const SERVICE_SCOPES = [
   'create:role_members',
   'create:roles',
@@ -84,13 +84,13 @@ export const SERVICE_SCOPES = [
 
 const FIRST_CREATION = Date.UTC(2024, 0, 1);
 const KEEP_ALIVE_MS = 60_000;
-/** With these nothing is done. */
+/** Faults that prevent the request from being processed. */
 const PREVENTING: ReadonlySet<Auth0Fault['kind']> = new Set(['answer', 'reset', 'silence']);
 
 /**
- * An Auth0 tenant for tests, on loopback and a free port: what the service and its set-up use of the Authentication API and
- * of the Management API v2, with the limits that Auth0 documents. Where nothing says what Auth0 does, it does what is
- * hardest on its client.
+ * Starts an Auth0 tenant for tests, on loopback and a free port. It has those parts of the Authentication API and the
+ * Management API v2 that the service and its set-up use, with the limits that Auth0 documents. Where the behaviour of
+ * Auth0 isn't documented, it behaves in the way that is hardest on its client.
  */
 export async function startAuth0StandIn(options: Auth0StandInOptions = {}): Promise<Auth0StandIn> {
   const server = createServer({ keepAliveTimeout: KEEP_ALIVE_MS });
@@ -99,15 +99,15 @@ export async function startAuth0StandIn(options: Auth0StandInOptions = {}): Prom
 }
 
 export class Auth0StandIn {
-  /** Where the tenant is, without a slash at its end. */
+  /** Base URL of the tenant, without a trailing slash. */
   readonly domain: string;
-  /** How the tenant behaves; to be changed at any time. */
+  /** The behaviour of the tenant. May be changed at any time. */
   readonly settings: Auth0Settings;
-  /** The requests so far, the oldest first. */
+  /** The requests so far, oldest first. */
   readonly requests: SeenRequest[] = [];
-  /** The application that works with the Management API. */
+  /** The application that uses the Management API. */
   readonly service: ClientCredentials;
-  /** An application with all scopes of the Management API, to set up a tenant with. */
+  /** An application with all scopes of the Management API, for setting up a tenant. */
   readonly administrator: ClientCredentials;
 
   private readonly port: number;
@@ -120,7 +120,7 @@ export class Auth0StandIn {
   private readonly onExchange: Auth0StandInOptions['onExchange'];
   private loaded = 0;
 
-  /** @param server is listening. */
+  /** @param server must be listening. */
   constructor(
     private readonly server: ReturnType<typeof createServer>,
     options: Auth0StandInOptions,
@@ -145,22 +145,22 @@ export class Auth0StandIn {
     this.service = this.addClient('load-data-service', serviceScopes);
     this.administrator = this.addClient('administrator', this.api.managementScopes);
     server.on('request', (request, response) => {
-      // Whatever it rejects with is a defect of the stand-in or of `onExchange`, and shall end the test.
+      // A rejection is a defect of the stand-in or of `onExchange`. It should end the test.
       void this.serve(request, response);
     });
   }
 
-  /** What tokens carry as `iss`. */
+  /** The `iss` claim of tokens. */
   get issuer(): string {
     return this.tokens.issuer;
   }
 
-  /** The mails so far, the oldest first. */
+  /** The mails so far, oldest first. */
   get mails(): readonly Auth0Mail[] {
     return this.tenant.mails;
   }
 
-  /** Ends the server and all connections; the tenant stays as it is. Idempotent. */
+  /** Stops the server and closes all connections. The tenant keeps its state. Idempotent. */
   async stop(): Promise<void> {
     if (!this.server.listening) return;
     this.server.close();
@@ -168,35 +168,35 @@ export class Auth0StandIn {
     await once(this.server, 'close');
   }
 
-  /** Listens again on the same port after `stop`. */
+  /** Listens on the same port again after `stop`. */
   async start(): Promise<void> {
     await once(this.server.listen(this.port, '127.0.0.1'), 'listening');
   }
 
   /**
-   * From now on, something goes wrong with requests.
+   * Makes matching requests fail from now on.
    *
-   * @param request method and path, as in `POST /api/v2/users/{id}/roles` where `{id}` stands for one segment; or a pattern
-   * for that text.
+   * @param request method and path, as in `POST /api/v2/users/{id}/roles`, where `{id}` stands for one segment; or a
+   *   pattern for that text.
    */
   fail(request: string | RegExp, fault: Auth0Fault, options: FaultOptions = {}): void {
     this.faults.add(request, fault, options);
   }
 
-  /** Ends all faults; connections that got no answer are reset. */
+  /** Ends all faults. Resets connections that got no answer. */
   recover(): void {
     this.faults.clear();
     for (const response of this.silent) reset(response);
     this.silent.clear();
   }
 
-  /** How many requests came, as `fail` names them. */
+  /** Number of requests that match, in the notation of `fail`. */
   count(request: string | RegExp): number {
     const pattern = requestPattern(request);
     return this.requests.filter(({ method, path }) => pattern.test(`${method} ${path}`)).length;
   }
 
-  /** An access token of the API, as callers of the service carry it. */
+  /** An access token of the API, as callers of the service have it. */
   issueToken(request: TokenRequest = {}): Promise<string> {
     return this.tokens.issue(request);
   }
@@ -206,42 +206,42 @@ export class Auth0StandIn {
     return this.tokens.issueForManagement('test', scopes);
   }
 
-  /** All tokens of the Management API so far are refused from now on. */
+  /** From now on, refuses all tokens of the Management API that were issued before. */
   expireManagementTokens(): void {
     this.tokens.expireManagementTokens();
   }
 
-  /** Signs with the next key from now on; the one before stays in the key set. */
+  /** Signs with the next key from now on. The previous key stays in the key set. */
   rotateKeys(): void {
     this.tokens.rotateKeys();
   }
 
-  /** Takes all keys before the current one out of the key set. */
+  /** Removes all keys before the current one from the key set. */
   revokePreviousKeys(): void {
     this.tokens.revokePreviousKeys();
   }
 
-  /** Changes what the application `service` may do: in tokens from now on. */
+  /** Changes the scopes of the application `service`, in tokens issued from now on. */
   grantService(scopes: readonly string[]): void {
     for (const grant of this.tenant.clientGrants.values()) {
       if (grant.clientId === this.service.clientId) grant.scope = scopes;
     }
   }
 
-  /** Lets the search know of all changes, however long `searchDelayMs` is. */
+  /** Applies all changes to the search index, regardless of `searchDelayMs`. */
   indexUsers(): void {
     this.tenant.users.index.catchUp(Infinity);
   }
 
-  /** Puts in so many users at once, found by search at once. Returns their ids. */
+  /** Adds a number of users, which the search finds at once. Returns their ids. */
   loadUsers(count: number, options: LoadUsersOptions = {}): string[] {
     const { createdAt = (index: number) => FIRST_CREATION + index * 1000, provider = 'auth0', namePrefix = 'User ', logins } = options;
     const connection = options.connection ?? (provider === 'auth0' ? (this.tenant.connections[0]?.name ?? '') : provider);
-    // Who has never logged in has no such member.
+    // A user who has never logged in doesn't have this member.
     const others = logins === undefined ? {} : { logins_count: logins };
     const ids = Array.from({ length: count }, (_, index) => {
       const number = this.loaded++;
-      // Scattered, so that ids aren't in the order of creation.
+      // Scatters the ids, so that they aren't in the order of creation.
       const userId = `${provider}|${(Math.imul(number, 2_654_435_761) >>> 0).toString(16).padStart(24, '0')}`;
       const [email, at] = [`user-${number}@example.com`, createdAt(index)];
       this.tenant.users.put({ userId, email, name: `${namePrefix}${number}`, connection, createdAt: at, updatedAt: at, emailVerified: true, others }, -Infinity);
@@ -251,7 +251,7 @@ export class Auth0StandIn {
     return ids;
   }
 
-  /** Puts in a role of an organization's, which is listed among the tenant's. Returns its id. */
+  /** Adds a role of an organization, which is listed among the tenant's roles. Returns its id. */
   addOrganizationRole(name: string): string {
     const role = { id: newId('rol_'), name, description: undefined, permissions: [], ownerId: newId('org_') };
     this.tenant.roles.set(role.id, role);
@@ -259,7 +259,7 @@ export class Auth0StandIn {
     return role.id;
   }
 
-  /** What the user's roles permit at the API, in any order. */
+  /** The permissions that the user's roles give at the API, in any order. */
   permissionsOf(userId: string): string[] {
     const [, api] = this.tenant.resourceServers.values();
     return api ? this.tenant.permissionsOf(userId, api.identifier) : [];

@@ -20,7 +20,7 @@ const NAME = z.string().min(1).regex(/^[^<>]+$/);
 const NEW_CLIENT = z.strictObject({ name: NAME, ...SETTINGS });
 const CLIENT_CHANGE = z.strictObject({ name: NAME.optional(), ...SETTINGS });
 
-/** What nobody said, by recorded traffic. */
+/** Settings of clients that were created without them, according to recorded traffic. */
 const UNSAID = { is_first_party: true, oidc_conformant: false };
 const GRANT_TYPES = ['authorization_code', 'implicit', 'refresh_token', 'client_credentials'];
 
@@ -29,10 +29,10 @@ const SUBJECT = z.enum(['client', 'user']).optional();
 const NEW_GRANT = z.strictObject({ client_id: text(1, 255), audience: text(1, 600), scope: SCOPES.optional(), subject_type: SUBJECT });
 const GRANT_CHANGE = z.strictObject({ scope: SCOPES.nullish(), allow_all_scopes: z.boolean().nullish() });
 
-/** Each of these shows clients; secrets are shown to the second. */
+/** Either scope permits reading clients. Only the second one shows secrets. */
 const READ_CLIENTS = ['read:clients', 'read:client_keys'];
 
-/** Applications, and what they may do by themselves (client grants). */
+/** Applications, and their own scopes (client grants). */
 export const clientsRoutes = (tenant: Tenant): Route[] => [
   {
     operation: 'GET /clients',
@@ -108,7 +108,7 @@ function createClient(tenant: Tenant, { body, scopes }: ApiCall): ApiAnswer {
   const grantTypes = sent.app_type === 'spa' ? GRANT_TYPES.slice(0, 3) : GRANT_TYPES;
   const client = { id: newId('', 32), secret: randomBytes(32).toString('hex'), settings: { ...UNSAID, grant_types: grantTypes, ...sent } };
   tenant.clients.set(client.id, client);
-  // Who makes one is told its secret.
+  // The response to creating a client contains its secret.
   return { status: 201, body: clientView(client, new Set([...scopes, 'read:client_keys'])) };
 }
 
@@ -150,7 +150,7 @@ const clientView = ({ id, secret, settings }: ClientRecord, scopes: ReadonlySet<
   ...(scopes.has('read:client_keys') && { client_secret: secret }),
 });
 
-/** With all scopes allowed there is no list of them. */
+/** If all scopes are allowed, the list of scopes is left out. */
 const grantView = ({ id, clientId, audience, subject, scope, allowsAll }: ClientGrantRecord) => ({
   id,
   client_id: clientId,

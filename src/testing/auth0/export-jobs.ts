@@ -24,7 +24,7 @@ const NEW_EXPORT = z.strictObject({
 const LINK_MS = 60_000;
 const JOB_MS = 24 * 3_600_000;
 
-/** Exports of all users, as a file that is fetched by a signed address. */
+/** Exports of all users to a file, which is downloaded from a signed URL. */
 export class ExportJobs {
   private readonly jobs = new Map<string, ExportJob>();
   private readonly links = new Map<string, { readonly jobId: string; readonly until: number }>();
@@ -43,7 +43,7 @@ export class ExportJobs {
     ];
   }
 
-  /** The file behind a link, gzipped lines of JSON; undefined once the link has expired. */
+  /** The file behind a link, as gzipped lines of JSON; undefined once the link has expired. */
   file(path: string): Buffer | undefined {
     const link = this.links.get(path);
     const job = link && link.until > this.tenant.now() ? this.jobs.get(link.jobId) : undefined;

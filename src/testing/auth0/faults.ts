@@ -1,24 +1,24 @@
-/** What goes wrong with a request. */
+/** A fault that a request meets. */
 export type Auth0Fault =
-  /** This answer, and nothing is done; JSON unless `body` is a text. */
+  /** Sends this answer without processing the request. JSON unless `body` is a text. */
   | { readonly kind: 'answer'; readonly status: number; readonly body?: unknown; readonly headers?: Readonly<Record<string, string>> }
-  /** All as usual, so many milliseconds late. */
+  /** Processes the request as usual, after a delay in milliseconds. */
   | { readonly kind: 'delay'; readonly ms: number }
-  /** The connection is reset, and nothing is done. */
+  /** Resets the connection without processing the request. */
   | { readonly kind: 'reset' }
-  /** Nothing is done, and nothing comes, until `recover`. */
+  /** Neither processes the request nor answers it, until `recover`. */
   | { readonly kind: 'silence' }
-  /** It is done, and the connection is reset in place of the answer. */
+  /** Processes the request, but resets the connection instead of answering. */
   | { readonly kind: 'lost-answer' }
-  /** It is done, and nothing comes, until `recover`. */
+  /** Processes the request, but sends no answer until `recover`, which resets the connection. */
   | { readonly kind: 'silence-after' }
-  /** It is done; the connection ends in the middle of the answer's body. */
+  /** Processes the request, but closes the connection in the middle of the answer's body. */
   | { readonly kind: 'cut-body' }
-  /** It is done; the answer is whole by its length, and half of its JSON. */
+  /** Processes the request, but sends only half of its JSON, with a Content-Length that fits. */
   | { readonly kind: 'truncated-json' };
 
 export interface FaultOptions {
-  /** How many requests it hits; 1 unless set, `Infinity` until `recover`. */
+  /** How many requests it affects. Default: 1. With `Infinity`, all until `recover`. */
   readonly times?: number;
   /** How many matching requests pass before it begins. */
   readonly skip?: number;
@@ -43,7 +43,7 @@ export class Faults {
     this.planned = [];
   }
 
-  /** The fault of this request, the one planned first where there are several. */
+  /** The fault for this request. If several match, the one planned first. */
   next(request: string): Auth0Fault | undefined {
     for (const planned of this.planned) {
       if (!planned.pattern.test(request)) continue;
@@ -59,14 +59,14 @@ export class Faults {
   }
 }
 
-/** As in `GET /api/v2/users/{id}`, where `{id}` stands for one segment of the path. */
+/** The pattern for a text such as `GET /api/v2/users/{id}`, where `{id}` stands for one segment of the path. */
 export function requestPattern(request: string | RegExp): RegExp {
   if (typeof request !== 'string') return request;
   const escaped = request.replaceAll(/[.*+?^$()|[\]\\]/g, '\\$&').replaceAll(/\{\w+\}/g, '[^/]+');
   return new RegExp(`^${escaped}$`);
 }
 
-/** Bodies for `answer` that a service may meet. */
+/** Bodies for `answer` that a service may receive. */
 export const TOO_MANY_REQUESTS = {
   statusCode: 429,
   error: 'Too Many Requests',

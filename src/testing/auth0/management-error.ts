@@ -1,10 +1,10 @@
 import { STATUS_CODES } from 'node:http';
 
-/** A refusal of the Management API, in its own form. */
+/** A refusal by the Management API, in its own form. */
 export class ManagementError extends Error {
   override readonly name = 'ManagementError';
 
-  /** @param errorCode left out where Auth0 gives none. */
+  /** @param errorCode missing where Auth0 sends none. */
   constructor(
     readonly status: number,
     message: string,

@@ -9,21 +9,21 @@ export interface Page {
 
 export interface PageRules {
   readonly defaultSize: number;
-  /** A larger one that the API's description allows is cut to this, in silence. */
+  /** Larger pages, as far as the API's description allows them, are silently cut to this size. */
   readonly largestSize: number;
   readonly smallestSize: number;
-  /** Nothing behind so many items is shown. */
+  /** Items after this number can't be paged to. */
   readonly cap?: number;
 }
 
-/** As the description of the API has it, for every list. */
+/** The API's description gives this limit for every list. */
 const LARGEST_PER_PAGE = 100;
 
-/** @throws ManagementError 400 for what is no page, and behind the cap. */
+/** @throws ManagementError 400 for an invalid page, or one beyond the cap. */
 export function readPage(query: URLSearchParams, { defaultSize, largestSize, smallestSize, cap }: PageRules): Page {
   const page = number(query, 'page', 0, Number.MAX_SAFE_INTEGER) ?? 0;
   const asked = number(query, 'per_page', smallestSize, LARGEST_PER_PAGE) ?? defaultSize;
-  // The cap looks at what was asked for, whatever there is.
+  // The cap applies to the requested page, even if there are fewer items.
   if (cap !== undefined && (page + 1) * asked > cap) {
     throw new ManagementError(
       400,
@@ -35,7 +35,7 @@ export function readPage(query: URLSearchParams, { defaultSize, largestSize, sma
   return { start: page * limit, limit, includeTotals: flag(query, 'include_totals') ?? false };
 }
 
-/** A page of a list that stands in memory. */
+/** A page of a list that is in memory. */
 export function listAnswer(name: string, items: readonly unknown[], page: Page): ApiAnswer {
   return pageAnswer(name, items.slice(page.start, page.start + page.limit), page, items.length);
 }
@@ -44,7 +44,7 @@ export function pageAnswer(name: string, items: readonly unknown[], { start, lim
   return { status: 200, body: includeTotals ? { start, limit, total, [name]: items } : items };
 }
 
-/** @throws ManagementError 400 for what is neither `true` nor `false`. */
+/** @throws ManagementError 400 for a value other than `true` and `false`. */
 export function flag(query: URLSearchParams, name: string): boolean | undefined {
   const value = query.get(name);
   if (value === null) return undefined;

@@ -1,11 +1,11 @@
 export interface RateLimit {
-  /** How many calls a full bucket holds. */
+  /** Number of calls that a full bucket allows. */
   readonly burst: number;
-  /** How many come back in a second. */
+  /** Number of calls added per second. */
   readonly perSecond: number;
 }
 
-/** A tenant's token bucket. */
+/** The token bucket of a tenant. */
 export class TokenBucket {
   private tokens: number;
   private filledAt: number;
@@ -19,7 +19,7 @@ export class TokenBucket {
     this.filledAt = now();
   }
 
-  /** Takes a token where there is one. The headers tell, as Auth0's do, when the bucket will be full again. */
+  /** Takes a token if one is available. As with Auth0, the headers report when the bucket will be full again. */
   take(): { isAllowed: boolean; headers: Record<string, string> } {
     const { burst, perSecond } = this.limit;
     const now = this.now();
@@ -31,7 +31,7 @@ export class TokenBucket {
     return {
       isAllowed,
       headers: {
-        // The reset is by the same clock.
+        // The reset time below is by the same clock.
         date: new Date(now).toUTCString(),
         'x-ratelimit-limit': String(burst),
         'x-ratelimit-remaining': String(Math.floor(this.tokens)),

@@ -21,7 +21,7 @@ const NEW_SERVER = z.strictObject({ identifier: text(1, 600), ...SETTINGS });
 const SERVER_CHANGE = z.strictObject(SETTINGS);
 
 const MOST_SCOPES = 1000;
-/** Auth0's own; no API can have them. */
+/** Scopes reserved by Auth0. No API may define them. */
 const RESERVED_SCOPES = new Set(
   'address created_at email email_verified family_name given_name identities name nickname offline_access openid phone picture profile'.split(' '),
 );
@@ -64,7 +64,7 @@ export const resourceServersRoutes = (tenant: Tenant): Route[] => [
   { operation: 'PATCH /resource-servers/{id}', scopes: ['update:resource_servers'], answer: (call) => updateServer(tenant, call) },
 ];
 
-/** An API as it is when nothing but this was said. */
+/** An API with the default settings, except for those given. */
 export function newResourceServer(
   server: Pick<ResourceServerRecord, 'identifier'> & Partial<Pick<ResourceServerRecord, 'isSystem' | 'scopes' | 'settings'>>,
 ): ResourceServerRecord {
@@ -81,7 +81,7 @@ const serverView = ({ id, identifier, isSystem, scopes, settings }: ResourceServ
   ...(scopes.length > 0 && { scopes }),
 });
 
-/** By its id or its identifier. */
+/** Finds an API by its id or its identifier. */
 function existingServer(tenant: Tenant, id: string): ResourceServerRecord {
   const server = tenant.resourceServers.get(id) ?? tenant.resourceServer(id);
   if (!server) throw new ManagementError(404, 'The resource server does not exist', 'inexistent_resource_server');
@@ -97,7 +97,7 @@ function createServer(tenant: Tenant, { body }: ApiCall): ApiAnswer {
   return { status: 201, body: serverView(server) };
 }
 
-/** `scopes` replaces all that were there; roles lose those that are gone. */
+/** `scopes` replaces all previous scopes. Roles lose the permissions for those that are gone. */
 function updateServer(tenant: Tenant, { id, body }: ApiCall): ApiAnswer {
   const { scopes, ...settings } = readBody(SERVER_CHANGE, body);
   const server = existingServer(tenant, id);
@@ -111,7 +111,7 @@ function updateServer(tenant: Tenant, { id, body }: ApiCall): ApiAnswer {
     }
   }
   server.settings = { ...server.settings, ...settings };
-  // The description says 201, recorded traffic 200.
+  // The API's description says 201, but recorded traffic has 200.
   return { status: 200, body: serverView(server) };
 }
 

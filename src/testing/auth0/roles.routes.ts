@@ -108,7 +108,8 @@ export const rolesRoutes = (tenant: Tenant): Route[] => {
         return listAnswer('roles', tenant.rolesOf(id).map((role) => roleView(tenant, role)), pageOf(query));
       },
     },
-    // The description, its 403 text and the guide name three sets of scopes; whoever has all of them is safe.
+    // The API description, its text for 403 and the guide each name another set of scopes. A token with all of them is
+    // safe.
     {
       operation: 'POST /users/{id}/roles',
       scopes: ['read:roles', 'update:users', 'create:role_members'],
@@ -150,18 +151,18 @@ function createRole(tenant: Tenant, { body }: ApiCall): ApiAnswer {
   }
   const role = { id: newId('rol_'), name, description, permissions: [] };
   tenant.roles.set(role.id, role);
-  // 200, where others answer 201.
+  // 200, although others respond with 201.
   return { status: 200, body: roleView(tenant, role) };
 }
 
-/** All or nothing; what the role has already stays once. */
+/** Adds all permissions or none. A permission that the role already has is kept once. */
 function addPermissions(tenant: Tenant, { id, body }: ApiCall): ApiAnswer {
   const { permissions } = readBody(PERMISSIONS, body);
   const role = existingRole(tenant, id);
   const added = permissions.map(({ resource_server_identifier: audience, permission_name: name }) => {
     const server = tenant.resourceServer(audience);
     if (!server) throw new ManagementError(404, `The resource server does not exist: ${audience}`, 'inexistent_resource_server');
-    // What Auth0 answers here is written nowhere.
+    // It isn't documented how Auth0 responds here.
     if (!server.scopes.some(({ value }) => value === name)) throw invalidBody(`Unknown permission ${name}`);
     return { audience, name };
   });
@@ -173,7 +174,7 @@ function addPermissions(tenant: Tenant, { id, body }: ApiCall): ApiAnswer {
 
 function assignRoles(tenant: Tenant, { id, body }: ApiCall): ApiAnswer {
   const { roles } = readBody(ROLE_IDS, body);
-  // Names sent for ids were answered so.
+  // Auth0 responded so to names in place of ids.
   if (!roles.every((roleId) => ROLE_ID.test(roleId))) throw new ManagementError(400, 'Invalid request payload input', 'invalid_body');
   existingUser(tenant, id);
   const known = roles.filter((roleId) => tenant.roles.has(roleId));

@@ -2,33 +2,33 @@ import { z } from 'zod';
 import { invalidBody } from './management-error.js';
 
 export interface ApiCall {
-  /** The path's `{id}`, decoded once; empty without one. */
+  /** The `{id}` in the path, decoded once; empty if the path has none. */
   readonly id: string;
   readonly query: URLSearchParams;
-  /** Parsed JSON; undefined without a body. */
+  /** Parsed JSON; undefined if the request has no body. */
   readonly body: unknown;
-  /** What the token holds. */
+  /** The scopes of the token. */
   readonly scopes: ReadonlySet<string>;
 }
 
 export interface ApiAnswer {
   readonly status: number;
-  /** Sent as JSON; nothing is sent when it is left out. */
+  /** Sent as JSON. If it is missing, no body is sent. */
   readonly body?: unknown;
 }
 
 /** One operation of the Management API. */
 export interface Route {
-  /** Method and path behind `/api/v2`, as in `GET /users/{id}`. */
+  /** Method and path after `/api/v2`, as in `GET /users/{id}`. */
   readonly operation: string;
-  /** What the token must hold: all of them, unless `anyScope`. */
+  /** Scopes that the token must have: all of them, or one of them with `anyScope`. */
   readonly scopes: readonly string[];
   readonly anyScope?: boolean;
   /** @throws ManagementError */
   readonly answer: (call: ApiCall) => ApiAnswer;
 }
 
-/** A text by its number of Unicode characters. */
+/** A text with a length within limits, counted in Unicode characters. */
 export const text = (least: number, most: number) =>
   z.string().refine((value) => {
     const length = Array.from(value).length;

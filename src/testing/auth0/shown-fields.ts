@@ -1,6 +1,6 @@
 import { flag } from './paging.js';
 
-/** What is left of an answer where `fields` names members to show, or to leave out. */
+/** Reduces an answer to the members named in `fields`, or to all others with `include_fields=false`. */
 export function withFields(view: Record<string, unknown>, query: URLSearchParams): Record<string, unknown> {
   const fields = query.get('fields')?.split(',');
   if (!fields) return view;

@@ -7,24 +7,24 @@ interface SigningKey {
   readonly publicKey: KeyObject;
 }
 
-/** Shared by all tenants of a process, for a key takes a while to make. */
+/** Shared by all tenants of a process, because creating a key takes a while. */
 const KEYS: SigningKey[] = [];
 
 function keyAt(index: number): SigningKey {
   return (KEYS[index] ??= { id: randomUUID(), ...generateKeyPairSync('rsa', { modulusLength: 2048 }) });
 }
 
-/** A tenant's signing keys: one in use, the next, and those before it. */
+/** A tenant's signing keys: the current one, the next one, and earlier ones. */
 export class SigningKeys {
   private current = 0;
   private oldest = 0;
 
-  /** Signs with the next key from now on; tokens signed before stay valid. */
+  /** Signs with the next key from now on. Tokens signed before stay valid. */
   rotate(): void {
     this.current++;
   }
 
-  /** Takes the keys before the current one out of the key set. */
+  /** Removes the keys before the current one from the key set. */
   revokePrevious(): void {
     this.oldest = this.current;
   }

@@ -4,27 +4,30 @@ import type { SearchGranularity } from './user-query.js';
 import type { UserRecord } from './user-record.js';
 import { UserStore } from './user-store.js';
 
-/** How the tenant behaves. Each may be changed at any time. */
+/** The behaviour of the tenant. Each setting may be changed at any time. */
 export interface Auth0Settings {
-  /** How long the search doesn't know of a change; `Infinity` until `indexUsers`. 0 unless set. */
+  /** Delay until the search finds a change, in milliseconds. With `Infinity`, until `indexUsers`. Default: 0. */
   searchDelayMs: number;
-  /** How finely the search knows `created_at`. Milliseconds unless set; nothing says that Auth0 does. */
+  /** Precision of `created_at` in the search. Default: milliseconds, although Auth0 doesn't document it. */
   searchGranularity: SearchGranularity;
-  /** Calls of the Management API, all from one bucket; a paid plan has one for each of some kinds. No limit unless set. */
+  /**
+   * Limit for calls of the Management API, which all share one bucket. Paid plans have separate buckets for some kinds
+   * of calls. Default: no limit.
+   */
   rateLimit: RateLimit | undefined;
-  /** How long tokens of the Management API live; a day unless set. */
+  /** Lifetime of tokens of the Management API. Default: one day. */
   tokenLifetimeSeconds: number;
-  /** What a page of anything but users holds at most: 100, or 50 as in the public cloud. Half of it is the default. */
+  /** Largest page of any list except users: 100, or 50 as in the public cloud. The default page has half of it. */
   largestPage: 100 | 50;
-  /** What becomes of an assignment with an unknown role: refused as a whole with 404 or 400, or the role is passed over. */
+  /** How an assignment with an unknown role ends: it is refused as a whole with 404 or 400, or the role is ignored. */
   unknownRole: 'not-found' | 'bad-request' | 'ignored';
-  /** Whether POST /users wants to know the custom domain. */
+  /** Whether POST /users requires the custom domain. */
   hasSeveralCustomDomains: boolean;
-  /** How many reads of an export job find it not yet done. */
+  /** How many reads of an export job report it as not finished. */
   exportReads: number;
-  /** How export jobs end. */
+  /** The final state of export jobs. */
   exportEnd: 'completed' | 'failed';
-  /** Whether tokens carry `app_metadata.customer_id` as the claim `customer_id`, as an Action does. */
+  /** Whether tokens have the claim `customer_id` with `app_metadata.customer_id`, as an Action would add it. */
   hasCustomerIdAction: boolean;
 }
 
@@ -51,7 +54,7 @@ export interface RoleRecord {
   name: string;
   description: string | undefined;
   permissions: RolePermission[];
-  /** The organization whose role it is; left out for the tenant's. */
+  /** The organization that owns the role; missing for a role of the tenant. */
   readonly ownerId?: string;
 }
 
@@ -60,7 +63,7 @@ export interface ApiScope {
   readonly description?: string | undefined;
 }
 
-/** An API; what isn't named here is kept as it was sent. */
+/** An API. Settings that aren't listed here are kept as sent. */
 export interface ResourceServerRecord {
   readonly id: string;
   readonly identifier: string;
@@ -79,19 +82,19 @@ export interface ClientGrantRecord {
   readonly id: string;
   readonly clientId: string;
   readonly audience: string;
-  /** Whether it is about what the application does by itself or for its users. */
+  /** Whether the grant applies to the application itself or to its users. */
   readonly subject: 'client' | 'user';
   scope: readonly string[];
-  /** Undefined where nobody said so. */
+  /** Undefined if it was never set. */
   allowsAll: boolean | undefined;
 }
 
-/** Where users sign in. */
+/** A source of users, where they sign in. */
 export interface ConnectionRecord {
   readonly id: string;
   readonly name: string;
   readonly strategy: string;
-  /** The applications that users can sign in to by it. */
+  /** The applications that users can sign in to through it. */
   readonly enabledClients: Set<string>;
 }
 
@@ -102,11 +105,11 @@ export interface Auth0Mail {
   readonly userId: string;
   /** Milliseconds since 1970. */
   readonly at: number;
-  /** The ids of the roles that the user had at that moment. */
+  /** The ids of the roles that the user had at that time. */
   readonly roles: readonly string[];
 }
 
-/** What a tenant keeps. */
+/** The state of a tenant. */
 export class Tenant {
   readonly users = new UserStore();
   readonly roles = new Map<string, RoleRecord>();
@@ -114,12 +117,12 @@ export class Tenant {
   readonly clients = new Map<string, ClientRecord>();
   readonly clientGrants = new Map<string, ClientGrantRecord>();
   readonly mails: Auth0Mail[] = [];
-  /** Whether organizations have roles of their own, so that each role says whose it is. */
+  /** Whether organizations have roles of their own. Each role then names its owner. */
   hasOrganizationRoles = false;
   private readonly roleIds = new Map<string, Set<string>>();
 
   /**
-   * @param domain where the tenant is, without a slash at its end.
+   * @param domain base URL of the tenant, without a trailing slash.
    * @param now milliseconds since 1970.
    */
   constructor(
@@ -153,13 +156,13 @@ export class Tenant {
     for (const { enabledClients } of this.connections) enabledClients.delete(clientId);
   }
 
-  /** What the application may do by itself at an API. */
+  /** The application's own scopes at an API; undefined without a grant. */
   grantOf(clientId: string, audience: string): readonly string[] | undefined {
     const grant = [...this.clientGrants.values()].find((each) => each.clientId === clientId && each.audience === audience && each.subject === 'client');
     return grant?.allowsAll === true ? this.resourceServer(audience)?.scopes.map(({ value }) => value) : grant?.scope;
   }
 
-  /** To be changed by whoever gives and takes roles. */
+  /** The mutable set of role ids of a user. Callers add and remove roles in it. */
   roleIdsOf(userId: string): Set<string> {
     const ids = this.roleIds.get(userId) ?? new Set();
     this.roleIds.set(userId, ids);
@@ -175,7 +178,7 @@ export class Tenant {
     return ids.map((id) => this.users.get(id)).filter((user) => user !== undefined);
   }
 
-  /** What the user's roles permit at an API, each once. */
+  /** The permissions that the user's roles give at an API, each once. */
   permissionsOf(userId: string, audience: string): string[] {
     const permissions = this.rolesOf(userId).flatMap((role) => role.permissions);
     return [...new Set(permissions.filter((each) => each.audience === audience).map(({ name }) => name))];
@@ -196,6 +199,6 @@ export class Tenant {
 
 const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789';
 
-/** An id of Auth0's form, as in `rol_` and 16 letters and digits. */
+/** An id in Auth0's form, as in `rol_` followed by 16 letters and digits. */
 export const newId = (prefix: string, length = 16): string =>
   prefix + Array.from(randomBytes(length), (byte) => ALPHABET[byte % ALPHABET.length]).join('');

@@ -13,7 +13,7 @@ const NEW_TICKET = z.strictObject({
   client_id: z.string().optional(),
 });
 
-/** Tickets let somebody set a password; nobody is told of them but who asked. */
+/** Tickets for setting a password. They are returned to the caller only; no mail is sent. */
 export const ticketsRoutes = (tenant: Tenant): Route[] => [
   {
     operation: 'POST /tickets/password-change',

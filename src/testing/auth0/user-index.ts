@@ -12,7 +12,7 @@ export interface UserOrder {
   readonly isDescending: boolean;
 }
 
-/** What the search knows of the users: it hears of each change later than the users do. */
+/** The search index of the users. It receives each change with a delay. */
 export class UserIndex {
   private readonly users = new Map<string, UserRecord>();
   private byCreation: UserRecord[] = [];
@@ -23,7 +23,7 @@ export class UserIndex {
     this.pending.push({ userId, user, at });
   }
 
-  /** Takes in what is due by then, in milliseconds since 1970; all with `Infinity`. */
+  /** Applies the changes that are due by a time, in milliseconds since 1970. With `Infinity`, applies all. */
   catchUp(now: number): void {
     const due = this.pending.filter(({ at }) => at <= now);
     if (due.length === 0) return;
@@ -36,8 +36,8 @@ export class UserIndex {
   }
 
   /**
-   * @param order by `created_at` and id, unless told otherwise.
-   * @returns the users of the page, and how many there are in all.
+   * @param order by default `created_at`, then the id.
+   * @returns the users of the page, and the total number of matches.
    */
   find(query: UserQuery, { start, limit }: { start: number; limit: number }, order?: UserOrder): { users: UserRecord[]; total: number } {
     const ordered = this.sorted();
@@ -85,7 +85,7 @@ function sort(users: UserRecord[], { field, isDescending }: UserOrder): void {
   });
 }
 
-/** The place of the first user created at `time` or later. */
+/** The position of the first user created at `time` or later. */
 function firstFrom(users: readonly UserRecord[], time: number): number {
   let low = 0;
   for (let high = users.length; low < high; ) {

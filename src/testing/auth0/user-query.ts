@@ -1,14 +1,14 @@
 import { invalidQuery } from './management-error.js';
 import type { UserRecord } from './user-record.js';
 
-/** How finely the search index knows points in time. */
+/** Precision of times in the search index. */
 export type SearchGranularity = 'millisecond' | 'second' | 'day';
 
-/** What a query asks for: `rest` of those created in `[from, until)`, milliseconds since 1970. */
+/** A parsed query: matches users created in `[from, until)`, in milliseconds since 1970, for which `rest` holds. */
 export interface UserQuery {
   readonly from: number;
   readonly until: number;
-  /** Left out where the time says all. */
+  /** Missing if the time is the only condition. */
   readonly rest?: (user: UserRecord) => boolean;
 }
 
@@ -25,8 +25,9 @@ const FIELDS: Record<string, (user: UserRecord) => string> = {
 };
 
 /**
- * The part of Auth0's query syntax that is needed here: `field:value`, `field:"phrase"`, `field:start*`, ranges with any
- * brackets, `AND`, `OR`, `NOT` and parentheses. `created_at` takes ranges and points in time, whole days included.
+ * Parses the part of Auth0's query syntax that is needed here: `field:value`, `field:"phrase"`, `field:start*`, ranges
+ * with any brackets, `AND`, `OR`, `NOT` and parentheses. `created_at` accepts ranges and points in time, including
+ * whole days.
  *
  * @throws ManagementError 400 `invalid_query_string` for anything else.
  */
@@ -95,7 +96,8 @@ class Parser {
 
   private range(field: string, { from, isFrom, to, isTo }: { from: string; isFrom: boolean; to: string; isTo: boolean }): UserQuery {
     if (field === 'created_at') {
-      // A bound stands for all of its day or instant: `[` begins with it and `{` behind it, as `]` and `}` at the other end.
+      // A bound covers its whole day or instant. `[` includes the lower bound and `{` excludes it, as `]` and `}` do
+      // with the upper one.
       return {
         from: from === '*' ? -Infinity : this.time(from)[isFrom ? 0 : 1],
         until: to === '*' ? Infinity : this.time(to)[isTo ? 1 : 0],

@@ -1,4 +1,4 @@
-/** What a tenant keeps of a user. Never changed in place, so that the search may know an older one. */
+/** The data of a user. Never changed in place, because the search may still have an older version. */
 export interface UserRecord {
   /** `<provider>|<id>` */
   readonly userId: string;
@@ -9,11 +9,11 @@ export interface UserRecord {
   readonly createdAt: number;
   readonly updatedAt: number;
   readonly emailVerified: boolean;
-  /** The rest of what was set: `given_name`, `app_metadata`, `blocked` and the like. */
+  /** Other members that were set: `given_name`, `app_metadata`, `blocked` and so on. */
   readonly others?: Readonly<Record<string, unknown>>;
 }
 
-/** The user as the API shows it. A new user has a nickname and a picture that nobody set. */
+/** The user as the API shows it. A new user has a nickname and a picture by default. */
 export function userView(user: UserRecord): Record<string, unknown> {
   const [provider = '', ...id] = user.userId.split('|');
   return {

@@ -1,7 +1,7 @@
 import type { UserRecord } from './user-record.js';
 import { UserIndex } from './user-index.js';
 
-/** A tenant's users: by id and e-mail at once, by search when the index has come so far. */
+/** A tenant's users. Changes are visible at once by id and e-mail, and later in the search. */
 export class UserStore {
   readonly index = new UserIndex();
   private readonly users = new Map<string, UserRecord>();
@@ -19,12 +19,12 @@ export class UserStore {
     return this.users.values();
   }
 
-  /** By the text, in the order in which they came. */
+  /** Users with exactly this e-mail, in the order in which they were added. */
   withEmail(email: string): UserRecord[] {
     return Array.from(this.idsByEmail.get(email) ?? [], (id) => this.users.get(id)).filter((user) => user !== undefined);
   }
 
-  /** @param searchableAt when the search may show it, in milliseconds since 1970. */
+  /** @param searchableAt when the search may find the user, in milliseconds since 1970. */
   put(user: UserRecord, searchableAt: number): void {
     this.unlist(user.userId);
     this.users.set(user.userId, user);

@@ -49,11 +49,11 @@ const USER_CHANGE = z.looseObject({
   user_metadata: METADATA,
 });
 
-/** What comes from the connection with each login, where it isn't the tenant's own database. */
+/** Members that each login copies from the connection, unless this is the tenant's own database. */
 const SYNCHRONISED = ['name', 'email', 'given_name', 'family_name', 'nickname', 'picture'];
 const NOT_AS_SENT = new Set(['name', 'email', 'email_verified', 'verify_email', 'password', 'connection', 'client_id', 'user_id']);
 
-/** Without a page, so many users are shown whatever was asked for. */
+/** Number of users in a response without `page`, whatever was requested. */
 const DEFAULT_USERS = 50;
 const SEARCH_CAP = 1000;
 const LONGEST_PASSWORD_BYTES = 72;
@@ -182,18 +182,18 @@ function updateUser(tenant: Tenant, { id, body }: ApiCall): ApiAnswer {
   return { status: 200, body: userView(changed) };
 }
 
-/** Metadata keep the members that a change doesn't name. */
+/** A change keeps the metadata members that it doesn't name. */
 function mergedMetadata({ others }: UserRecord, change: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const changed = ['app_metadata', 'user_metadata'].filter((name) => Object.hasOwn(change, name));
   return Object.fromEntries(changed.map((name) => [name, Object.assign({}, others?.[name], change[name])]));
 }
 
-/** What is kept as it was sent; null takes a member away. */
+/** The members that are kept as sent. Null removes a member. */
 function othersOf(members: Record<string, unknown>): Record<string, unknown> {
   return Object.fromEntries(Object.entries(members).filter(([name, value]) => value !== null && !NOT_AS_SENT.has(name)));
 }
 
-/** @throws ManagementError 400, which names no rule, as in Auth0's policy "good". */
+/** @throws ManagementError 400, which doesn't name the broken rule, as with Auth0's policy "good". */
 function checkPassword(password: string): void {
   const classes = [/[a-z]/, /[A-Z]/, /\d/, /[^a-zA-Z\d]/].filter((pattern) => pattern.test(password)).length;
   const isTooLong = Buffer.byteLength(password) > LONGEST_PASSWORD_BYTES;

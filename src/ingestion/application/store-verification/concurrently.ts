@@ -1,6 +1,6 @@
 /**
- * Works on some items at once and gives the results in the order of the items. Of the items no more are taken than are
- * worked on. What `work` rejects with, it throws when it is that result's turn.
+ * Works on some items at once and yields the results in the order of the items. Takes an item only when it can be
+ * worked on. If `work` rejects, the error is thrown when that result is due.
  */
 export async function* concurrently<Item, Result>(
   items: AsyncIterable<Item>,
@@ -11,7 +11,7 @@ export async function* concurrently<Item, Result>(
   for await (const item of items) {
     if (running.length === atOnce) yield (await running.shift()) as Result;
     const result = work(item);
-    // It isn't awaited before its turn, and nobody else tells of it until then.
+    // The result isn't awaited until it is due, and an earlier rejection would count as unhandled.
     result.catch(() => undefined);
     running.push(result);
   }

@@ -1,6 +1,6 @@
-/** What can be wrong with a store. */
+/** The kinds of problems of a store. */
 export type FindingKind =
-  /** A line whose file isn't there (or is no plain file). */
+  /** A line whose file is missing, or isn't a regular file. */
   | 'bytes-absent'
   /** A line whose file has another length. */
   | 'bytes-size'
@@ -8,37 +8,40 @@ export type FindingKind =
   | 'bytes-digest'
   /** A file that no line names. */
   | 'line-absent'
-  /** The end of a segment is no whole line. */
+  /** A segment that doesn't end with a whole line. */
   | 'line-torn'
-  /** A line that isn't as docs/durability.md says. */
+  /** A line that doesn't conform to docs/durability.md. */
   | 'line-malformed'
   /** A second line with the same `upload_id`. */
   | 'line-duplicate'
-  /** A second upload under one `idempotency_key`, of the same kind and customer, received less than 24 hours from the other. */
+  /**
+   * A second upload under one `idempotency_key`, of the same kind and customer, received within 24 hours of the other.
+   */
   | 'key-duplicate'
-  /** In a bucket, the claim of an `idempotency_key` is gone whose line was received less than 24 hours ago. */
+  /** In a bucket, a missing claim of an `idempotency_key` whose line was received less than 24 hours ago. */
   | 'claim-absent'
-  /** A name in uploads/ or files/ that is none of the layout; what is beneath it isn't looked at. */
+  /** A name in uploads/ or files/ that isn't part of the layout. Nothing below it is checked. */
   | 'name-unknown'
   /** A file in staging/. */
   | 'staged'
-  /** Something that couldn't be read, so that nothing is known about it. */
+  /** Something that couldn't be read, so that its state is unknown. */
   | 'unreadable';
 
-/** One thing that isn't as it is in a store at rest. */
+/** A deviation from a store at rest. */
 export interface Finding {
   /**
-   * `defect`: it is wrong. `under-way`: a running service is about to finish it, or puts it in order, a later one at the latest.
-   * `unknown`: it couldn't be checked.
+   * - `defect`: it is wrong.
+   * - `under-way`: a running service is about to finish it, or will repair it, if not this one then a later one.
+   * - `unknown`: it couldn't be checked.
    */
   readonly state: 'defect' | 'under-way' | 'unknown';
   readonly kind: FindingKind;
-  /** Relative to the store's root: the file, or the segment for what is wrong with a line alone. */
+  /** Relative to the store's root: the file, or the segment if only a line is wrong. */
   readonly path: string;
-  /** Null where there is none, or none can be told. */
+  /** Null if the finding has no upload, or its upload is unknown. */
   readonly uploadId: string | null;
-  /** Where the line begins, of a finding about a line. */
+  /** Where the line begins, for a finding about a line. */
   readonly line: { readonly segment: string; /** Bytes from the segment's beginning. */ readonly offset: number } | null;
-  /** In words. */
+  /** A description in words. */
   readonly detail: string;
 }

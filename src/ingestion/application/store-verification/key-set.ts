@@ -5,13 +5,16 @@ const EMPTY = 0;
 const PRESENT = 1;
 const REMOVED = 2;
 
-/** The sha-256 of a text, which stands for it. */
+/** The sha-256 of a text, which represents the text. */
 export const keyOf = (text: string): Buffer => hash('sha256', text, 'buffer');
 
-/** Which of so many parts a key belongs to; independent of its place in a set. */
+/**
+ * The number of the part that a key belongs to, if all keys are divided into `parts`. Independent of its place in a
+ * set.
+ */
 export const partOf = (key: Buffer, parts: number): number => key.readUInt32LE(WORDS * 4) % parts;
 
-/** The store grew so much meanwhile that a set of its keys has no room. */
+/** The store grew so much during the check that its keys no longer fit into a set. */
 export class KeySetFullError extends Error {
   constructor() {
     super('The store grew too much during the check; run it again.');
@@ -19,7 +22,7 @@ export class KeySetFullError extends Error {
   }
 }
 
-/** A set of keys that takes 17 bytes for each place, however many are in it; 128 bits of each key count. */
+/** A set of keys. Takes 17 bytes for each place, whether used or not, and compares only 128 bits of each key. */
 export class KeySet {
   private readonly words: Uint32Array;
   private readonly states: Uint8Array;
@@ -27,7 +30,7 @@ export class KeySet {
   private used = 0;
   private present = 0;
 
-  /** @param places a power of two; a tenth stays free. */
+  /** @param places a power of two, of which a tenth stays free. */
   constructor(places: number) {
     this.words = new Uint32Array(places * WORDS);
     this.states = new Uint8Array(places);
@@ -39,7 +42,7 @@ export class KeySet {
   }
 
   /**
-   * False when it was there.
+   * Returns false if the key was already in the set.
    *
    * @throws KeySetFullError
    */
@@ -73,7 +76,7 @@ export class KeySet {
     this.present = 0;
   }
 
-  /** Where the key is or was, or the free place for it. */
+  /** The place where the key is or was, or the free place for it. */
   private find(key: Buffer): number {
     for (let place = key.readUInt32LE(0) & this.mask; ; place = (place + 1) & this.mask) {
       if (this.states[place] === EMPTY || this.holds(place, key)) return place;

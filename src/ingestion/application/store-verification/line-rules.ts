@@ -10,7 +10,7 @@ const absent = ({ input }: { input?: unknown }): string | undefined => (input ==
 const text = z.string({ error: (issue) => absent(issue) ?? 'is no text' });
 const nullable = <Schema extends z.ZodType>(schema: Schema) => z.nullable(schema);
 
-/** docs/durability.md, "What is in a line". Further members are passed over. */
+/** docs/durability.md, "What is in a line". Other members are ignored. */
 const INDEX_LINE = z
   .object({
     upload_id: text.regex(UPLOAD_ID, 'is no UUID in lower case'),
@@ -36,7 +36,7 @@ const INDEX_LINE = z
     }
   });
 
-/** An index line, as far as a check needs it. */
+/** The members of an index line that a check needs. */
 export type CheckedLine = z.infer<typeof INDEX_LINE>;
 
 const isOwnPath = (path: string, line: Pick<CheckedLine, 'kind' | 'customer_id' | 'filename' | 'upload_id'>): boolean => {
@@ -47,10 +47,10 @@ const isOwnPath = (path: string, line: Pick<CheckedLine, 'kind' | 'customer_id' 
 };
 
 /**
- * Checks what a line says by itself, and against the directory of its segment.
+ * Checks the contents of a line, also against the directory of its segment.
  *
  * @param directory of the segment, relative to the store's root.
- * @returns the line, or in words what is wrong with it.
+ * @returns the line, or a description of what is wrong with it.
  */
 export function checkLine(value: unknown, directory: string): { line: CheckedLine } | { problem: string } {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return { problem: 'no JSON object in UTF-8' };

@@ -3,7 +3,7 @@ import type { StoreVerification } from './store-verification.js';
 const WIDTH = 20;
 const PHASES = { listing: 'listing files', lines: 'checking uploads', matching: 'matching files' } as const;
 
-/** How far a verification is, in a line. */
+/** The progress of a verification as one line of text. */
 export function progressBar({ progress, totals }: StoreVerification): string {
   const share = progress.total === 0 ? 0 : Math.min(1, progress.done / progress.total);
   const bar = '#'.repeat(Math.round(share * WIDTH)).padEnd(WIDTH, '.');

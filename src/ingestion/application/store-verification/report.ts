@@ -1,7 +1,7 @@
 import type { Finding } from './finding.js';
 import type { StoreVerification } from './store-verification.js';
 
-/** A verification in lines of text, each with its newline; the summary is the last one. */
+/** A verification as lines of text, each with its newline. The last line is the summary. */
 export type Report = (verification: StoreVerification) => AsyncGenerator<string>;
 
 /** For a person: `<path>: <what is wrong>`. */
@@ -19,7 +19,7 @@ export async function* textReport(verification: StoreVerification): AsyncGenerat
   yield `${counts.join(', ')}\n`;
 }
 
-/** For a script: an object for each finding, and one with the summary behind them. */
+/** For a script: one object for each finding, then one with the summary. */
 export async function* jsonReport(verification: StoreVerification): AsyncGenerator<string> {
   for await (const { state, kind, path, uploadId, line, detail } of verification) {
     const { segment = null, offset = null } = line ?? {};
@@ -37,7 +37,7 @@ function textOf({ state, path, uploadId, line, detail }: Finding): string {
   return printable(`${PREFIXES[state]}${where}${upload}: ${detail}`);
 }
 
-/** Names come from the store: nothing in them may steer a terminal. */
+/** Escapes control characters, because names come from the store and must not control a terminal. */
 const printable = (text: string): string => text.replaceAll(/\p{C}/gu, (char) => `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`);
 
 const number = (value: number): string => value.toLocaleString('en');

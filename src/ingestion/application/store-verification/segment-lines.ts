@@ -7,22 +7,22 @@ export interface SegmentLine {
   readonly segment: string;
   /** Bytes from the segment's beginning. */
   readonly offset: number;
-  /** Behind its newline. */
+  /** The position after its newline. */
   readonly end: number;
-  /** Its JSON, of a long line with its long texts abridged; undefined for what isn't JSON in UTF-8. */
+  /** Its JSON value; undefined if the line isn't JSON in UTF-8. Long texts of a long line are abridged. */
   readonly value: unknown;
   readonly isTorn: boolean;
-  /** Whether the next boot cuts it off, if its segment is still open (`StoreView.isOpen`). */
+  /** Whether the next boot cuts it off, provided that its segment is still open (`StoreView.isOpen`). */
   readonly isMendable: boolean;
 }
 
-/** A line as it was split off. */
+/** A line as `LineSplitter` yields it. */
 export interface SplitLine extends Pick<SegmentLine, 'offset' | 'end' | 'value'> {
-  /** Whether it holds a zero byte, as blocks do that a disk never wrote; such a line has no value. */
+  /** Whether it contains a zero byte, as blocks do that a disk never wrote. Such a line has no value. */
   readonly hasNul: boolean;
 }
 
-/** Splits a segment into lines as its bytes come, with a bounded memory however long they are. */
+/** Splits a segment into lines as its bytes arrive. Memory stays bounded, even for long lines. */
 export class LineSplitter {
   private position = 0;
   private rest = new LineText();
@@ -32,12 +32,12 @@ export class LineSplitter {
     return this.position;
   }
 
-  /** Bytes behind the last newline. */
+  /** Bytes after the last newline. */
   get restLength(): number {
     return this.rest.length;
   }
 
-  /** The lines that end in the next bytes, whose buffer may be used again after the last one. */
+  /** Yields the lines that end in the next bytes. The buffer may be reused when the iteration ends. */
   *add(bytes: Buffer): Generator<SplitLine> {
     const from = this.position;
     let begin = 0;

@@ -9,45 +9,45 @@ import { checkLine } from './line-rules.js';
 import type { SegmentLine } from './segment-lines.js';
 import type { Entry, StoreView } from './store-view.js';
 
-/** Places of each of the three sets that matching needs, whatever is stored: 26 MiB. */
+/** Number of places in each of the three sets that matching needs. They take 26 MiB, whatever the size of the store. */
 const PLACES = 2 ** 19;
 const FILES_AT_ONCE = 4;
 
 export interface VerificationOptions {
-  /** So many uploads are matched with their files by each pass over the index, at most. 262,144 by default. */
+  /** How many uploads are matched with their files in one pass over the index, at most. Default: 262,144. */
   readonly uploadsPerPass?: number;
 }
 
-/** What was looked at until now. */
+/** Counts of what has been checked so far. */
 export interface VerificationTotals {
   /** Whole lines. */
   uploads: number;
   /** Files of the layout. */
   files: number;
-  /** Of the files that were compared with their lines. */
+  /** Total size of the files that were compared with their lines. */
   bytes: number;
   defects: number;
   underWay: number;
-  /** What couldn't be checked. */
+  /** Findings about things that couldn't be checked. */
   unknown: number;
 }
 
-/** Where the verification is. */
+/** How far the verification has come. */
 export interface VerificationProgress {
   phase: 'listing' | 'lines' | 'matching';
-  /** Bytes of the index that this phase has read, and has to read. */
+  /** Bytes of the index that this phase has read. `total` is how many it has to read. */
   done: number;
   total: number;
 }
 
 /**
  * Compares every line of a store's index with its file, and every file with the index (docs/durability.md). Takes no
- * lock and writes nothing, so that a service may be running on the store: what it has under way is no defect.
- * The memory it needs doesn't depend on what is stored.
+ * lock and writes nothing, so a service may be running on the store. Its work in progress isn't reported as a defect.
+ * The memory needed doesn't depend on the size of the store.
  *
- * Iterate it once: it gives the findings, in no order, each as soon as it is certain. Iterating rejects with what opening
- * the view throws (NoStoreError where there is no store), and with what the store throws; what single files or
- * directories throw is a finding.
+ * Iterate it only once. It yields the findings in no particular order, each as soon as it is certain. Iterating rejects
+ * with the errors of opening the view (NoStoreError if there is no store) and of the store. An error of a single file
+ * or directory is a finding instead.
  */
 export class StoreVerification implements AsyncIterable<Finding> {
   readonly totals: VerificationTotals = { uploads: 0, files: 0, bytes: 0, defects: 0, underWay: 0, unknown: 0 };
@@ -71,7 +71,7 @@ export class StoreVerification implements AsyncIterable<Finding> {
 class Run {
   private indexBytes = 0;
   private indexIsWhole = true;
-  /** Segments, of which each is told once, though every pass comes to them. */
+  /** Each segment is reported only once, although every pass reads it. */
   private readonly unreadable = new Set<string>();
   private readonly replacing = new Set<string>();
 
@@ -88,7 +88,7 @@ class Run {
     yield* this.matches();
   }
 
-  /** Every name is one of the layout. */
+  /** Checks that every name belongs to the layout. */
   private async *names(): AsyncGenerator<Finding> {
     for await (const entry of this.view.content()) {
       if (entry.type === 'file') this.totals.files += 1;
@@ -106,7 +106,7 @@ class Run {
     }
   }
 
-  /** Every line is whole, and so is its file. */
+  /** Checks that every line is whole and matches its file. */
   private async *lines(): AsyncGenerator<Finding> {
     this.begin('lines', 1);
     for await (const finding of concurrently(this.index(), FILES_AT_ONCE, (line) => this.checkLine(line))) {
@@ -143,7 +143,7 @@ class Run {
     if (path === null || size === null || sha256 === null) return undefined;
     try {
       const problem = await this.view.check({ path, size, sha256 }, (bytes) => (this.totals.bytes += bytes));
-      // The bytes of a failed upload go after its line.
+      // The file of a failed upload is removed after its line.
       if (!problem || !(await this.view.stays(segment, end))) return undefined;
       if (await this.view.isRestorable(uploadId, path)) {
         return { state: 'under-way', path, uploadId, line: placeOf(line), ...problem, detail: `${problem.detail}; a journal has it, and a boot after a loss of the process restores it` };
@@ -161,7 +161,7 @@ class Run {
     return lineFinding(line, { state: 'defect', kind: 'claim-absent', detail });
   }
 
-  /** Every file has a line, and no upload has two. */
+  /** Checks that every file has a line, and that no upload has two. */
   private async *matches(): AsyncGenerator<Finding> {
     const parts = Math.max(1, Math.ceil(Math.max(this.totals.uploads, this.totals.files) / (this.options.uploadsPerPass ?? PLACES / 2)));
     const files = new KeySet(PLACES);
@@ -177,7 +177,7 @@ class Run {
     }
   }
 
-  /** Files are listed first, for the line of a file comes after it. */
+  /** Lists the files before it reads the lines, because the line of a file is written after the file. */
   private async *matchPart(isOfPart: (key: Buffer) => boolean, { files, uploads, keys }: MatchingSets): AsyncGenerator<Finding> {
     const suspects = new Suspects();
     const keySuspects = new Map<string, KeyedLine[]>();
@@ -199,7 +199,7 @@ class Run {
     if (suspects.size > 0) yield* this.duplicates(suspects);
     if (keySuspects.size > 0) yield* this.keyDuplicates(keySuspects);
     if (files.size === 0) return;
-    // Whose marker is gone after the file was seen has its line by now, or is no file any more.
+    // If a marker is gone after its file was seen, the file either has its line by now or no longer exists.
     const isPublished = await this.view.publications();
     for await (const { key, path, uploadId } of this.files((key) => files.has(key))) {
       if (!(await isPublished(uploadId, path))) continue;
@@ -217,13 +217,13 @@ class Run {
     }
     if (files.size === 0) return;
     for await (const { path, uploadId } of this.files((key) => files.has(key))) {
-      // Its line may be where nothing could be read.
+      // The line may be in a place that couldn't be read.
       const state = this.indexIsWhole ? 'defect' : 'unknown';
       yield { state, kind: 'line-absent', path, uploadId, line: null, detail: 'no line names the file' };
     }
   }
 
-  /** Which of the uploads that were read twice have two lines, and not one that is being moved or was. */
+  /** Finds the uploads read twice that really have two lines, rather than one line that is being moved or was moved. */
   private async *duplicates(suspects: Suspects): AsyncGenerator<Finding> {
     for await (const line of this.index(false)) {
       if ('state' in line) {
@@ -241,7 +241,10 @@ class Run {
     }
   }
 
-  /** @param suspects idempotency keys that several lines have, which may be one line twice or more than 24 hours apart. */
+  /**
+   * @param suspects idempotency keys of several lines. These may be the same line read twice, or more than 24 hours
+   *   apart.
+   */
   private async *keyDuplicates(suspects: Map<string, KeyedLine[]>): AsyncGenerator<Finding> {
     for await (const line of this.index(false)) {
       if ('state' in line) {
@@ -275,7 +278,7 @@ class Run {
     }
   }
 
-  /** All lines of all segments; a finding, once, for a segment that can't be read. */
+  /** Yields all lines of all segments, and one finding for each segment that can't be read. */
   private async *index(counts = true): AsyncGenerator<SegmentLine | Finding> {
     const onBytes = (bytes: number): void => {
       if (counts) this.progress.done += bytes;
@@ -300,14 +303,14 @@ class Run {
 interface MatchingSets {
   readonly files: KeySet;
   readonly uploads: KeySet;
-  /** What lines have an idempotency key, each with the period of 24 hours in which it was received. */
+  /** The idempotency keys of lines, each with the period of 24 hours in which the line was received. */
   readonly keys: KeySet;
 }
 
 /** A line with an idempotency key. */
 interface KeyedLine {
   readonly scope: string;
-  /** Of its `idempotencyScope`. */
+  /** The key of its `idempotencyScope`. */
   readonly key: Buffer;
   readonly uploadId: string;
   /** Milliseconds since 1970. */
@@ -322,7 +325,7 @@ function keyedLine({ value }: SegmentLine): KeyedLine | undefined {
   return scope === null || Number.isNaN(receivedAt) ? undefined : { scope, key: keyOf(scope), uploadId, receivedAt };
 }
 
-/** False when a line that was added before may be less than 24 hours away. */
+/** Returns false if an earlier line under the key may be less than 24 hours away. */
 function addPeriod(keys: KeySet, { key, receivedAt }: KeyedLine): boolean {
   const period = Math.floor(receivedAt / IDEMPOTENCY_PERIOD_MS);
   const nameIn = (other: number) => keyOf(`${nameOf(key)}\n${other}`);
@@ -351,7 +354,7 @@ function unexpected(entry: Entry): Finding {
     : { state: 'defect', kind: 'name-unknown', path, uploadId: null, line: null, detail: 'the layout has no such name, or not of this type' };
 }
 
-/** Uploads that were read twice, and where each was read first when they are looked for again. */
+/** Uploads that were read twice. During the second search, also the place where each was read first. */
 class Suspects {
   private readonly places = new Map<string, NonNullable<Finding['line']> | undefined>();
 
@@ -363,7 +366,10 @@ class Suspects {
     this.places.set(nameOf(key), undefined);
   }
 
-  /** Undefined for what is no suspect, and for the first line of one, whose place is kept. */
+  /**
+   * The first place of a suspect, if a line of it was read before. Undefined for the first line, whose place it
+   * remembers, and for an upload that isn't a suspect.
+   */
   firstOf(key: Buffer, line: SegmentLine): NonNullable<Finding['line']> | undefined {
     const name = nameOf(key);
     const place = this.places.get(name);
@@ -376,5 +382,5 @@ class Suspects {
   }
 }
 
-/** As many bits as count in a `KeySet`. */
+/** Uses as many bits as a `KeySet` compares. */
 const nameOf = (key: Buffer): string => key.toString('latin1', 0, 16);

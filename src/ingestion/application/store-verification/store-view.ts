@@ -1,18 +1,18 @@
 import type { FindingKind } from './finding.js';
 import type { SegmentLine } from './segment-lines.js';
 
-/** A name beneath a directory of the store. */
+/** A name below a directory of the store. */
 export interface Entry {
   /** `unknown`: the layout has no such name, or not of this type. */
   readonly type: 'file' | 'unknown' | 'unreadable';
   /** Relative to the root. */
   readonly path: string;
   readonly name: string;
-  /** Of an unreadable directory. */
+  /** The error of an unreadable directory. */
   readonly error?: unknown;
 }
 
-/** A segment with its size in bytes, which is for the progress only, or what else is beneath uploads/. */
+/** A segment, or anything else below uploads/. Its size in bytes is used only to show progress. */
 export interface SegmentEntry extends Entry {
   readonly size: number;
 }
@@ -24,10 +24,10 @@ export interface UnreadableLines {
   readonly error: unknown;
 }
 
-/** What a line says of its file. */
+/** The file that a line describes. */
 export interface ExpectedContent {
   readonly path: string;
-  /** Bytes. */
+  /** In bytes. */
   readonly size: number;
   /** Lower-case hex. */
   readonly sha256: string;
@@ -45,61 +45,65 @@ export const otherSize = (size: number, expected: ExpectedContent): ContentProbl
   detail: `the file has ${size} bytes, its line says ${expected.size}`,
 });
 
-/** Undefined where the digest is the expected one. */
+/** Undefined if the digest is the expected one. */
 export const digestProblem = (sha256: string, expected: ExpectedContent): ContentProblem | undefined =>
   sha256 === expected.sha256
     ? undefined
     : { kind: 'bytes-digest', detail: `the file has sha-256 ${sha256}, its line says ${expected.sha256}` };
 
-/** Counts bytes that were read. */
+/** Called with the number of bytes that were read. */
 export type OnBytes = (count: number) => void;
 
 /**
- * What a verification asks of a store, which a service may be writing to. Nothing here writes; memory doesn't depend on
- * what is stored. What single files, segments or directories throw is told as theirs; everything else rejects.
+ * The operations that a verification needs from a store, while a service may be writing to it. They write nothing, and
+ * their memory doesn't depend on the size of the store. An error of a single file, segment or directory is reported
+ * with it. Any other error rejects.
  */
 export interface StoreView {
-  /** Who removes what a lost process left, in words. */
+  /** Names what cleans up after a crashed process, for messages. */
   readonly mender: string;
-  /** Whether a running service may write lines anew into another segment, and then remove the first. */
+  /** Whether a running service may write lines again into another segment and then remove the first one. */
   readonly movesLines: boolean;
 
-  /** The segments beneath uploads/, and what else is there. */
+  /** The segments below uploads/, and anything else there. */
   segments(): AsyncIterable<SegmentEntry>;
-  /** The files beneath files/, and what else is there. */
+  /** The files below files/, and anything else there. */
   content(): AsyncIterable<Entry>;
-  /** What is arriving. */
+  /** The uploads that are arriving. */
   staging(): AsyncIterable<Entry>;
 
   /**
-   * The lines of all segments that were there at the call, and of those that took the place of one of them meanwhile. An
-   * unterminated end is told only if nobody is writing it. A line may come twice.
+   * The lines of all segments that existed at the call, and of those that have since replaced one of them. An
+   * unterminated end is yielded only if no one is writing it. A line may be yielded twice.
    */
   lines(onBytes: OnBytes): AsyncIterable<SegmentLine | UnreadableLines>;
 
   /**
-   * Compares a file with its line; several may be asked for at once.
+   * Compares a file with its line. Several calls may be in progress at once.
    *
-   * @throws what the store throws when the file is there and can't be read.
+   * @throws an error of the store if the file exists but can't be read.
    */
   check(expected: ExpectedContent, onBytes: OnBytes): Promise<ContentProblem | undefined>;
 
-  /** Whether a file that doesn't match its line is restored after a loss of the process. */
+  /** Whether recovery restores a file that doesn't match its line. */
   isRestorable(uploadId: string, contentPath: string): Promise<boolean>;
-  /** Tells which files without a line are being published, or looked after; asked after the files were seen. */
+  /**
+   * Resolves to a function that reports whether a file without a line is being published, or will be recovered. Call it
+   * after the files were listed.
+   */
   publications(): Promise<(uploadId: string, contentPath: string) => Promise<boolean>>;
-  /** Whether a segment is open, or its end is to be looked at by the next boot. */
+  /** Whether a segment is open, or the next boot will check its end. */
   isOpen(segment: string): Promise<boolean>;
-  /** Whether a line that was read is there to stay; one of a failed write is not. */
+  /** Whether a line that was read is permanent. A line of a failed write isn't. */
   stays(segment: string, lineEnd: number): Promise<boolean>;
   /**
-   * Whether the claim of an idempotency scope is absent, though a line that was read needs it to be found again. Only for
-   * a store that keeps claims.
+   * Whether the claim of an idempotency scope is missing, although a line that was read needs it to be found again.
+   * Only for a store that keeps claims.
    */
   isClaimAbsent?(scope: string, receivedAt: Date): Promise<boolean>;
   /**
-   * How two segments come to have the same line, of which the first was read before the second: they `both` have it, or
-   * one `replaces` the other now, or one has replaced the other and is the only one that is still there.
+   * Why two segments, of which the first was read before the second, contain the same line. They `both` contain it, one
+   * `replaces` the other now, or one has replaced the other and is the only one left.
    */
   relation(first: string, second: string): Promise<'both' | 'replaces' | 'first-only' | 'second-only'>;
 }

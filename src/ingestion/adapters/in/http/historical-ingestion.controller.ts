@@ -7,7 +7,7 @@ import { type UploadAnswer, UploadHandler } from './upload.handler.js';
 import { UploadQueryDto } from './upload-query.dto.js';
 import { UploadQuery } from './upload-query.pipe.js';
 
-/** Takes in historical load data, for training forecasting models (service interface, 4.1). */
+/** Receives historical load data, for training forecasting models (service interface, 4.1). */
 @ApiTags('Historical ingestion')
 @Controller('ingestHistoricalLoadData')
 export class HistoricalIngestionController {

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { ServiceError } from '../../../../common/service-error.js';
 
 /**
- * The `Idempotency-Key` of a request, as it is; null without one (`Sending the file itself`).
+ * The `Idempotency-Key` of a request, unchanged; null if it is missing (`Sending the file itself`).
  *
  * @throws ServiceError `invalid-idempotency-key` unless it is 1-255 visible ASCII characters.
  */

@@ -4,7 +4,9 @@ import { hasControlCharacter, trimBlanks } from '../../../../common/text.js';
 import { Turns } from '../../../../common/turns.js';
 
 const MAX_PARTS = 1_000;
-/** A form with more parts is read in turns: empty ones come in by the thousand. */
+/**
+ * Reading a form with more parts than this yields to other requests, because empty parts may arrive by the thousand.
+ */
 const FEW_PARTS = 16;
 const MAX_PART_HEADER_BYTES = 16_384;
 const FIELD_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
@@ -14,11 +16,11 @@ const DASH = 0x2d;
 
 /** One part of a form (RFC 7578). */
 export interface MultipartPart {
-  /** The `name` of its Content-Disposition; undefined where it has none. */
+  /** The `name` in its Content-Disposition; undefined if it is missing. */
   readonly name: string | undefined;
-  /** Its Content-Type as sent; undefined where it has none. */
+  /** Its Content-Type as sent; undefined if it is missing. */
   readonly contentType: string | undefined;
-  /** Read once, before the next part is asked for; what isn't read is passed over. */
+  /** Can be read once, until the next part is requested. Unread bytes are skipped. */
   readonly bytes: AsyncGenerator<Buffer, void, undefined>;
 }
 
@@ -26,14 +28,16 @@ const malformed = (message: string, cause?: unknown): ServiceError =>
   new ServiceError('invalid-request-body', message, { cause });
 
 /**
- * Reads a form part by part, in the order in which it comes in and no faster than it is asked (RFC 2046, 5.1.1).
- * Whatever its source throws passes through.
+ * Reads a form part by part, in the order of arrival and only on request (RFC 2046, 5.1.1). Errors of the source pass
+ * through.
  */
 export class MultipartReader {
   private readonly delimiter: Buffer;
-  /** Read from the source and not yet given out. Begins as if a line had ended before the form. */
+  /** Bytes read from the source but not yet yielded. Begins with a line break, because a delimiter starts with one. */
   private unread: Buffer = CRLF;
-  /** Whether the delimiter that ends the present part (first of all, what stands before the form) is still to come. */
+  /**
+   * Whether the delimiter that ends the current part is still to come. At first, the text before the form is the part.
+   */
   private inside = true;
   private parts = 0;
   private readonly turns = new Turns();
@@ -48,7 +52,7 @@ export class MultipartReader {
   /**
    * The next part; undefined after the last one, when the source has been read to its end.
    *
-   * @throws ServiceError `invalid-request-body` when the form is malformed, ends too early, or has over 1,000 parts.
+   * @throws ServiceError `invalid-request-body` if the form is malformed, ends too early, or has more than 1,000 parts.
    */
   async next(): Promise<MultipartPart | undefined> {
     if (this.inside) await skip(this.upToDelimiter());
@@ -64,10 +68,10 @@ export class MultipartReader {
     return { ...headers, bytes: this.upToDelimiter() };
   }
 
-  /** What stands before the next delimiter; takes the delimiter too. */
+  /** Yields the bytes before the next delimiter, then consumes the delimiter. */
   private async *upToDelimiter(): AsyncGenerator<Buffer, void, undefined> {
     for (let at; (at = this.unread.indexOf(this.delimiter)) !== 0; ) {
-      // A delimiter may have begun in the last bytes.
+      // The last bytes may be the beginning of a delimiter.
       const end = at > 0 ? at : this.unread.length - this.delimiter.length + 1;
       if (end > 0) {
         const chunk = this.unread.subarray(0, end);
@@ -80,7 +84,7 @@ export class MultipartReader {
     this.inside = false;
   }
 
-  /** Behind a delimiter: whether it was the closing one. Leaves the line break of another one unread. */
+  /** Whether the delimiter just read was the closing one. Leaves the line break after any other one unread. */
   private async isClosed(): Promise<boolean> {
     await this.need(2);
     if (this.unread[0] === DASH && this.unread[1] === DASH) return true;
@@ -137,7 +141,7 @@ function parseHeaders(text: string): Omit<MultipartPart, 'bytes'> {
   };
 }
 
-/** Visible octets, blanks and tabs (RFC 9110, 5.5); one character stands for an octet. */
+/** Visible octets, blanks and tabs (RFC 9110, 5.5). One character represents one octet. */
 const isFieldValue = (value: string): boolean =>
   !hasControlCharacter(value.replace(/[\t\u0080-\u009f]/g, ' '));
 

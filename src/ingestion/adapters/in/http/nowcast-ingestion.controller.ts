@@ -7,7 +7,7 @@ import { type UploadAnswer, UploadHandler } from './upload.handler.js';
 import { UploadQueryDto } from './upload-query.dto.js';
 import { UploadQuery } from './upload-query.pipe.js';
 
-/** Takes in nowcast load data, for generating forecasts (service interface, 4.2). */
+/** Receives nowcast load data, for generating forecasts (service interface, 4.2). */
 @ApiTags('Nowcast ingestion')
 @Controller('ingestNowcastLoadData')
 export class NowcastIngestionController {

@@ -13,32 +13,32 @@ import type { UploadLimits } from '../../../ingestion.options.js';
 import { type MultipartPart, MultipartReader } from './multipart-reader.js';
 import { maxBodyBytes, uploadForm } from './upload-content.js';
 
-/** The part of the command that comes from a request's body. */
+/** The part of the command that comes from the body of a request. */
 type UploadContent = Pick<UploadLoadDataCommand, 'file' | 'additionalData'>;
 
-/** An opened body. */
+/** The body of a request after it was opened. */
 export interface UploadBody {
   readonly content: UploadContent;
-  /** Gives back what it holds. To be called when the upload has ended, however that was. */
+  /** Releases the memory of the body. Call it when the upload has ended, whether or not it succeeded. */
   close(): void;
 }
 
 const DEFAULT_CONTENT_TYPE = 'application/octet-stream';
-/** A client that serialises a `Blob` sends `file`, without the bytes: a form was meant. */
+/** A client that serializes a `Blob` as JSON sends `file` without the bytes. It should have sent a form. */
 const JSON_MEMBERS: ReadonlySet<string> = new Set(['additional_data', 'file']);
-/** A text up to this length is decoded without asking for a turn, in bytes. */
+/** A text up to this length in bytes is decoded without yielding to other requests. */
 const SMALL_TEXT_BYTES = 16 * 1024;
-/** How much text is decoded in one step of a turn, in bytes. */
+/** How much text is decoded in one step, in bytes. */
 const STEP_BYTES = 64 * 1024;
 
 const malformed = (message: string, cause?: unknown): ServiceError => new ServiceError('invalid-request-body', message, { cause });
 
 /**
- * Opens the body of an upload. JSON that is only `additional_data` is read to its end; a file is left to be streamed, and
- * so is JSON with other members, which is a file too.
+ * Opens the body of an upload. JSON with only `additional_data` is read to its end. A file is left to be streamed, and
+ * so is JSON with other members, which is stored as a file too.
  *
  * @throws ServiceError `invalid-digest`, `invalid-request-body`, `digest-mismatch`, `payload-too-large`,
- * `request-timeout`, `client-aborted`; so do the file's bytes and `additionalData`.
+ *   `request-timeout`, `client-aborted`; reading the file or calling `additionalData` may throw the same errors.
  */
 export async function openUploadBody(request: IncomingMessage, limits: UploadLimits): Promise<UploadBody> {
   const digests = expectedDigests(request);
@@ -82,7 +82,7 @@ async function openContent(
     case 'bytes': {
       const contentType = contentTypeAsSent(request) ?? DEFAULT_CONTENT_TYPE;
       const bytes = requestBody(request, { idleTimeoutMs, maxBytes: limits.maxUploadBytes });
-      // The content is the file.
+      // The content of the request is the file, so both kinds of digests apply.
       return { file: fileOf(contentType, bytes, [...file, ...content]), additionalData: () => Promise.resolve(null) };
     }
     case 'multipart':
@@ -103,8 +103,8 @@ interface ExpectedDigests {
 }
 
 /**
- * What the client says of the file (`X-Upload-Digest`), and of the content as it sends it (RFC 9530: `Content-Digest`,
- * and `Repr-Digest`, which is the same for a request).
+ * The digests that the client sent for the file (`X-Upload-Digest`) and for the content of the request (RFC 9530:
+ * `Content-Digest`, and `Repr-Digest`, which is the same for a request).
  */
 function expectedDigests({ headers }: IncomingMessage): ExpectedDigests {
   const fields = (...names: string[]) => names.flatMap((name) => (headers[name] === undefined ? [] : parseDigestField(headers[name].toString())));
@@ -140,7 +140,9 @@ async function openForm(
   };
 }
 
-/** Exactly one part `file`, at most one `additional_data`, before or behind it; other parts are passed over. */
+/**
+ * Reads a form with exactly one part `file`, and at most one `additional_data` before or after it. Skips other parts.
+ */
 class UploadFormReader {
   private additionalData: string | null = null;
 
@@ -150,7 +152,7 @@ class UploadFormReader {
     private readonly memory: BodyMemory,
   ) {}
 
-  /** The next part `file`, on whose way `additional_data` is kept; undefined at the end of the form. */
+  /** The next part `file`; undefined at the end of the form. Keeps `additional_data` if it comes first. */
   async nextFile(): Promise<MultipartPart | undefined> {
     for (let part; (part = await this.parts.next()); ) {
       if (part.name === 'file') return part;
@@ -169,7 +171,7 @@ class UploadFormReader {
   }
 }
 
-/** @throws ServiceError `payload-too-large`; `invalid-request-body` when it is no UTF-8. */
+/** @throws ServiceError `payload-too-large`; `invalid-request-body` if the bytes aren't UTF-8. */
 async function readText(bytes: AsyncIterable<Buffer>, maxBytes: number, memory: BodyMemory): Promise<string> {
   const turns = new Turns();
   const decoder = new Utf8Decoder();

@@ -10,10 +10,13 @@ import { hasBody } from '../../../../http/exchange.js';
 import { mediaType } from '../../../../http/media-type.js';
 import type { UploadLimits } from '../../../ingestion.options.js';
 
-/** What may stand in a form beside the file and `additional_data`: delimiters, headers, parts that we pass over. */
+/**
+ * How much a form may contain beside the file and `additional_data`: delimiters, headers and parts that are skipped. In
+ * bytes.
+ */
 export const FORM_OVERHEAD_BYTES = 1_048_576;
 
-/** How an upload travels (`Sending the file itself`). */
+/** The form in which an upload is sent (`Sending the file itself`). */
 export type UploadForm = 'json' | 'multipart' | 'bytes';
 
 export function uploadForm(request: IncomingMessage): UploadForm {
@@ -22,12 +25,12 @@ export function uploadForm(request: IncomingMessage): UploadForm {
   return type === 'multipart/form-data' ? 'multipart' : 'bytes';
 }
 
-/** The most bytes that a request of one form may have on the wire. */
+/** Maximum length of a request of one form, in bytes on the wire. */
 export const maxBodyBytes = (form: UploadForm, { maxJsonBytes, maxUploadBytes }: UploadLimits): number =>
   ({ json: maxJsonBytes, bytes: maxUploadBytes, multipart: maxUploadBytes + maxJsonBytes + FORM_OVERHEAD_BYTES })[form];
 
 /**
- * What a request's headers alone are enough to refuse.
+ * Refuses requests by their headers alone.
  *
  * @throws ServiceError `payload-too-large`, `unsupported-media-type`
  */

@@ -6,10 +6,10 @@ import { RawQuery } from '../../../../http/raw-query.js';
 import { RequestParam } from '../../../../http/request-param.js';
 import { UploadQueryDto } from './upload-query.dto.js';
 
-/** Reads the three parameters from the URL as it was sent: a parser in front would hide what must be refused. */
+/** Reads the three parameters from the URL as it was sent. An earlier parser would hide what must be refused. */
 @Injectable()
 export class UploadQueryPipe implements PipeTransform<IncomingMessage, UploadQueryDto> {
-  /** @throws ServiceError `invalid-query-parameter` when one is absent, repeated, or breaks its rule. */
+  /** @throws ServiceError `invalid-query-parameter` if one of them is missing, repeated or invalid. */
   transform(request: IncomingMessage): UploadQueryDto {
     const raw = new RawQuery(request);
     const query = Object.assign(new UploadQueryDto(), {
@@ -25,5 +25,5 @@ export class UploadQueryPipe implements PipeTransform<IncomingMessage, UploadQue
   }
 }
 
-/** The validated query parameters of an upload. */
+/** Injects the validated query parameters of an upload. */
 export const UploadQuery = (): ParameterDecorator => RequestParam(UploadQueryPipe);

@@ -7,8 +7,8 @@ import { UploadAuthorization, UploadLimits } from '../../../ingestion.options.js
 import { assertUploadContent } from './upload-content.js';
 
 /**
- * What is decided by the headers alone, before the request itself is looked at: who may upload what for whom (403,
- * 503), then what is too long (413) or not served (415).
+ * Decides by the headers and the query alone, before the body is read. First checks who may upload what for whom (403,
+ * 503), then refuses requests that are too long (413) or of an unsupported type (415).
  */
 export function UploadGuard(kind: UploadKind): Type<CanActivate> {
   @Injectable()

@@ -12,7 +12,7 @@ export interface UploadAnswer {
   readonly message: string;
 }
 
-/** What the two upload operations do alike. */
+/** The common part of the two upload operations. */
 @Injectable()
 export class UploadHandler {
   constructor(
@@ -21,8 +21,8 @@ export class UploadHandler {
   ) {}
 
   /**
-   * Answers when the upload is durable, with `X-Upload-Id` and, for a file, `X-Upload-Digest` (RFC 9530's syntax);
-   * `Idempotent-Replayed: true` tells that it was durable before.
+   * Responds when the upload is durable, with `X-Upload-Id` and, for a file, `X-Upload-Digest` (in the syntax of RFC
+   * 9530). `Idempotent-Replayed: true` means that an earlier request stored it.
    */
   async handle(
     kind: UploadKind,

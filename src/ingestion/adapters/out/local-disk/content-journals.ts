@@ -6,18 +6,18 @@ import type { StorageLogger } from '../../../application/storage-logger.js';
 import { Journal, type JournalSite } from './journal.js';
 import { encodeRecord, type JournalRecord } from './journal-records.js';
 
-/** Names in `pending/` that end so are journals. */
+/** Suffix of the names of journals in `pending/`. */
 export const JOURNAL_EXTENSION = '.journal';
-/** While the files of one are synced, the other takes records; who finds both busy waits. */
+/** While the files of one journal are synced, the other accepts records. If both are being synced, new records wait. */
 const MOST_JOURNALS = 2;
-/** For so many milliseconds a journal takes records, be they few. */
+/** How long a journal accepts records, even if few arrive, in milliseconds. */
 const LONGEST_USE_MS = 10_000;
-/** For so many milliseconds none is tried to be made after one couldn't be: the disk is nearly full. */
+/** How long no journal is created after creating one failed, in milliseconds. The usual cause is a nearly full disk. */
 const UNAVAILABLE_MS = 10_000;
-/** For so many milliseconds a record waits for a journal while the files of all are synced. */
+/** How long a record waits for a free journal while the files of all journals are synced, in milliseconds. */
 const LONGEST_WAIT_MS = 1_000;
 
-/** There is no journal to be had, and nothing was done. */
+/** No journal is available. The record was not stored. */
 export class JournalUnavailableError extends Error {
   constructor(cause: unknown) {
     super('There is no journal.', { cause });
@@ -25,11 +25,11 @@ export class JournalUnavailableError extends Error {
   }
 }
 
-/** A record that is durable. The next boot looks after its file while it is held. */
+/** A durable record. While it is held, recovery restores its file, or removes the file if its index line is missing. */
 export interface HeldRecord {
-  /** The file is there with its line, or neither is. */
+  /** Call it when the file and its index line are both in place, or neither is. */
   release(): void;
-  /** Nobody knows what is there: leaves it to the next boot. */
+  /** Call it when the state on disk is unknown. The journal is kept for recovery at the next boot. */
   leave(): void;
 }
 
@@ -40,17 +40,17 @@ interface WaitingRecord {
   readonly reject: (error: unknown) => void;
 }
 
-/** A journal that takes records. */
+/** One use of a journal: from when it accepts records until the files of these records are synced. */
 interface Use {
   readonly journal: Journal;
-  /** Absolute paths of the files that are to be synced before it is used again. */
+  /** Absolute paths of the files to sync before the journal is used again. */
   readonly paths: string[];
   readonly timer: NodeJS.Timeout;
 }
 
 /**
- * Makes small files durable with few flushes: those that wait share the flush of one journal, which has their bytes.
- * The files in their places are synced later, all of a journal at once.
+ * Makes small files durable with few flushes. Their bytes are written to a journal, and files that wait during a flush
+ * share the next one. The files themselves are synced later, all files of a journal at once.
  */
 export class ContentJournals {
   private readonly waiting: WaitingRecord[] = [];
@@ -58,23 +58,23 @@ export class ContentJournals {
   private current: Use | undefined;
   private readonly retiring = new Set<Promise<void>>();
   private readonly idle: Journal[] = [];
-  /** Those whose files couldn't be synced. */
+  /** Journals that could not be settled, for example because syncing their files failed. */
   private readonly unsettled: Use[] = [];
   private unavailable: { readonly error: JournalUnavailableError; readonly since: number } | undefined;
 
   constructor(
     private readonly site: JournalSite,
     private readonly logger: StorageLogger,
-    /** Absolute. */
+    /** Absolute path of the directory for journals. */
     private readonly directory: string,
     private readonly journalBytes: number,
   ) {}
 
   /**
-   * Resolves when the bytes of a file are durable; when it rejects, nothing is left of them after the next boot.
+   * Resolves when the bytes of a file are durable in a journal. If it rejects, recovery leaves nothing of them.
    *
-   * @param path absolute; where the file is to be.
-   * @throws JournalUnavailableError; what the file system throws.
+   * @param path absolute; the final path of the file.
+   * @throws JournalUnavailableError; FileRemovedError; an error of the file system.
    */
   add(record: JournalRecord, path: string): Promise<HeldRecord> {
     return new Promise((resolve, reject) => {
@@ -83,7 +83,7 @@ export class ContentJournals {
     });
   }
 
-  /** Syncs the files and removes the journals. No record may be waiting or held. */
+  /** Syncs the files and removes the journals. Call it only when no record is waiting or held. */
   async close(): Promise<void> {
     await this.running;
     this.retire();
@@ -92,7 +92,7 @@ export class ContentJournals {
     const { presence } = this.site;
     for (const { journal } of this.unsettled) await journal.close().catch(() => undefined);
     for (const journal of this.idle.splice(0)) {
-      // What has its name in a store that is away may be another journal.
+      // While the store is away, the path may name a journal of another store.
       if (presence.isAway) await journal.close().catch(() => undefined);
       else await journal.remove().catch((error: unknown) => {
         this.logger.warn(`Removing ${journal.path} failed; the next boot does it.`, error);
@@ -136,20 +136,24 @@ export class ContentJournals {
     }
   }
 
-  /** Resolves to the journal that has the records durably: another one where somebody removed it. */
+  /** Resolves to the journal in which the records are durable. It differs from the given one if that was removed. */
   private async append(use: Use, records: readonly Buffer[], removed = 0): Promise<Use> {
     try {
       await use.journal.append(records);
       return use;
     } catch (error) {
       this.retire();
-      // The others were removed together with it, probably; behind them a new one is made.
+      // The other journals were probably removed too. After them, the next attempt creates a new one.
       if (!(error instanceof FileRemovedError) || removed === MOST_JOURNALS) throw error;
     }
     return this.append(await this.takeUse(), records, removed + 1);
   }
 
-  /** The journal for the first record that waits; throws JournalUnavailableError. */
+  /**
+   * Returns a journal for the first waiting record. An empty journal accepts a record of any length.
+   *
+   * @throws JournalUnavailableError
+   */
   private async takeUse(): Promise<Use> {
     const { current } = this;
     const first = this.waiting[0]?.bytes.length ?? 0;
@@ -192,7 +196,7 @@ export class ContentJournals {
     return this.waiting.splice(0, end < 0 ? this.waiting.length : end);
   }
 
-  /** Lets the current journal take no more. */
+  /** Stops adding records to the current journal and begins to settle it. */
   private retire(): void {
     if (!this.current) return;
     clearTimeout(this.current.timer);
@@ -201,13 +205,13 @@ export class ContentJournals {
     this.current = undefined;
   }
 
-  /** Syncs a journal's files when none of them is under way any more, so that it can be used again, or go. */
+  /** Waits until no record of a journal is held, then syncs its files so that it can be reused or removed. */
   private async settle(use: Use): Promise<void> {
     const { journal, paths } = use;
     await journal.released();
     try {
       await this.site.disk.syncFiles(paths);
-      // Otherwise recovery makes sure of them, by the journal's records.
+      // If the store went away, the journal is kept, and recovery restores the files from it.
       this.site.presence.assertHere();
       if (journal.isLeft) {
         await journal.close();

@@ -1,8 +1,8 @@
-/** Whether an error of the file system has one of these codes, `ENOENT` for instance. */
+/** Whether an error of the file system has one of these codes, for example `ENOENT`. */
 export const hasCode = (error: unknown, ...codes: string[]): boolean =>
   error instanceof Error && 'code' in error && codes.includes(String(error.code));
 
-/** What an action gives; undefined where what it is about isn't there. */
+/** The result of an action; undefined if it fails because its target is missing. */
 export async function unlessAbsent<T>(action: Promise<T>): Promise<T | undefined> {
   try {
     return await action;
@@ -12,7 +12,7 @@ export async function unlessAbsent<T>(action: Promise<T>): Promise<T | undefined
   }
 }
 
-/** Somebody moved or removed a file while it was written: what is flushed to it, nobody finds. */
+/** A file was moved or removed while it was written, so data flushed to it can't be found. */
 export class FileRemovedError extends Error {
   constructor(path: string) {
     super(`${path} was removed or replaced.`);
@@ -20,7 +20,10 @@ export class FileRemovedError extends Error {
   }
 }
 
-/** The store, or a volume in use by it, is gone, replaced or no longer writable. Nothing may be written until it is opened again. */
+/**
+ * The store, or a volume it uses, is missing, replaced or no longer writable. Nothing may be written until the store is
+ * opened again.
+ */
 export class StoreAwayError extends Error {
   constructor(message: string, cause?: unknown) {
     super(message, cause === undefined ? undefined : { cause });
@@ -28,7 +31,7 @@ export class StoreAwayError extends Error {
   }
 }
 
-/** A volume is mounted below a directory whose files must all be on its own volume. */
+/** A volume is mounted below a directory whose files must all be on the directory's own volume. */
 export class OtherVolumeError extends Error {
   constructor(path: string, volume: string) {
     super(`${path} is on another volume than ${volume}: unmount what is mounted between them, or mount it at the latter`);
@@ -36,7 +39,7 @@ export class OtherVolumeError extends Error {
   }
 }
 
-/** What should be a file of the store is a directory, a FIFO, a socket, a device, or a link. */
+/** A path that should name a file of the store names a directory, a FIFO, a socket, a device or a link. */
 export class NotAFileError extends Error {
   constructor(path: string) {
     super(`${path} is not a regular file.`);

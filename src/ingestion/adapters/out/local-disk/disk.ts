@@ -16,22 +16,28 @@ const run = promisify(execFile);
 const SYNCS_AT_ONCE = 16;
 const NEW_FILE = constants.O_RDWR | constants.O_CREAT | constants.O_EXCL;
 
-/** A file that is open. Positions and lengths are bytes. */
+/** An open file. Positions and lengths are in bytes. */
 export interface DiskFile {
-  /** Fills the buffer from the position on; resolves to how much there was, less than asked for only at the end. */
+  /**
+   * Fills the buffer from a position. Resolves to the bytes read, which are fewer than requested only at the file's
+   * end.
+   */
   read(buffer: Uint8Array, position: number): Promise<number>;
-  /** Writes all of the chunks, one behind the other; when it rejects, any of their bytes may have been written. */
+  /** Writes all chunks in order. If it rejects, any of their bytes may have been written. */
   write(chunks: readonly Uint8Array[], position: number): Promise<void>;
   /** Makes the file's bytes and length durable (fdatasync). */
   sync(): Promise<void>;
   truncate(length: number): Promise<void>;
   size(): Promise<number>;
-  /** Whether this is the file that a path names now. */
+  /** Whether a path still names this file. */
   standsAt(path: string): Promise<boolean>;
   close(): Promise<void>;
 }
 
-/** A directory by its inode and birth, which stay when its file system is mounted again with another device number. */
+/**
+ * Identifies a directory by inode and creation time. Both stay the same when its file system is mounted again under
+ * another device number.
+ */
 export interface DirectoryOrigin {
   readonly device: bigint;
   readonly inode: bigint;
@@ -40,58 +46,78 @@ export interface DirectoryOrigin {
 }
 
 /**
- * What the local-disk adapter asks of a file system, and nothing more, so that a test can make any single operation
- * fail or never end. All paths are absolute. Everything rejects with what Node.js throws (`code`: `ENOENT`, ...).
- * Names made, renamed or removed are durable once their directory is synced, not before.
+ * The operations that the local-disk adapter needs from a file system, and no others, so that a test can make any one
+ * of them fail or hang. All paths are absolute. Operations reject with the errors of Node.js (`code`: `ENOENT`, ...). A
+ * name that was created, renamed or removed is durable only after its directory is synced.
  */
 export abstract class Disk {
-  /** Takes the lock of a directory that exists, which ends with the process (see `lockDataDirectory`). */
+  /** Locks an existing directory. The lock ends with the process (see `lockDataDirectory`). */
   abstract lock(directory: string, name: string): Promise<DataDirectoryLock>;
-  /** Makes a file; `EEXIST` when the name is taken. */
+  /** Creates a file. Rejects with `EEXIST` if the name is taken. */
   abstract create(path: string): Promise<DiskFile>;
-  /** Makes a file each write to which is durable when it resolves (O_DSYNC); `EEXIST` when the name is taken. */
+  /**
+   * Creates a file whose writes are durable when they resolve (O_DSYNC). Rejects with `EEXIST` if the name is taken.
+   */
   abstract createSynchronized(path: string): Promise<DiskFile>;
-  /** Opens a regular file that exists, to read or sync it; needs no right to write. Rejects with `NotAFileError` for anything else. */
+  /**
+   * Opens an existing regular file to read or sync it. Needs no write permission. Rejects with `NotAFileError` for
+   * anything else.
+   */
   abstract open(path: string): Promise<DiskFile>;
-  /** Opens a regular file that exists, also to write to it. Follows no link. Rejects with `NotAFileError` for anything else. */
+  /**
+   * Opens an existing regular file to read and write it. Follows no link. Rejects with `NotAFileError` for anything
+   * else.
+   */
   abstract openWritable(path: string): Promise<DiskFile>;
   abstract rename(from: string, to: string): Promise<void>;
-  /** Removes the name of anything but a directory; also resolves when there is none. */
+  /** Removes anything but a directory. Also resolves if the name is missing. */
   abstract remove(path: string): Promise<void>;
-  /** Removes a name, with all that is under it; also resolves when there is none. */
+  /** Removes a name and everything below it. Also resolves if the name is missing. */
   abstract removeTree(path: string): Promise<void>;
-  /** Makes one directory; `EEXIST` when the name is taken. */
+  /** Creates one directory. Rejects with `EEXIST` if the name is taken. */
   abstract makeDirectory(path: string): Promise<void>;
   abstract readDirectory(path: string): Promise<string[]>;
   /** Makes the names in a directory durable. */
   abstract syncDirectory(path: string): Promise<void>;
-  /** Makes a symbolic link; `EEXIST` when the name is taken. */
+  /** Creates a symbolic link. Rejects with `EEXIST` if the name is taken. */
   abstract link(target: string, path: string): Promise<void>;
   abstract readLink(path: string): Promise<string>;
-  /** The device and inode of what a path names, links followed; undefined where there is nothing. Synchronous, as it costs less than a turn. */
+  /**
+   * The device and inode that a path leads to, with links followed; undefined if nothing is there. Synchronous, because
+   * it costs less than a turn of the event loop.
+   */
   abstract identityOf(path: string): FileIdentity | undefined;
-  /** What a directory is known by, links followed, also on another device; undefined where there is nothing. */
+  /** Identifies a directory even if its device number changes, with links followed; undefined if nothing is there. */
   abstract originOf(path: string): DirectoryOrigin | undefined;
-  /** @throws DataDirectoryError for anything but a directory, or a link to one. */
+  /** @throws DataDirectoryError unless the path is a directory or a link to one. */
   abstract assertDirectory(path: string): Promise<void>;
-  /** Whether anything has a name, links not followed. */
+  /** Whether a name exists. Links aren't followed. */
   abstract isNameTaken(path: string): Promise<boolean>;
-  /** Whether a directory, links followed, is below another one or is the same; also resolves to true where there is none. */
+  /**
+   * Whether a directory is an ancestor's descendant or the ancestor itself, with links followed. Also resolves to true
+   * if the directory is missing.
+   */
   abstract isBelow(directory: string, ancestor: string): Promise<boolean>;
-  /** Rejects (`EROFS`, `EACCES`, ...) when names can't be made in a directory. */
+  /** Rejects (`EROFS`, `EACCES`, ...) if names can't be created in a directory. */
   abstract assertWritable(directory: string): Promise<void>;
-  /** The bytes of a plain file; undefined for anything else: nothing, a directory, a symbolic link, a pipe. */
+  /**
+   * Size of a regular file in bytes; undefined if the name is missing, or is a directory, a symbolic link or a pipe.
+   */
   abstract plainFileSize(path: string): Promise<number | undefined>;
 
-  /** Opens a database, which ends with the process at the latest; makes it where there is none. Synchronous, as SQLite is. */
+  /**
+   * Opens a database, or creates it if it is missing. The database is closed when the process ends, if not before.
+   * Synchronous, as SQLite is.
+   */
   openDatabase(path: string): SelfCheckingDatabase {
     return SelfCheckingDatabase.open(path);
   }
 
   /**
-   * Makes a file with these bytes; `EEXIST` when the name is taken, otherwise some of it may be there when it rejects.
+   * Creates a file with these bytes. Rejects with `EEXIST` if the name is taken. After any other error, part of the
+   * file may exist.
    *
-   * @param device where the file must be, if given; `EXDEV` when it is on another one.
+   * @param device the device the file must be on, if given; rejects with `EXDEV` if it is on another one.
    */
   async createWith(path: string, bytes: Uint8Array, device?: bigint): Promise<void> {
     const file = await this.create(path);
@@ -103,7 +129,7 @@ export abstract class Disk {
     }
   }
 
-  /** Makes files durable, and their names; also that there is none. */
+  /** Makes files and their names durable. If a file is missing, makes its absence durable. */
   async syncFiles(paths: readonly string[]): Promise<void> {
     for (let at = 0; at < paths.length; at += SYNCS_AT_ONCE) {
       await allDone(paths.slice(at, at + SYNCS_AT_ONCE).map((path) => unlessAbsent(this.syncFile(path))));
@@ -121,7 +147,7 @@ export abstract class Disk {
   }
 }
 
-/** The file system that Node.js sees. */
+/** The file system as Node.js sees it. */
 export class NodeDisk extends Disk {
   private readonly fileMaker = new FileMaker();
 
@@ -220,7 +246,7 @@ export class NodeDisk extends Disk {
     return this.fileMaker.make(path, bytes, device);
   }
 
-  /** All at once where the system can; then they may be on one file system only. */
+  /** Syncs the whole file system at once where the system supports it. All paths must then be on one file system. */
   override async syncFiles(paths: readonly string[]): Promise<void> {
     const [first] = paths;
     if (first === undefined || (await syncFileSystem(dirname(first)))) return;
@@ -228,7 +254,7 @@ export class NodeDisk extends Disk {
   }
 }
 
-/** A FIFO doesn't make it wait. */
+/** Doesn't block on a FIFO. */
 async function openRegular(path: string, flags: number): Promise<DiskFile> {
   let handle: FileHandle;
   try {
@@ -244,7 +270,7 @@ async function openRegular(path: string, flags: number): Promise<DiskFile> {
 
 let syncTellsFailures: Promise<boolean> | undefined;
 
-/** Not every command `sync` tells what failed, nor did Linux before 5.8. */
+/** Some `sync` commands don't report failures, nor did Linux before 5.8. */
 async function findOutWhetherSyncTellsFailures(): Promise<boolean> {
   const [major = 0, minor = 0] = release().split('.').map(Number);
   if (process.platform !== 'linux' || major < 5 || (major === 5 && minor < 8)) return false;
@@ -252,7 +278,10 @@ async function findOutWhetherSyncTellsFailures(): Promise<boolean> {
   return stdout.includes('GNU coreutils');
 }
 
-/** Resolves to whether all on a file system is durable (syncfs): Linux has a command for that, and Node.js nothing. */
+/**
+ * Makes everything on a file system durable (syncfs), and resolves to whether that succeeded. Linux has a command for
+ * it; Node.js has no API.
+ */
 async function syncFileSystem(directory: string): Promise<boolean> {
   try {
     syncTellsFailures ??= findOutWhetherSyncTellsFailures();
@@ -260,7 +289,7 @@ async function syncFileSystem(directory: string): Promise<boolean> {
     await run('sync', ['--file-system', directory]);
     return true;
   } catch {
-    // Who syncs the files one by one gets to know what is wrong; the next time it may come off.
+    // The caller then syncs the files one by one, which reports the cause. The next call tries the command again.
     syncTellsFailures = undefined;
     return false;
   }
@@ -303,7 +332,7 @@ class NodeDiskFile implements DiskFile {
   }
 
   async standsAt(path: string): Promise<boolean> {
-    // It waits: another thread's turn beside a running sync would cost far more.
+    // Synchronous on purpose: waiting for another thread while a sync is running would cost far more.
     const named = fileIdentity(path);
     this.own ??= await this.handle.stat({ bigint: true });
     return isSameFile(this.own, named);
@@ -314,7 +343,7 @@ class NodeDiskFile implements DiskFile {
   }
 }
 
-/** What is left of chunks without their first bytes, so many; none of it is empty. */
+/** The chunks without their first `count` bytes, and without empty chunks. */
 function behind(chunks: readonly Uint8Array[], count: number): Uint8Array[] {
   let before = count;
   return chunks
@@ -326,7 +355,12 @@ function behind(chunks: readonly Uint8Array[], count: number): Uint8Array[] {
     .filter(({ length }) => length > 0);
 }
 
-/** The bytes of a small file; undefined where there is none. @throws NotAFileError, also for a file that is longer than `most`. */
+/**
+ * The bytes of a small file; undefined if it is missing.
+ *
+ * @param most the longest file to read, in bytes.
+ * @throws NotAFileError, also if the file is longer than `most`.
+ */
 export async function readWhole(disk: Disk, path: string, most = Infinity): Promise<Buffer | undefined> {
   const file = await unlessAbsent(disk.open(path));
   if (!file) return undefined;

@@ -6,8 +6,9 @@ import type { StorePresence } from './store-presence.js';
 const MOST_KNOWN = 10_000;
 
 /**
- * Makes the root of a store and what is missing above it, each with its entry in its parent synced where we may. At
- * boot only: a root that goes later took its volume with it, and what would be made in its place is another store.
+ * Creates the root of a store and its missing parents, and syncs the entry of each in its parent where permitted. Call
+ * it only at boot: a root that disappears later took its volume with it, and a directory created in its place would be
+ * another store.
  */
 export async function makeRoot(disk: Disk, directory: string): Promise<void> {
   const made = await makeUnlessThere(disk, directory).catch(async (error: unknown) => {
@@ -20,21 +21,21 @@ export async function makeRoot(disk: Disk, directory: string): Promise<void> {
   });
 }
 
-/** Makes directories below a root, each with its entry in its parent synced, and remembers those that it made or found. */
+/** Creates directories below a root and syncs the entry of each in its parent. Remembers those it created or found. */
 export class DurableDirectories {
   private readonly known = new Map<string, Promise<void>>();
 
   constructor(
     private readonly disk: Disk,
-    /** Absolute. It is there already (`makeRoot`). */
+    /** Absolute path of an existing directory (see `makeRoot`). */
     private readonly root: string,
     private readonly presence: Pick<StorePresence, 'assertHere'>,
   ) {}
 
   /**
-   * Resolves when the directory and all above it, up to the root, are durable.
+   * Resolves when the directory and its ancestors up to the root are durable.
    *
-   * @throws StoreAwayError and makes nothing.
+   * @throws StoreAwayError, without creating anything.
    */
   async ensure(directory: string): Promise<void> {
     this.presence.assertHere();
@@ -42,9 +43,9 @@ export class DurableDirectories {
   }
 
   /**
-   * Runs an action in a durable directory; once more when someone removed the directory since it was made.
+   * Runs an action in a durable directory. Repeats it once if the directory was removed in the meantime.
    *
-   * @throws DataDirectoryError when something else has the name of a directory; StoreAwayError; what the action throws.
+   * @throws DataDirectoryError if something else has the name of a directory; StoreAwayError; an error of the action.
    */
   async within<T>(directory: string, action: () => Promise<T>): Promise<T> {
     await this.made(directory);
@@ -72,12 +73,16 @@ export class DurableDirectories {
     if (dirname(directory) !== this.root) await this.made(dirname(directory));
     this.presence.assertHere();
     await makeUnlessThere(this.disk, directory);
-    // Also for one that was there: whoever made it may have died before its entry was durable.
+    // An existing directory is synced too: the process that created it may have crashed before its entry was durable.
     await this.disk.syncDirectory(dirname(directory));
   }
 }
 
-/** Resolves to whether it made the directory. @throws DataDirectoryError when the name is taken by something else. */
+/**
+ * Resolves to whether it created the directory.
+ *
+ * @throws DataDirectoryError if something else has the name.
+ */
 async function makeUnlessThere(disk: Disk, directory: string): Promise<boolean> {
   try {
     await disk.makeDirectory(directory);

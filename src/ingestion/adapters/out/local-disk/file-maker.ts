@@ -8,28 +8,28 @@ interface WaitingFile {
   readonly reject: (error: Error) => void;
 }
 
-/** What the file system threw, by the number of the file. */
+/** Errors of the file system, by the file's index in the batch. */
 type Failures = ReadonlyMap<number, { readonly code: string; readonly message: string }>;
 
 /**
- * Makes small files in a thread of its own, all that wait at once: three calls of the thread pool for each of them cost
- * more than the file, and the main thread must not wait for a disk.
+ * Creates small files in a worker thread, all waiting files in one batch. Three thread-pool calls per file would cost
+ * more than the file itself, and the main thread must not wait for a disk.
  */
 export class FileMaker {
   private worker: Worker | undefined;
   private waiting: WaitingFile[] = [];
-  /** What the worker is busy with. */
+  /** The files that the worker is creating. */
   private batch: readonly WaitingFile[] | undefined;
 
   constructor(
-    /** What the thread runs. */
+    /** Script of the worker thread. */
     private readonly script = new URL('./file-maker.worker.mjs', import.meta.url),
   ) {}
 
   /**
-   * Rejects with what the file system throws; the file may be there in part then, but for `EEXIST`.
+   * Creates a file. Rejects with the error of the file system. Part of the file may exist then, except after `EEXIST`.
    *
-   * @param device where the file must be, if given; `EXDEV` when it is on another one.
+   * @param device the device the file must be on, if given; rejects with `EXDEV` if it is on another one.
    */
   make(path: string, bytes: Uint8Array, device?: bigint): Promise<void> {
     return new Promise((resolve, reject) => {
@@ -58,7 +58,7 @@ export class FileMaker {
       return { path: file.path, device: file.device, end: (end += file.bytes.length) };
     });
     const worker = (this.worker ??= this.start());
-    // The process may end while none is under way.
+    // Keeps the process alive only while files are in flight; `end` reverts it.
     worker.ref();
     worker.postMessage({ files, bytes }, [bytes.buffer]);
   }

@@ -5,16 +5,20 @@ import { segmentDirectory } from '../../../domain/layout.js';
 import { UPLOAD_KINDS } from '../../../domain/upload.js';
 import type { StoreDirectory } from './store-directory.js';
 
-/** Finds out whether the store is there and can be written, by writing a file to it. */
+/** Checks that the store is present and writable by writing a file to it. */
 export class HealthProbe {
   private readonly shared = new SharedProbe(() => this.probe());
 
   constructor(private readonly store: StoreDirectory) {}
 
   /**
-   * Resolves when the store is at its path, its parts and the directories of today's lines can be written, keys too, and
-   * a small file was written, synced and removed. Callers share one such attempt, and its result for a second. A part
-   * that is missing takes the store away.
+   * Resolves if the store is healthy:
+   *
+   * - It is at its path.
+   * - Its parts, the directories of today's index lines and the idempotency keys are writable.
+   * - A small file was written, synced and removed.
+   *
+   * Concurrent callers share one probe, and its result is cached for one second. A missing part takes the store away.
    *
    * @throws ServiceError `storage-failure`, within five seconds.
    */
@@ -31,7 +35,11 @@ export class HealthProbe {
     }
   }
 
-  /** @throws DataDirectoryError; what the file system throws. Resolves when the day has no directory yet. */
+  /**
+   * Also resolves if the day has no directory yet.
+   *
+   * @throws DataDirectoryError; OtherVolumeError; an error of the file system.
+   */
   private async assertDay(day: string): Promise<void> {
     const { disk, presence } = this.store;
     const path = this.store.at(day);
@@ -48,7 +56,7 @@ export class HealthProbe {
     for (const kind of UPLOAD_KINDS) await this.assertDay(segmentDirectory(kind, new Date()));
     await idempotency.assertWritable();
     const path = this.store.at('.health');
-    // One that a lost process left.
+    // A crashed process may have left its probe file.
     await disk.removeTree(path);
     const file = await disk.create(path);
     try {

@@ -14,41 +14,41 @@ import { readLines } from './index-lines.js';
 import { DamagedDatabaseError, type SelfCheckingDatabase } from './self-checking-database.js';
 import type { StorePresence } from './store-presence.js';
 
-/** Rows of one transaction; they take some milliseconds. */
+/** Rows per transaction. A transaction takes a few milliseconds. */
 const ROWS_AT_ONCE = 25;
-/** The longest that other work waits while segments are read, beside one transaction. */
+/** How long reading segments may delay other work, in milliseconds, not counting one transaction. */
 const LONGEST_TURN_MS = 10;
 const PROGRESS_EVERY_MS = 2_000;
-/** How long a day's database stays after its last key has expired, so that a clock that jumps costs no rebuild. */
+/** Days that a database is kept after its last key expired, so that a clock that jumps causes no rebuild. */
 const DAYS_KEPT = 7;
-/** Damaged databases of one day that are kept for inspection. */
+/** How many damaged databases of one day are kept for inspection, at most. */
 const MOST_SET_ASIDE = 5;
 const DAY_MS = 24 * 60 * 60 * 1000;
 const MIB = 1024 * 1024;
 
-/** An upload that is kept under a scope. */
+/** An upload and the scope it is kept under. */
 export interface KeyedUpload extends Omit<UploadReceipt, 'replayed'> {
   readonly scope: string;
-  /** Its `requestDigest`. */
+  /** `requestDigest` of the upload. */
   readonly request: string;
   readonly receivedAt: Date;
 }
 
-/** What the index knows of an upload, as far as a repeated request needs it. */
+/** The part of an upload that is needed to answer a repeated request. */
 export interface IndexedUpload {
   readonly receipt: UploadReceipt;
-  /** Its `requestDigest`. */
+  /** `requestDigest` of the upload. */
   readonly request: string;
 }
 
-/** The length of a segment that takes lines, of which the index may have some. */
+/** Length of a segment that still accepts lines. The index may contain some of them. */
 export const OPEN = -1;
 
-/** A segment whose lines don't change any more; or one that is open. */
+/** A segment that is either open or final. */
 export interface ListedSegment {
   /** Relative to the root. */
   readonly path: string;
-  /** Bytes; `OPEN` while it takes lines. */
+  /** In bytes; `OPEN` while the segment accepts lines. */
   readonly length: number;
 }
 
@@ -57,9 +57,9 @@ export interface IdempotencyIndexOptions {
   readonly directories: DurableDirectories;
   readonly presence: Pick<StorePresence, 'assertHere'>;
   readonly logger: StorageLogger;
-  /** The store's root directory; absolute. */
+  /** Absolute path of the store's root directory. */
   readonly root: string;
-  /** The upload of an index line; undefined for a line without a key, or that isn't ours. */
+  /** Parses an index line into its upload; undefined if the line has no key or isn't a valid index line. */
   readonly parse: (line: Buffer) => Promise<KeyedUpload | undefined> | undefined;
   /** Durable bytes of a segment that this process writes to; undefined for other segments. */
   readonly durableLength: (segment: string) => number | undefined;
@@ -78,7 +78,7 @@ interface DayEntry {
   /** `YYYY-MM-DD`. */
   readonly day: string;
   readonly name: string;
-  /** Of an upload, or the length of a segment. */
+  /** Row of an upload, or length of a segment. */
   readonly value: Row | number;
 }
 
@@ -89,27 +89,29 @@ interface SegmentToRead extends ListedSegment {
 }
 
 /**
- * Finds an upload by its scope: a database in `idempotency/` for each UTC day, derived from the day's index lines. Each
- * database also lists the segments whose keys it has, with their lengths, and their number. Before the first look-up, and
- * again after damage, the keys of all other segments are read, and a database that lists a segment which is gone or has
- * another length is set aside. So a database may be lost at any time, and may be of any age.
+ * Finds an upload by its scope. `idempotency/` contains a database for each UTC day, derived from the day's index
+ * lines. Each database also lists the segments whose keys it contains, with their lengths, and counts them.
+ *
+ * Before the first lookup, and again after damage, the keys of all unlisted segments are read. A database that lists a
+ * segment which is missing or has another length is set aside. So a database may be lost at any time, or restored from
+ * a backup of any age.
  *
  * A damaged database is renamed, reported once, and rebuilt.
  */
 export class IdempotencyIndex {
   private readonly days = new Map<string, SelfCheckingDatabase>();
   private readonly damaged = new Map<string, DamagedDatabaseError>();
-  /** Days whose database was absent when it was opened. */
+  /** Days whose database was missing when it was opened. */
   private readonly absent = new Set<string>();
   /** Days whose database was set aside. */
   private readonly rebuilt = new Set<string>();
-  /** All keys in lines of this UTC day and later ones are here, but for those that are about to be added. */
+  /** The index contains all keys in lines of this UTC day and later days, except those about to be added. */
   private completeFrom: string | undefined;
   private completing: Promise<void> | undefined;
   private turn: Promise<unknown> = Promise.resolve();
   private setAsides = 0;
   private isClosed = false;
-  /** What it is derived from; each may be a volume of its own. */
+  /** Directories that the index is derived from. Each may be a volume of its own. */
   private readonly source: readonly string[];
 
   constructor(private readonly options: IdempotencyIndexOptions) {
@@ -117,9 +119,9 @@ export class IdempotencyIndex {
   }
 
   /**
-   * Undefined when `find` knows all uploads of the last 24 hours; otherwise to be awaited, and then asked again.
+   * Undefined if `find` knows all uploads of the last 24 hours. Otherwise await the result, then call it again.
    *
-   * Rejects with StoreAwayError when the store goes away meanwhile, or the index is closed.
+   * Rejects with StoreAwayError if the store goes away in the meantime, or the index is closed.
    */
   ready(): Promise<void> | undefined {
     const from = firstKeptDay();
@@ -129,9 +131,9 @@ export class IdempotencyIndex {
   }
 
   /**
-   * The upload that is kept under a scope now; the first one, should there be two.
+   * The upload that is now kept under a scope. If there are two, the first one.
    *
-   * @throws DamagedDatabaseError; then the index is no longer `ready`.
+   * @throws DamagedDatabaseError; the index is then no longer `ready`.
    */
   find(scope: string): IndexedUpload | undefined {
     for (const day of [...this.days.keys()].sort()) {
@@ -142,8 +144,9 @@ export class IdempotencyIndex {
   }
 
   /**
-   * Adds uploads and segments; some may be known already. An upload's segment must be among those that were added, or be
-   * added with it, so that its removal is noticed. All uploads of a closed segment must be known, or be added with it.
+   * Adds uploads and segments, some of which may be known already. An upload's segment must be known or be added in the
+   * same call, so that its removal is noticed. All uploads of a closed segment must be known or be added in the same
+   * call.
    */
   add(uploads: readonly KeyedUpload[], segments: readonly ListedSegment[]): Promise<void> {
     return this.inTurn(async () => {
@@ -156,10 +159,10 @@ export class IdempotencyIndex {
   }
 
   /**
-   * Resolves when databases can be written, or can be once the next upload set aside what is in their way; also when
-   * there are none yet.
+   * Resolves if databases can be written. Also resolves if none exist yet, or if the next upload can set aside what is
+   * in their way.
    *
-   * @throws DataDirectoryError when the directory is read-only.
+   * @throws DataDirectoryError if the directory is read-only.
    */
   async assertWritable(): Promise<void> {
     const { disk } = this.options;
@@ -169,7 +172,10 @@ export class IdempotencyIndex {
     });
   }
 
-  /** Resolves when what was being added is there. Nothing is opened afterwards: the next store in this process needs the databases. */
+  /**
+   * Resolves when additions in progress are done. Opens nothing afterwards, because the next store in this process
+   * needs the databases.
+   */
   close(): Promise<void> {
     return this.inTurn(() => {
       this.isClosed = true;
@@ -205,8 +211,8 @@ export class IdempotencyIndex {
   }
 
   /**
-   * To be called after each look at the disk too: with the store away, its segments would look removed, and its databases
-   * would be made elsewhere.
+   * Call it after each look at the disk too: while the store is away, its segments would look removed, and its
+   * databases would be created elsewhere.
    *
    * @throws StoreAwayError
    */
@@ -227,7 +233,7 @@ export class IdempotencyIndex {
     });
   }
 
-  /** Adds the keys of all segments that the databases don't list. A database that is set aside meanwhile starts it again. */
+  /** Adds the keys of all segments that the databases don't list. Starts again if a database is set aside meanwhile. */
   private async addMissingSegments(from: string): Promise<void> {
     this.absent.clear();
     for (let setAsides = -1; setAsides !== this.setAsides; ) {
@@ -242,7 +248,10 @@ export class IdempotencyIndex {
     }
   }
 
-  /** Those segments of a day that its database doesn't list. One that lists others as well is set aside. */
+  /**
+   * The segments of a day whose keys must be read. Sets the database aside if it lists a segment that is missing or has
+   * changed.
+   */
   private async unlisted(day: string, segments: readonly SegmentToRead[]): Promise<SegmentToRead[]> {
     const { lengths, count } = await this.onDay(day, (database) => ({
       lengths: segments.map(({ path }) => database.get(segmentName(path))),
@@ -254,7 +263,7 @@ export class IdempotencyIndex {
     return [...segments];
   }
 
-  /** The days that have a database, of a day and all later ones. */
+  /** The days from a given day on that have a database. */
   private async daysFrom(from: string): Promise<string[]> {
     const names = await this.makeDirectory();
     return names.flatMap((name) => /^(\d{4}-\d\d-\d\d)\.db$/.exec(name)?.[1] ?? []).filter((day) => day >= from);
@@ -274,12 +283,12 @@ export class IdempotencyIndex {
     }
   }
 
-  /** Resolves to the number of its keys. */
+  /** Resolves to the number of keys that it added. */
   private async addSegment(segment: SegmentToRead, progress: ReadingProgress): Promise<number> {
     const { disk, root, parse } = this.options;
     const { day, path, length, isOpen } = segment;
     const { setAsides } = this;
-    // Removed since it was listed.
+    // Undefined if the segment was removed after it was listed.
     const file = await unlessAbsent(disk.open(join(root, path)));
     if (!file) {
       this.assertUsable();
@@ -303,7 +312,8 @@ export class IdempotencyIndex {
       }
       await this.put(day, rows);
       await this.onDay(day, (database) => {
-        // A new database lacks the keys that were added before.
+        // If a database was set aside meanwhile, the new one lacks the keys added before, so it must not list the
+        // segment.
         if (setAsides === this.setAsides) put(database, [segmentEntry(isOpen ? { path, length: OPEN } : segment)]);
       });
       return count + rows.length;
@@ -312,7 +322,7 @@ export class IdempotencyIndex {
     }
   }
 
-  /** The segments of a day and all later ones, in this order. What isn't a plain file is none. */
+  /** The segments from a given day on, sorted by day. Skips anything but regular files, with a warning. */
   private async segmentsFrom(from: string): Promise<SegmentToRead[]> {
     const { disk, root, durableLength } = this.options;
     const segments: SegmentToRead[] = [];
@@ -347,7 +357,7 @@ export class IdempotencyIndex {
     for (let at = 0; at < entries.length; at += ROWS_AT_ONCE) {
       if (at > 0) await turnOfOthers();
       await this.onDay(day, (database) => {
-        // A database that isn't complete would claim keys that it lacks.
+        // An incomplete database must not list segments: it would claim keys that it lacks.
         const isComplete = this.isComplete(day);
         put(database, entries.slice(at, at + ROWS_AT_ONCE).filter(({ value }) => isComplete || typeof value !== 'number'));
       });
@@ -355,7 +365,7 @@ export class IdempotencyIndex {
     }
   }
 
-  /** Works on the database of a day, and again on a new one where it is damaged. */
+  /** Works on the database of a day. If it is damaged, sets it aside and repeats the work on a new one. */
   private async onDay<T>(day: string, work: (database: SelfCheckingDatabase) => T | Promise<T>): Promise<T> {
     const database = await this.open(day);
     try {
@@ -387,7 +397,7 @@ export class IdempotencyIndex {
     return database;
   }
 
-  /** SQLite doesn't tell a lack of file descriptors from a file that can't be opened. */
+  /** SQLite reports a lack of file descriptors in the same way as a file that can't be opened. */
   private async assertNotOverloaded(path: string): Promise<void> {
     const { disk } = this.options;
     if ((await disk.plainFileSize(path)) === undefined) return;
@@ -409,7 +419,7 @@ export class IdempotencyIndex {
     const names = await this.makeDirectory();
     const aside = freeName(name, names);
     try {
-      // A log that stayed would be applied to the new database.
+      // A log left behind would be applied to the new database.
       for (const suffix of DATABASE_SUFFIXES) {
         if (names.includes(name + suffix)) await unlessAbsent(this.moveAside(name + suffix, aside && aside + suffix));
       }
@@ -427,7 +437,9 @@ export class IdempotencyIndex {
     return aside === undefined ? disk.remove(path) : disk.rename(path, join(this.directory, aside));
   }
 
-  /** The names in the directory, which is made first where it is missing, or something else is in its place. */
+  /**
+   * The names in the directory. Creates the directory if it is missing, and sets aside anything unusable in its place.
+   */
   private async makeDirectory(): Promise<string[]> {
     const { disk, directories } = this.options;
     const list = () => directories.within(this.directory, () => disk.readDirectory(this.directory));
@@ -466,7 +478,7 @@ export class IdempotencyIndex {
   }
 }
 
-/** Logs how far the reading of segments is, from time to time. */
+/** Logs the progress of reading segments, at most every two seconds. */
 class ReadingProgress {
   private readonly began = performance.now();
   private logged = this.began;
@@ -497,14 +509,14 @@ class ReadingProgress {
 
 const mib = (bytes: number): number => Math.round(bytes / MIB);
 
-/** The first UTC day that may have a line whose key is still kept. */
+/** The first UTC day whose lines may contain a key that is still kept. */
 const firstKeptDay = (): string => utcDate(new Date(Date.now() - IDEMPOTENCY_PERIOD_MS));
 
-/** Whether a directory can't be used for what it is, so that another one in its place can be. */
+/** Whether a directory is unusable in a way that another one in its place would fix. */
 const isObstacle = (error: unknown): boolean =>
   error instanceof DataDirectoryError || hasCode(error, 'ENOTDIR', 'ENOENT', 'ELOOP', 'EACCES', 'EPERM');
 
-/** Undefined where all are taken. */
+/** Undefined if all names are taken. */
 function freeName(name: string, taken: readonly string[]): string | undefined {
   const names = Array.from({ length: MOST_SET_ASIDE }, (_, index) => `${name}.damaged-${index + 1}`);
   return names.find((candidate) => !taken.some((other) => other.startsWith(candidate)));
@@ -512,7 +524,7 @@ function freeName(name: string, taken: readonly string[]): string | undefined {
 
 const uploadName = (scope: string): string => `upload\n${scope}`;
 const segmentName = (path: string): string => `segment\n${path}`;
-/** How many segments a database lists. */
+/** Name of the entry with the number of segments that a database lists. */
 const SEGMENT_COUNT = 'segments';
 
 const uploadEntry = (day: string, { scope, request, receivedAt, uploadId, content }: KeyedUpload): DayEntry => ({
@@ -535,7 +547,10 @@ function put(database: SelfCheckingDatabase, entries: readonly DayEntry[]): void
   database.putAll(newSegments > 0 ? [...values, [SEGMENT_COUNT, count]] : values, replaces);
 }
 
-/** A segment's latest length. Of uploads under one key the first, unless it had expired when the other was complete. */
+/**
+ * Whether a value replaces the present one. The latest length of a segment does. Of two uploads under one key, the
+ * first one stays, unless its key had expired when the other was complete.
+ */
 function replaces(value: unknown, present: unknown): boolean {
   if (typeof value === 'number') return value !== present;
   const { receivedAt } = value as Row;

@@ -16,7 +16,7 @@ const ADD_AFTER_MS = 50;
 const ADD_AT = 1_000;
 const MOST_WAITING = 10_000;
 const RETRY_AFTER_SECONDS = 1;
-/** The index is read again at most this often for one request. */
+/** How often the index is read for one request, at most. */
 const MOST_ATTEMPTS = 3;
 const NO_PARTS: readonly string[] = [];
 const KEY_MEMBER = Buffer.from('"idempotency_key":');
@@ -25,20 +25,20 @@ const KEY_MEMBER = Buffer.from('"idempotency_key":');
 interface OpenSegment {
   /** Relative to the root. */
   readonly path: string;
-  /** Bytes. */
+  /** In bytes. */
   readonly durableLength: number;
 }
 
-/** Lets one upload of each scope through, and answers repeated ones with the first. */
+/** Lets one upload of each scope through, and answers repeated requests with its receipt. */
 export class IdempotencyKeys {
   private readonly index: IdempotencyIndex;
-  /** Uploads in progress, by their scopes, the earliest first; each with the number of uploads before it. */
+  /** Uploads in progress by scope, oldest first. Each value is the number of uploads that began before it. */
   private readonly running = new Map<string, number>();
   private begun = 0;
-  /** Their lines are durable, and the index doesn't have them yet. */
+  /** Uploads whose lines are durable but which aren't in the index yet. */
   private readonly waiting = new Map<string, KeyedUpload>();
   private readonly openSegments = new Map<string, OpenSegment>();
-  /** Not in the index yet, each with the number of uploads that had begun when it was closed. */
+  /** Segments that aren't in the index yet, each with the number of uploads that had begun when it was closed. */
   private closedSegments: { segment: ListedSegment; begun: number }[] = [];
   private timer: NodeJS.Timeout | undefined;
   private adding: Promise<void> | undefined;
@@ -48,7 +48,7 @@ export class IdempotencyKeys {
     directories: DurableDirectories,
     private readonly presence: Pick<StorePresence, 'assertHere'>,
     private readonly logger: StorageLogger,
-    /** The store's root directory; absolute. */
+    /** Absolute path of the store's root directory. */
     root: string,
   ) {
     const durableLength = (path: string) => this.openSegments.get(path)?.durableLength;
@@ -56,9 +56,11 @@ export class IdempotencyKeys {
   }
 
   /**
-   * Keeps an upload by `keep`, unless one is kept under its scope: then `read` reads the request to its end.
+   * Stores an upload by calling `keep`. If the scope already has an upload, returns that one's receipt instead, after
+   * `read` has read the request to its end.
    *
-   * @throws ServiceError `request-in-progress`, `idempotency-key-reused`, `storage-failure`; what the two throw.
+   * @throws ServiceError `request-in-progress`, `idempotency-key-reused`, `storage-failure`; errors of `keep` and
+   *   `read`.
    */
   async once(scope: string, keep: () => Promise<Upload>, read: () => Promise<Upload>): Promise<UploadReceipt> {
     const earlier = await this.claim(scope);
@@ -75,31 +77,31 @@ export class IdempotencyKeys {
     }
   }
 
-  /** To be called before a segment gets its first line. */
+  /** Call it before a segment gets its first line. */
   segmentOpened(segment: OpenSegment): void {
     this.openSegments.set(segment.path, segment);
   }
 
-  /** To be called when a segment has its final length. */
+  /** Call it when the length of a segment is final. */
   segmentClosed({ path, durableLength: length }: OpenSegment): void {
     this.openSegments.delete(path);
-    // Without any upload under a key there may be no index, and shall be none.
+    // If no upload has had a key, the index may not exist, and must not be created.
     if (this.begun > 0 && length > 0) this.closedSegments.push({ segment: { path, length }, begun: this.begun });
   }
 
-  /** @throws DataDirectoryError when keys can't be written. */
+  /** @throws DataDirectoryError if keys can't be written. */
   assertWritable(): Promise<void> {
     return this.index.assertWritable();
   }
 
-  /** Makes the index ready for the next process, as far as that comes off: the lines have it all. */
+  /** Brings the index up to date for the next process, as far as possible. The index lines contain all keys anyway. */
   async close(): Promise<void> {
     await this.tryAdd();
     clearTimeout(this.timer);
     await this.index.close();
   }
 
-  /** The upload that is kept under a scope; undefined when the scope is the caller's now. */
+  /** The upload that is kept under a scope. If it is undefined, the caller now holds the scope. */
   private async claim(scope: string): Promise<IndexedUpload | undefined> {
     for (let attempt = 1; ; attempt++) {
       for (let ready = this.index.ready(); ready; ready = this.index.ready()) {
@@ -109,7 +111,7 @@ export class IdempotencyKeys {
         throw new ServiceError('request-in-progress', 'A request with this Idempotency-Key is in progress.', { retryAfterSeconds: RETRY_AFTER_SECONDS });
       }
       try {
-        // Open databases go on without their volume; an upload on it can't be promised.
+        // An open database stays readable without its volume, but the upload it reports may be gone with that volume.
         this.presence.assertHere(NO_PARTS);
         const earlier = this.find(scope);
         if (!earlier && this.waiting.size >= MOST_WAITING) throw new Error('Too many keys are to be added.');
@@ -138,14 +140,14 @@ export class IdempotencyKeys {
     else this.timer ??= setTimeout(() => void this.tryAdd(), ADD_AFTER_MS).unref();
   }
 
-  /** What could not be added stays for the next time. */
+  /** Uploads that could not be added stay for the next attempt. */
   private async tryAdd(): Promise<void> {
     clearTimeout(this.timer);
     this.timer = undefined;
     while (this.adding) await this.adding;
     this.adding = this.add()
       .catch((error: unknown) => {
-        // The lines have the keys, and the store that comes back reads them.
+        // The index lines contain the keys, and the store reads them when it comes back.
         if (error instanceof StoreAwayError) return;
         this.logger.warn('Adding to the index of idempotency keys failed; it is tried again with the next upload.', error);
       })
@@ -155,7 +157,7 @@ export class IdempotencyKeys {
 
   private async add(): Promise<void> {
     const uploads = [...this.waiting.values()];
-    // Those that began before a segment was closed may have a line in it, and not be waiting yet.
+    // An upload that began before a segment was closed may have a line in it without being in `waiting` yet.
     const [oldest = Infinity] = this.running.values();
     const segments = this.closedSegments.filter(({ begun }) => begun <= oldest);
     if (uploads.length === 0 && segments.length === 0) return;
@@ -174,7 +176,7 @@ const keyed = (scope: string, upload: Upload, request: string): KeyedUpload => (
   ...receiptOf(upload),
 });
 
-/** Undefined for what is no line of ours, or has no key. */
+/** Undefined if the line isn't a valid index line, or has no key. */
 function parseKeyed(line: Buffer): Promise<KeyedUpload | undefined> | undefined {
   return line.includes(KEY_MEMBER) ? decodeKeyed(line) : undefined;
 }

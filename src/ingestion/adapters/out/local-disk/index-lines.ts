@@ -4,7 +4,7 @@ import type { DiskFile } from './disk.js';
 export const NEWLINE = 0x0a;
 const CHUNK_BYTES = 1024 * 1024;
 
-/** The `upload_id` of an index line; undefined for what is no index line. */
+/** The `upload_id` of an index line; undefined if the line isn't one. */
 export function uploadIdOf(line: Buffer): string | undefined {
   if (!isUtf8(line)) return undefined;
   try {
@@ -15,7 +15,10 @@ export function uploadIdOf(line: Buffer): string | undefined {
   }
 }
 
-/** The terminated lines between two positions, without their newlines. Holds the longest line, or 1 MiB. */
+/**
+ * Yields the terminated lines between two positions, without their newlines. Needs memory for the longest line, but at
+ * least 1 MiB.
+ */
 export async function* readLines(file: DiskFile, from: number, to = Infinity): AsyncGenerator<Buffer> {
   let rest = Buffer.alloc(0);
   const chunk = Buffer.alloc(CHUNK_BYTES);

@@ -4,10 +4,12 @@ import type { IndexPosition } from './pending-markers.js';
 import { Segment } from './segment.js';
 import type { StoreDirectory } from './store-directory.js';
 
-/** No batch is larger, but for one line alone. Recovery relies on it: all that can be torn is the last batch. */
+/**
+ * Maximum size of a batch; only a single line may be longer. Recovery relies on it: only the last batch can be torn.
+ */
 export const MAX_BATCH_BYTES = 1024 * 1024;
 
-/** One group commit. */
+/** The result of one group commit. */
 export interface Flush {
   readonly lines: number;
   readonly seconds: number;
@@ -15,12 +17,12 @@ export interface Flush {
 }
 
 export interface IndexLogOptions {
-  /** A segment that has reached it takes no further batch. */
+  /** A segment of at least this many bytes accepts no further batch. */
   readonly maxSegmentBytes: number;
   readonly onFlush: (flush: Flush) => void;
 }
 
-/** A line could not be made durable, and it isn't certain either that the next boot finds none of it. */
+/** A line could not be made durable, but the next boot may still find it. */
 export class LineMayRemainError extends Error {
   constructor(cause: unknown) {
     super('An index line was neither kept nor taken back.', { cause });
@@ -35,7 +37,10 @@ interface WaitingLine {
   readonly reject: (error: unknown) => void;
 }
 
-/** The index lines of one kind, in order of their arrival: those that wait during a flush share the next one. */
+/**
+ * Appends the index lines of one kind in the order of their arrival. Lines that arrive during a flush share the next
+ * one.
+ */
 export class IndexLog {
   private readonly waiting: WaitingLine[] = [];
   private segment: Segment | undefined;
@@ -46,11 +51,11 @@ export class IndexLog {
     private readonly options: IndexLogOptions,
   ) {}
 
-  /** A position before which a line that is appended to the directory from now on can't be. */
+  /** A lower bound for the position of any line that is appended to the directory from now on. */
   position(directory: string): IndexPosition {
     const { segment } = this;
     if (segment?.directory === directory) return { segment: segment.path, offset: segment.durableLength };
-    // Whatever segment the line gets into is named later, and uuid's version 7 never goes back within a process.
+    // The line's segment will be named later, and UUIDs of version 7 never go backwards within a process.
     return { segment: `${directory}/${uuidV7()}.ndjson`, offset: 0 };
   }
 
@@ -59,7 +64,7 @@ export class IndexLog {
    *
    * @param directory of segments, relative to the root.
    * @param bytes the line, with its newline.
-   * @throws LineMayRemainError; any other error means that the line is gone, at the latest after the next boot.
+   * @throws LineMayRemainError; after any other error the line is gone, at the latest after the next boot.
    */
   append(directory: string, bytes: Uint8Array): Promise<void> {
     return new Promise((resolve, reject) => {
@@ -68,7 +73,7 @@ export class IndexLog {
     });
   }
 
-  /** Closes the segment for good. No line may be waiting. */
+  /** Closes the segment for good. Call it only when no line is waiting. */
   async close(): Promise<void> {
     await this.segment?.closeOrMark();
   }
@@ -121,7 +126,7 @@ export class IndexLog {
   }
 }
 
-/** One line alone is left as it is: it may be long. */
+/** A single line isn't copied, because it may be long. */
 function joined(batch: readonly WaitingLine[]): Uint8Array {
   const [first] = batch;
   return batch.length === 1 && first ? first.bytes : Buffer.concat(batch.map(({ bytes }) => bytes));

@@ -2,14 +2,16 @@ import { randomBytes } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import { asMarker, type PublicationMarker } from './pending-markers.js';
 
-/** A small file on its way to its place. */
+/** A small file that is being published. */
 export interface JournalRecord {
   readonly uploadId: string;
   readonly marker: PublicationMarker;
   readonly bytes: Uint8Array;
 }
 
-/** A record is: magic, CRC-32 of the rest, epoch, length of the text, length of the bytes; the text (JSON), the bytes. */
+/**
+ * Layout of a record: magic number, CRC-32 of all that follows, epoch, text length, byte length, text (JSON), bytes.
+ */
 const MAGIC = 0x4c444a31;
 const CHECKSUM_AT = 4;
 const EPOCH_AT = 8;
@@ -18,10 +20,10 @@ const TEXT_LENGTH_AT = 16;
 const LENGTH_AT = 20;
 const HEAD_BYTES = 24;
 
-/** Tells the records of one use of a journal from what an earlier use left behind them. */
+/** Distinguishes the records of one use of a journal from leftovers of an earlier use. */
 export const newEpoch = (): Buffer => randomBytes(EPOCH_BYTES);
 
-/** A record without its epoch. */
+/** Encodes a record without its epoch and checksum; `stampRecord` adds them. */
 export function encodeRecord({ uploadId, marker, bytes }: JournalRecord): Buffer {
   const text = Buffer.from(JSON.stringify({ upload_id: uploadId, ...marker }));
   const record = Buffer.allocUnsafe(HEAD_BYTES + text.length + bytes.length);
@@ -33,16 +35,16 @@ export function encodeRecord({ uploadId, marker, bytes }: JournalRecord): Buffer
   return record;
 }
 
-/** Makes an encoded record one of an epoch. */
+/** Sets the epoch and the checksum of an encoded record. */
 export function stampRecord(record: Buffer, epoch: Buffer): void {
   record.set(epoch, EPOCH_AT);
   record.writeUInt32BE(crc32(record.subarray(EPOCH_AT)), CHECKSUM_AT);
 }
 
-/** Whether bytes are a journal's: one that has no records begins with a zero. */
+/** Whether bytes are a journal. A journal without records begins with a zero byte. */
 export const isJournal = (bytes: Buffer): boolean => bytes.length < CHECKSUM_AT || bytes[0] === 0 || bytes.readUInt32BE() === MAGIC;
 
-/** The records of a journal, up to the first that isn't whole or is of another epoch than the first. */
+/** Yields the records of a journal up to the first that is incomplete, damaged or left over from an earlier use. */
 export function* decodeRecords(journal: Buffer): Generator<JournalRecord> {
   const epoch = journal.subarray(EPOCH_AT, EPOCH_AT + EPOCH_BYTES);
   for (let at = 0, end; at + HEAD_BYTES <= journal.length && journal.readUInt32BE(at) === MAGIC; at = end) {
@@ -57,7 +59,7 @@ export function* decodeRecords(journal: Buffer): Generator<JournalRecord> {
   }
 }
 
-/** Undefined for what is no text of ours. */
+/** Undefined if the text isn't the text of a record. */
 function parseText(text: string): Omit<JournalRecord, 'bytes'> | undefined {
   try {
     const { upload_id: uploadId, ...data } = JSON.parse(text) as { upload_id: string };

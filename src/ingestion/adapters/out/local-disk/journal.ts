@@ -7,7 +7,7 @@ import type { SharedSyncs } from './shared-syncs.js';
 import { closeQuietly } from './staged-file.js';
 import type { StorePresence } from './store-presence.js';
 
-/** What a journal is made with. */
+/** The parts of a store that a journal uses. */
 export interface JournalSite {
   readonly disk: Disk;
   readonly directories: DurableDirectories;
@@ -16,13 +16,13 @@ export interface JournalSite {
 }
 
 /**
- * One file of records. All of its bytes are there from the beginning, for to make durable what overwrites them takes
- * the disk least. After a failed append it must take no more.
+ * A preallocated journal file. Overwriting preallocated blocks makes fdatasync cheap, because the file's size doesn't
+ * change. After a failed append the journal must not be used again.
  */
 export class Journal {
-  /** Whether none of its appends failed. */
+  /** False after a failed append. */
   isSound = true;
-  /** Whether the next boot has to look at it. */
+  /** Whether recovery at the next boot must read the journal. */
   isLeft = false;
   private epoch = newEpoch();
   private length = 0;
@@ -38,9 +38,9 @@ export class Journal {
   ) {}
 
   /**
-   * Makes one; leaves nothing of it when that fails.
+   * Creates a journal. If that fails, removes what it created.
    *
-   * @param bytes its length from the beginning; one record alone may be longer.
+   * @param bytes the preallocated length; a single record may be longer.
    */
   static async make(site: JournalSite, path: string, bytes: number): Promise<Journal> {
     const { disk, directories, syncs } = site;
@@ -52,13 +52,13 @@ export class Journal {
       return new Journal(site, file, path, bytes);
     } catch (error) {
       await closeQuietly(file);
-      // One that stays has no records.
+      // If this fails too, recovery finds a journal without records.
       await disk.remove(path).catch(() => undefined);
       throw error;
     }
   }
 
-  /** Bytes. */
+  /** Free space in bytes. */
   get room(): number {
     return this.bytes - this.length;
   }
@@ -67,7 +67,7 @@ export class Journal {
     return this.length === 0;
   }
 
-  /** Resolves when the records are durable; each is held then until it is released. */
+  /** Resolves when the records are durable. Each of them is then held until it is released. */
   async append(records: readonly Buffer[]): Promise<void> {
     this.held += records.length;
     try {
@@ -92,7 +92,7 @@ export class Journal {
     if (this.held > 0) await new Promise<void>((resolve) => (this.onReleased = resolve));
   }
 
-  /** Lets it begin anew, and the next boot find none of its records. */
+  /** Makes the journal usable again. Recovery no longer finds its records. */
   async clear(): Promise<void> {
     await this.file.write([Buffer.alloc(1)], 0);
     this.epoch = newEpoch();

@@ -16,13 +16,15 @@ import { StoreVolumes } from './store-volumes.js';
 const MIB = 1024 * 1024;
 
 export interface LocalDiskOptions {
-  /** Everything is kept beneath it. Made where it is missing. */
+  /** Root directory of the store. Created if it is missing. */
   readonly directory: string;
-  /** What `node:fs` sees, by default. */
+  /** The file system. Default: `node:fs`. */
   readonly disk?: Disk;
-  /** An index segment that has reached it takes no further lines. 64 MiB by default. */
+  /** An index segment of at least this many bytes accepts no further lines. Default: 64 MiB. */
   readonly maxSegmentBytes?: number;
-  /** How much of small files is kept twice at most before they are synced; two such journals are used. 8 MiB by default. */
+  /**
+   * Size of a journal in bytes. Two journals keep a second copy of small files until these are synced. Default: 8 MiB.
+   */
   readonly maxJournalBytes?: number;
   /** Called after each group commit of index lines. */
   readonly onFlush?: (flush: Flush) => void;
@@ -30,16 +32,16 @@ export interface LocalDiskOptions {
 }
 
 /**
- * Keeps uploads in a directory of the local file system, which no other process may use meanwhile. When its volume goes
- * away, is replaced or becomes read-only, uploads and health checks fail until the same store is there again; then it is
- * opened as at boot.
+ * Stores uploads in a directory of the local file system, which no other process may use at the same time. If its
+ * volume goes away, is replaced or becomes read-only, uploads and health checks fail until the same store is back. The
+ * store is then opened as at boot.
  */
 export class LocalDiskFileStorage extends FileStorage implements OnApplicationShutdown {
   /** Undefined while the store is away. */
   private current: OpenStore | undefined;
   /** Settles when nothing of the store that went away is in progress any more. */
   private leaving = Promise.resolve();
-  /** One attempt for all who ask, and at most one a second. */
+  /** Concurrent callers share one attempt to reopen the store. Attempts are at least one second apart. */
   private readonly returning = new SharedProbe(() => this.comeBack());
   private closing: Promise<void> | undefined;
   private lastWarning = '';
@@ -55,9 +57,9 @@ export class LocalDiskFileStorage extends FileStorage implements OnApplicationSh
   }
 
   /**
-   * Takes the directory and recovers from a crash.
+   * Locks the directory and recovers from a crash.
    *
-   * @throws DataDirectoryInUseError; DataDirectoryError; what the file system throws.
+   * @throws DataDirectoryInUseError; DataDirectoryError; an error of the file system.
    */
   static async open(options: LocalDiskOptions): Promise<LocalDiskFileStorage> {
     const { directory, disk = new NodeDisk(), maxSegmentBytes = 64 * MIB, maxJournalBytes = 8 * MIB, onFlush = () => undefined } = options;
@@ -91,12 +93,12 @@ export class LocalDiskFileStorage extends FileStorage implements OnApplicationSh
     } catch (error) {
       if (!store.isAway) throw error;
       this.leave(store);
-      // What only lost its lock's file, or has another device number by now, is there again at once.
+      // A store that only lost its lock file, or got another device number, can be reopened at once.
       await (await this.cameBack()).checkHealth();
     }
   }
 
-  /** Finishes what is past its last byte, refuses what isn't, and gives the directory free. Idempotent. */
+  /** Finishes uploads whose last byte was received, refuses the others, and unlocks the directory. Idempotent. */
   close(): Promise<void> {
     this.closing ??= this.closeAll();
     return this.closing;
@@ -120,7 +122,11 @@ export class LocalDiskFileStorage extends FileStorage implements OnApplicationSh
     });
   }
 
-  /** @throws ServiceError `storage-failure` while the store is away. */
+  /**
+   * Resolves to the store, reopened if possible.
+   *
+   * @throws ServiceError `storage-failure` while the store is away.
+   */
   private async cameBack(): Promise<OpenStore> {
     if (this.closing) throw new ServiceError('storage-failure', 'The storage is closed.');
     await this.returning.check().catch(storageFailure('The store is away.'));
@@ -144,7 +150,7 @@ export class LocalDiskFileStorage extends FileStorage implements OnApplicationSh
     if (this.isClosing()) await store.close();
   }
 
-  /** Opens the store when it is the same one, and takes writes. */
+  /** Opens the store, provided that it is the same one and accepts writes. */
   private async reopen(): Promise<OpenStore> {
     const { disk, root } = this.options;
     const id = await readStoreId(disk, root);
@@ -165,7 +171,7 @@ export class LocalDiskFileStorage extends FileStorage implements OnApplicationSh
     this.warn(`Uploads are refused: ${messageOf(reason)}.`);
   }
 
-  /** Once, however often it is found again. */
+  /** Logs a message unless it was also the last one. */
   private warn(message: string): void {
     if (message !== this.lastWarning) this.options.logger.warn(message);
     this.lastWarning = message;

@@ -17,13 +17,13 @@ import { recover } from './recovery.js';
 import { behindHead, closeQuietly, type Head, readHead, writeStagedFile } from './staged-file.js';
 import { StoreDirectory } from './store-directory.js';
 
-/** A file that is no longer needs no staging. */
+/** Longest file that is stored without staging, in bytes. */
 const MOST_SMALL_BYTES = 16 * 1024;
 
 export interface OpenStoreOptions extends IndexLogOptions {
-  /** Absolute; a directory that exists. */
+  /** Absolute path of an existing directory. */
   readonly root: string;
-  /** The same, as the user wrote it. */
+  /** The same directory as the user wrote it. */
   readonly directory: string;
   readonly disk: Disk;
   readonly logger: StorageLogger;
@@ -31,8 +31,8 @@ export interface OpenStoreOptions extends IndexLogOptions {
 }
 
 /**
- * A store from the moment that its lock is taken until it is closed or goes away. One that went away is closed, and
- * what comes back is another one.
+ * A store from when its lock is taken until it is closed or goes away. After it went away it is closed, and a store
+ * that comes back gets a new instance.
  */
 export class OpenStore {
   private readonly logs: Record<UploadKind, IndexLog>;
@@ -52,7 +52,7 @@ export class OpenStore {
   /**
    * Takes the lock and recovers from a crash.
    *
-   * @throws DataDirectoryInUseError; DataDirectoryError; StoreAwayError; what the file system throws.
+   * @throws DataDirectoryInUseError; DataDirectoryError; StoreAwayError; an error of the file system.
    */
   static async open(options: OpenStoreOptions): Promise<OpenStore> {
     const { disk, root, logger, maxJournalBytes } = options;
@@ -77,7 +77,7 @@ export class OpenStore {
     return this.directory.presence.isAway;
   }
 
-  /** Undefined until it was noticed that the store is away. */
+  /** Undefined until the store is found to be away. */
   get whyAway(): StoreAwayError | undefined {
     return this.directory.presence.whyAway;
   }
@@ -95,7 +95,7 @@ export class OpenStore {
     await this.health.check();
   }
 
-  /** Finishes what is past its last byte, refuses the rest, and releases the directory. Idempotent. */
+  /** Finishes uploads whose last byte was received, refuses the others, and unlocks the directory. Idempotent. */
   close(): Promise<void> {
     this.closing ??= this.finishAll();
     return this.closing;
@@ -146,7 +146,7 @@ export class OpenStore {
     }
   }
 
-  /** Gives work a file in `staging/`; removes what is left of it when that fails. */
+  /** Passes a new file in `staging/` to `work`, and removes the file if the work fails. */
   private async withStaged<T>(uploadId: string, work: (staged: StagedFile) => Promise<T>): Promise<T> {
     const staged = await this.stage(uploadId);
     try {
@@ -174,7 +174,7 @@ export class OpenStore {
     return { path, file };
   }
 
-  /** Runs the part of an upload that changes what is visible; `close` waits for it. */
+  /** Runs the part of an upload that changes visible state. `close` waits for it. */
   private async finish(part: () => Promise<void>): Promise<void> {
     this.assertNotClosed();
     this.assertNotAway();

@@ -7,32 +7,32 @@ import type { DurableDirectories } from './durable-directories.js';
 import type { SharedSyncs } from './shared-syncs.js';
 import type { StorePresence } from './store-presence.js';
 
-/** A position in the index before which a line can't be. */
+/** A lower bound for the position of a line in the index. */
 export interface IndexPosition {
-  /** A segment's path, relative to the root; lines may be in it, or in one that sorts behind it. */
+  /** Path of a segment, relative to the root. The line is in this segment or in one whose name sorts after it. */
   readonly segment: string;
-  /** Bytes from that segment's beginning. */
+  /** Offset in that segment, in bytes. */
   readonly offset: number;
 }
 
-/** A file is about to be published; whether it was, its index line tells. The marker's id is the upload's. */
+/** Marks a file that is about to be published. Its index line shows whether it was. The marker's id is the upload's. */
 export interface PublicationMarker extends IndexPosition {
   readonly content_path: string;
 }
 
-/** A segment may have a torn end. The marker's id is the segment's. */
+/** Marks a segment that may have a torn end. The marker's id is the segment's. */
 export interface SegmentMarker {
-  /** Its path, relative to the root. */
+  /** Relative to the root. */
   readonly segment: string;
-  /** Bytes to keep of it, where a failed write left more. */
+  /** Bytes to keep, if a failed write left more. */
   readonly durable_length?: number;
 }
 
 export type Marker = PublicationMarker | SegmentMarker;
 
 /**
- * Data as the marker of an id; undefined when it is none. Its paths are those of the layout, since recovery truncates,
- * writes and removes what they name.
+ * Validates data as the marker of an id; undefined if it isn't one. Accepts only paths of the store's layout, because
+ * recovery truncates, writes and removes the files that they name.
  */
 export function asMarker(id: string, data: unknown): Marker | undefined {
   if (typeof data !== 'object' || data === null) return undefined;
@@ -46,9 +46,9 @@ export function asMarker(id: string, data: unknown): Marker | undefined {
 const isLength = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
 
 /**
- * What is under way, for the next boot to find: one symbolic link in `pending/` each, whose target is JSON.
- * A link's text comes with its name, so that one sync of the directory makes both durable. Removals need no sync:
- * a marker that comes back after a power cut tells nothing wrong.
+ * Markers of uploads and segments in flight, for recovery. Each is a symbolic link in `pending/` whose target is JSON.
+ * A link's target is stored with its name, so one sync of the directory makes both durable. Removals need no sync: a
+ * marker that reappears after a power cut is still true.
  */
 export class PendingMarkers {
   constructor(
@@ -60,14 +60,18 @@ export class PendingMarkers {
     private readonly directory: string,
   ) {}
 
-  /** Resolves when the marker is durable. @throws StoreAwayError; what the file system throws. */
+  /**
+   * Resolves when the marker is durable.
+   *
+   * @throws StoreAwayError; an error of the file system.
+   */
   async add(id: string, marker: Marker): Promise<void> {
     this.presence.assertHere();
     await this.directories.within(this.directory, () => this.disk.link(JSON.stringify(marker), this.path(id)));
     await this.syncs.sync(this.directory);
   }
 
-  /** Resolves when the new marker is durable; the old one stands until then. */
+  /** Resolves when the new marker is durable. Until then the old one stays in place. */
   async replace(id: string, marker: Marker): Promise<void> {
     this.presence.assertHere();
     const replacement = this.path(uuidV7());
@@ -85,12 +89,12 @@ export class PendingMarkers {
     return (await this.disk.readDirectory(this.directory)).sort();
   }
 
-  /** Undefined for anything but a marker of the store. */
+  /** Undefined if the name isn't a marker of this store. */
   async read(id: string): Promise<Marker | undefined> {
     try {
       return asMarker(id, JSON.parse(await this.disk.readLink(this.path(id))));
     } catch (error) {
-      // ENOENT: its name isn't UTF-8.
+      // ENOENT: the name isn't valid UTF-8.
       if (error instanceof SyntaxError || hasCode(error, 'EINVAL', 'ENOENT')) return undefined;
       throw error;
     }

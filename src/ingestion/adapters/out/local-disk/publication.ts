@@ -5,18 +5,18 @@ import { type IndexLog, LineMayRemainError } from './index-log.js';
 import { closeQuietly } from './staged-file.js';
 import type { StoreDirectory } from './store-directory.js';
 
-/** A file and its line on their way to where they are to stand. */
+/** A file and its index line that are to be published. */
 export interface Publication {
   readonly uploadId: string;
-  /** Where the file is to stand, relative to the root. */
+  /** Final path of the file, relative to the root. */
   readonly contentPath: string;
-  /** The directory of its line's segment, relative to the root. */
+  /** Directory of the line's segment, relative to the root. */
   readonly segmentDirectory: string;
-  /** With its newline. */
+  /** Includes the newline. */
   readonly line: Uint8Array;
 }
 
-/** A file in `staging/`, written and not yet synced. */
+/** A file in `staging/` that isn't synced yet. */
 export interface StagedFile {
   /** Relative to the root. */
   readonly path: string;
@@ -24,9 +24,15 @@ export interface StagedFile {
 }
 
 /**
- * Publishes a staged file and its index line, in this order: a marker and the file's bytes, its name, the
- * line, and away with the marker; each is durable before the next.
- * What fails before the line is durable is undone; what can't be undone, the marker leaves to the next boot.
+ * Publishes a staged file and its index line. Each step is durable before the next begins:
+ *
+ * 1. Add a marker and sync the file's bytes.
+ * 2. Rename the file to its final path.
+ * 3. Append the line.
+ * 4. Remove the marker.
+ *
+ * If a step fails before the line is durable, the upload is undone. If undoing it fails too, the marker leaves it to
+ * recovery at the next boot.
  */
 export async function publishStaged(
   store: StoreDirectory,
@@ -47,7 +53,7 @@ export async function publishStaged(
     await store.syncs.sync(directory);
     await log.append(segmentDirectory, line);
   } catch (error) {
-    // A line that may remain must find its file: the next boot sees which it is, and goes by the marker.
+    // A line that may remain needs its file. Recovery finds out whether the line exists and follows the marker.
     if (!(error instanceof LineMayRemainError)) {
       await store.attempt(`Taking back ${contentPath}`, async () => {
         await store.removeDurably(contentPath);
@@ -60,11 +66,16 @@ export async function publishStaged(
 }
 
 /**
- * Publishes a small file and its index line, in this order: a journal has its bytes, it is in its place, and the line.
- * The first and the last are durable before the next; the second is when the journal lets go of it.
- * What fails before the line is durable is undone; what can't be undone, the journal leaves to the next boot.
+ * Publishes a small file and its index line:
  *
- * @throws JournalUnavailableError when nothing was done; what the file system throws.
+ * 1. Write the file's bytes to a journal.
+ * 2. Create the file.
+ * 3. Append the line.
+ *
+ * Steps 1 and 3 are durable when they end. The file becomes durable later, before the journal is cleared. If a step
+ * fails before the line is durable, the upload is undone. If undoing it fails too, the journal leaves it to recovery.
+ *
+ * @throws JournalUnavailableError if nothing was done; LineMayRemainError; an error of the file system.
  */
 export async function publishSmall(
   store: StoreDirectory,
@@ -94,7 +105,7 @@ export async function publishSmall(
     throw error;
   }
 
-  /** A line that may remain must find its file; what can't be decided, a marker takes over from the journal. */
+  /** Removes the file. If its line may remain, or removing it fails, a marker leaves the decision to recovery. */
   async function takeBack(error: unknown): Promise<void> {
     if (!(error instanceof LineMayRemainError) && (await disk.remove(path).then(() => true, () => false))) return;
     await markers.add(uploadId, marker);

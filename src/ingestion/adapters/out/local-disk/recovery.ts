@@ -10,12 +10,12 @@ import type { IndexPosition, Marker, PublicationMarker } from './pending-markers
 import { repairSegment } from './segment-repair.js';
 import type { StoreDirectory } from './store-directory.js';
 
-/** Far more than a journal of the service ever has. */
+/** Upper limit in bytes, far above the size of any journal. */
 const MOST_JOURNAL_BYTES = 1024 * 1024 * 1024;
 
 /**
- * Puts in order what a lost process left under way, and reads nothing else: what it costs doesn't depend on how much
- * is stored. It may be lost itself at any point, and run again.
+ * Recovers from a crash. Reads only what was in flight, so its cost doesn't grow with the store. Safe to run again
+ * after a crash at any point.
  */
 export async function recover(store: StoreDirectory): Promise<void> {
   const { disk, markers } = store;
@@ -37,7 +37,7 @@ export async function recover(store: StoreDirectory): Promise<void> {
       await markers.remove(id);
     }
   }
-  // Only now, for the lines of a segment that was torn count from here on.
+  // Only after the segments are repaired, because a line that was cut off doesn't count.
   await settle(store, publications);
   for (const journal of journals) await replay(store, journal, links);
   for (const name of await disk.readDirectory(store.at('staging'))) {
@@ -50,7 +50,7 @@ export async function recover(store: StoreDirectory): Promise<void> {
   await markers.sync();
 }
 
-/** Removes the files whose lines aren't there. */
+/** Removes the files whose lines are missing, and then the markers. */
 async function settle(store: StoreDirectory, publications: Map<string, PublicationMarker>): Promise<void> {
   const missing = await withoutLine(store, publications);
   for (const [id, marker] of publications) {
@@ -59,7 +59,7 @@ async function settle(store: StoreDirectory, publications: Map<string, Publicati
   }
 }
 
-/** Puts the files of a journal in place whose lines are there, removes the others, and then the journal. */
+/** Restores the files of a journal whose lines exist, removes its other files, and then removes the journal. */
 async function replay(store: StoreDirectory, journal: string, links: LinkCheck): Promise<void> {
   const { disk } = store;
   const content = await unlessForeign(store, async () => (await readWhole(disk, store.at(journal), MOST_JOURNAL_BYTES)) ?? Buffer.alloc(0));
@@ -94,7 +94,7 @@ async function place(store: StoreDirectory, { marker, bytes }: JournalRecord, is
   return true;
 }
 
-/** @throws NotAFileError for a directory, which no upload made. */
+/** @throws NotAFileError for a directory, which no upload creates. */
 async function removeContent(store: StoreDirectory, path: string, durably = true): Promise<true> {
   try {
     await (durably ? store.removeDurably(path) : store.disk.remove(store.at(path)));
@@ -105,7 +105,7 @@ async function removeContent(store: StoreDirectory, path: string, durably = true
   return true;
 }
 
-/** What an action gives; undefined, and a warning, when what it is about isn't the store's. */
+/** The result of an action; undefined, after a warning, if it meets something that isn't a file of the store. */
 async function unlessForeign<T>(store: StoreDirectory, action: () => Promise<T>): Promise<T | undefined> {
   try {
     return await action();
@@ -116,9 +116,9 @@ async function unlessForeign<T>(store: StoreDirectory, action: () => Promise<T>)
   }
 }
 
-/** Looks for symbolic links that lead what a marker names out of the part of the store where it should be. */
+/** Detects symbolic links that lead the paths of a marker out of their part of the store. */
 class LinkCheck {
-  /** By directory. */
+  /** Results by directory. */
   private readonly known = new Map<string, Promise<boolean>>();
 
   constructor(private readonly store: StoreDirectory) {}
@@ -137,7 +137,7 @@ class LinkCheck {
   }
 }
 
-/** Whether a segment isn't there any more that had lines. */
+/** Whether a segment that contained lines is now missing. */
 async function isSegmentGone(store: StoreDirectory, { segment, offset }: IndexPosition): Promise<boolean> {
   if (offset === 0) return false;
   return !(await segmentNames(store, dirname(segment))).includes(basename(segment));
@@ -152,13 +152,13 @@ async function segmentNames(store: StoreDirectory, directory: string): Promise<s
     });
   } catch (error) {
     if (hasCode(error, 'ENOENT')) return [];
-    // Nothing tells then which files have lines.
+    // If something else is in the directory's place, nothing shows which files have lines.
     if (hasCode(error, 'ENOTDIR')) throw new DataDirectoryError(`${store.at(directory)} is not a directory: move it away, and put the right one back`, { cause: error });
     throw error;
   }
 }
 
-/** Those of some uploads whose lines aren't there. */
+/** The ids of those uploads whose lines are missing. */
 async function withoutLine(store: StoreDirectory, markers: ReadonlyMap<string, IndexPosition>): Promise<Set<string>> {
   const missing = new Set(markers.keys());
   for (const [directory, position] of earliestPositions(markers.values())) {
@@ -167,7 +167,7 @@ async function withoutLine(store: StoreDirectory, markers: ReadonlyMap<string, I
   return missing;
 }
 
-/** One position for each directory of segments, so that each is read once, however many files were under way. */
+/** The earliest position in each directory of segments, so that each directory is read only once. */
 function earliestPositions(positions: Iterable<IndexPosition>): Map<string, IndexPosition> {
   const earliest = new Map<string, IndexPosition>();
   for (const { segment, offset } of positions) {
@@ -179,7 +179,7 @@ function earliestPositions(positions: Iterable<IndexPosition>): Map<string, Inde
   return earliest;
 }
 
-/** Takes those ids out of a set whose lines stand at a position or behind it. */
+/** Deletes the ids from a set whose lines are at or after a position. */
 async function deleteIndexed(
   store: StoreDirectory,
   directory: string,
@@ -199,7 +199,7 @@ async function deleteIndexed(
   }
 }
 
-/** @throws NotAFileError for anything else, also a link to nothing; what the file system throws. */
+/** @throws NotAFileError for anything but a regular file, also for a dangling link; an error of the file system. */
 async function openSegment(store: StoreDirectory, path: string): Promise<DiskFile> {
   const file = await unlessAbsent(store.disk.open(store.at(path)));
   if (!file) throw new NotAFileError(store.at(path));

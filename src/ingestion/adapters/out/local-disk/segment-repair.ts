@@ -5,7 +5,10 @@ import { NEWLINE, uploadIdOf } from './index-lines.js';
 import type { SegmentMarker } from './pending-markers.js';
 import type { StoreDirectory } from './store-directory.js';
 
-/** Cuts the torn end that a crash left of a segment, and makes the rest durable. Idempotent. */
+/**
+ * Cuts off the torn end that a crash left in a segment, and makes the rest durable. Removes a segment of which nothing
+ * is left. Idempotent.
+ */
 export async function repairSegment(store: StoreDirectory, marker: SegmentMarker): Promise<void> {
   const file = await store.disk.openWritable(store.at(marker.segment)).catch((error: unknown) => {
     if (hasCode(error, 'ENOENT')) return undefined;
@@ -29,8 +32,8 @@ async function cut(file: DiskFile, durableLength: number | undefined): Promise<n
 }
 
 /**
- * How much of a segment is sound. Only its end is read: the last batch, from the line before it on, and more where
- * that line isn't sound either, for the last batch is longer then (one long line).
+ * Length of a segment without its torn end, in bytes. Reads only the last batch and the line before it. If that line
+ * isn't sound, the last batch is one long line, and more is read.
  */
 async function soundLength(file: DiskFile, size: number): Promise<number> {
   for (let window = 2 * MAX_BATCH_BYTES; ; window *= 2) {
@@ -43,7 +46,7 @@ async function soundLength(file: DiskFile, size: number): Promise<number> {
   }
 }
 
-/** Where the sound lines that begin at a position end. */
+/** The end of the sound lines that begin at a position. */
 function soundLines(bytes: Buffer, begin: number): number {
   let sound = begin;
   for (let end = bytes.indexOf(NEWLINE, sound); end >= 0; end = bytes.indexOf(NEWLINE, sound)) {

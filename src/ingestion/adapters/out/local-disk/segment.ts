@@ -7,13 +7,16 @@ import { closeQuietly } from './staged-file.js';
 import type { StoreDirectory } from './store-directory.js';
 
 /**
- * One file of index lines. It is made with its first append, under a marker that stays until it is closed for good.
- * After a failed append it takes no more, and `close` cuts it back to what is durable.
+ * One file of index lines. The first append creates it, under a marker that stays until the segment is closed for good.
+ * After a failed append it accepts no more lines, and `close` cuts it to its durable length.
  */
 export class Segment {
   readonly path: string;
   private readonly id = uuidV7();
-  /** Where the files of its lines are; its own directory is known by its file. */
+  /**
+   * The part of the store that contains the files of these lines; each append checks that it is still present. The
+   * segment's own directory is checked through its file.
+   */
   private readonly contentParts: readonly string[];
   private file: DiskFile | undefined;
   private length = 0;
@@ -28,7 +31,7 @@ export class Segment {
     this.contentParts = [store.at('files', basename(dirname(directory)))];
   }
 
-  /** Bytes. */
+  /** In bytes. */
   get durableLength(): number {
     return this.length;
   }
@@ -37,7 +40,11 @@ export class Segment {
     return this.state === 'open';
   }
 
-  /** Resolves when the bytes are durable. @throws StoreAwayError; FileRemovedError; what the file system throws. */
+  /**
+   * Resolves when the bytes are durable.
+   *
+   * @throws StoreAwayError; FileRemovedError; an error of the file system.
+   */
   async append(bytes: Uint8Array): Promise<void> {
     try {
       const file = this.file ?? (await this.create());
@@ -52,7 +59,7 @@ export class Segment {
     this.length += bytes.length;
   }
 
-  /** Closes it for good; rejects while a torn end can't be cut, and may then be called again. */
+  /** Closes the segment for good. Rejects while a torn end can't be cut off; it may then be called again. */
   async close(): Promise<void> {
     if (this.state === 'closed') return;
     if (this.state === 'torn' && this.file) {
@@ -70,9 +77,9 @@ export class Segment {
   }
 
   /**
-   * Closes it; where its torn end can't be cut, a marker tells the next boot to.
+   * Closes the segment. If its torn end can't be cut off, leaves a marker so that the next boot does it.
    *
-   * @returns whether one of the two came off, so that the next boot finds no torn end.
+   * @returns whether either succeeded, so that no torn end remains after the next boot.
    */
   async closeOrMark(): Promise<boolean> {
     const { store, path, length } = this;

@@ -5,14 +5,14 @@ import Database from 'libsql';
 import { irregularDatabaseFile } from '../../../../common/data-directory/database-files.js';
 import { hasCode } from './disk-error.js';
 
-/** Written to the file's header; another number means another schema. */
+/** Stored in the file's header. Another number means another schema. */
 const SCHEMA_VERSION = 2;
 const SCHEMA = 'CREATE TABLE entries (key BLOB PRIMARY KEY, record BLOB NOT NULL) STRICT, WITHOUT ROWID';
 const INSERT = 'INSERT INTO entries (record, key) VALUES (?, ?)';
 const UPDATE = 'UPDATE entries SET record = ? WHERE key = ?';
 /**
- * Cast, because libsql ends the process on a text that isn't UTF-8, as damage may make it. Ordered by the column: `key`
- * alone would be the cast one, and have every row sorted.
+ * The casts are needed because libsql ends the process on text that isn't UTF-8, which damage may produce. `ORDER BY
+ * key` would refer to the cast column and sort every row, so the query orders by `entries.key`.
  */
 const AT_OR_BEFORE = `SELECT CAST(key AS BLOB) AS key, CAST(record AS BLOB) AS record
   FROM entries WHERE entries.key <= ? ORDER BY entries.key DESC LIMIT 1`;
@@ -20,13 +20,13 @@ const KEY_BYTES = 32;
 const FIRST_KEY = Buffer.alloc(KEY_BYTES);
 const LAST_KEY = Buffer.alloc(KEY_BYTES, 0xff);
 const CHECKSUM_BYTES = 16;
-/** The log is checkpointed after so many entries: it has 4 MiB by then, and is written to the file in some milliseconds. */
+/** How many entries are written between checkpoints. The log has 4 MiB by then, and is moved in a few milliseconds. */
 const CHECKPOINT_AFTER = 1_000;
 const syncDescriptor = promisify(fdatasync);
-/** Failures of SQLite that say nothing about the file. */
+/** Failures of SQLite that don't mean that the file is damaged. */
 const NOT_DAMAGE = ['SQLITE_FULL', 'SQLITE_NOMEM'];
 
-/** A database can't be used, or holds something else than what was put into it. */
+/** A database can't be used, or contains something other than what was written to it. */
 export class DamagedDatabaseError extends Error {
   constructor(
     readonly path: string,
@@ -39,24 +39,25 @@ export class DamagedDatabaseError extends Error {
 }
 
 interface ChainedRecord {
-  /** The key behind this one in the database. */
+  /** The next key in the database. */
   readonly next: Buffer;
   /** JSON. */
   readonly value: Buffer;
 }
 
 /**
- * JSON values by name, in an SQLite database that is this process's alone. Reads find any damage to what they depend on,
- * also damage that SQLite doesn't notice: each record has a checksum over its key, its value, and the key behind it. So
- * a name that isn't there is proved by the record in front of it, and costs one look-up too.
+ * JSON values by name, in an SQLite database that only this process uses. A read detects any damage to the data that it
+ * depends on, even damage that SQLite doesn't notice: each record has a checksum over its key, its value and the next
+ * key. A missing name is therefore proved by the record before it, which takes one lookup too.
  *
- * Everything but `checkpoint` is synchronous. Everything throws DamagedDatabaseError for damage, and SqliteError when the disk is full.
+ * Everything but `checkpoint` is synchronous. Every method throws DamagedDatabaseError for damage, and SqliteError if
+ * the disk is full.
  */
 export class SelfCheckingDatabase {
   private isOpen = true;
-  /** Entries that were put in since the last checkpoint. */
+  /** Entries written since the last checkpoint. */
   private logged = 0;
-  /** By suffix. Held until the database is closed: closing one would drop SQLite's lock (POSIX). */
+  /** By suffix. Kept open until the database is closed, because closing one would drop SQLite's lock (POSIX). */
   private readonly descriptors = new Map<string, number>();
   /** Compiling a statement costs far more than running it. */
   private readonly statements = new Map<string, Database.Statement>();
@@ -66,7 +67,7 @@ export class SelfCheckingDatabase {
     private readonly database: Database.Database,
   ) {}
 
-  /** Opens a database, and makes it where there is none. */
+  /** Opens a database, or creates it if it is missing. */
   static open(path: string): SelfCheckingDatabase {
     return checked(path, () => {
       const irregular = irregularDatabaseFile(path);
@@ -74,8 +75,8 @@ export class SelfCheckingDatabase {
       const database = new Database(path);
       const opened = new SelfCheckingDatabase(path, database);
       try {
-        // With an exclusive lock there is no `-shm` file, which others could damage or truncate while it is mapped.
-        // Only `checkpoint` and `close` sync: until then a power cut leaves what the last of them left, or damage.
+        // The exclusive lock avoids the `-shm` file, which others could damage or truncate while it is mapped. Only
+        // `checkpoint` and `close` sync. A power cut leaves the state of the last of these, or damage.
         database.exec('PRAGMA locking_mode = EXCLUSIVE; PRAGMA synchronous = OFF; PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0');
         opened.prepare();
         return opened;
@@ -86,7 +87,7 @@ export class SelfCheckingDatabase {
     });
   }
 
-  /** The value of a name; undefined where it has none. */
+  /** The value of a name; undefined if it has none. */
   get(name: string): unknown {
     return checked(this.path, () => {
       const key = keyOf(name);
@@ -96,9 +97,9 @@ export class SelfCheckingDatabase {
   }
 
   /**
-   * Puts values in, all or none of them.
+   * Writes all of the values, or none of them.
    *
-   * @param replaces whether a value takes the place of the one that its name has.
+   * @param replaces whether a value replaces the one that its name has.
    */
   putAll(entries: readonly (readonly [name: string, value: unknown])[], replaces: (value: unknown, present: unknown) => boolean): void {
     checked(this.path, () => {
@@ -115,9 +116,9 @@ export class SelfCheckingDatabase {
   }
 
   /**
-   * Moves the log into the file when it has become long. The log is durable before the file changes, and the file before
-   * the log is emptied; SQLite would sync both on the main thread. Nothing may be put in until it resolves. Rejects as the
-   * others throw.
+   * Moves the log into the file once it is long. Syncs the log before the file changes, and the file before the log is
+   * emptied; SQLite would sync both on the main thread. Nothing may be written until it resolves. Rejects with the
+   * errors of the other methods.
    */
   async checkpoint(): Promise<void> {
     if (this.logged < CHECKPOINT_AFTER || !this.isOpen) return;
@@ -136,11 +137,11 @@ export class SelfCheckingDatabase {
     this.isOpen = false;
     try {
       this.database.exec('PRAGMA synchronous = NORMAL');
-      // libsql's own `close` keeps the lock until the garbage collector has every statement. A journal on disk would fail
-      // for a file that was moved, and keep the lock too.
+      // libsql's own `close` keeps the lock until every statement is garbage-collected, so release it here. With a
+      // journal on disk, this would fail for a file that was moved, and the lock would stay.
       this.database.exec('PRAGMA journal_mode = MEMORY; PRAGMA locking_mode = NORMAL; SELECT count(*) FROM sqlite_schema');
     } catch {
-      // The next one to open it finds what is wrong with it.
+      // Opening it again detects what is wrong.
     }
     this.database.close();
     for (const descriptor of this.descriptors.values()) closeSync(descriptor);
@@ -157,7 +158,7 @@ export class SelfCheckingDatabase {
     }
   }
 
-  /** What could not be synced may be lost later without a trace. */
+  /** Data that could not be synced may be lost later without a trace, so this counts as damage. */
   private async sync(descriptor: number): Promise<void> {
     await syncDescriptor(descriptor).catch((error: unknown) => {
       throw new DamagedDatabaseError(this.path, 'it could not be synced', error);
@@ -191,7 +192,7 @@ export class SelfCheckingDatabase {
     this.write(INSERT, key, { next: found.record.next, value: bytes });
   }
 
-  /** The record with a key, or the one in front of it; either way one that leaves no room for another. */
+  /** The record with a key, or the last record before it. Verifies that no record in between is missing. */
   private atOrBefore(key: Buffer): { key: Buffer; record: ChainedRecord } {
     const row = this.statement(AT_OR_BEFORE).get([key]) as { key?: unknown; record?: unknown } | undefined;
     if (!Buffer.isBuffer(row?.key) || !Buffer.isBuffer(row.record)) throw this.damaged();
@@ -218,7 +219,7 @@ export class SelfCheckingDatabase {
     try {
       this.database.exec('ROLLBACK');
     } catch {
-      // SQLite has rolled back already, or the database is set aside next.
+      // Either SQLite has already rolled back, or the database is set aside next.
     }
   }
 
@@ -233,7 +234,7 @@ const checksum = (key: Buffer, body: Buffer): Buffer => hash('sha256', Buffer.co
 
 const parse = ({ value }: ChainedRecord): unknown => JSON.parse(value.toString()) as unknown;
 
-/** What SQLite throws, as DamagedDatabaseError where it is about the file. */
+/** Turns errors of SQLite into DamagedDatabaseError if they are about the file. */
 function checked<T>(path: string, action: () => T): T {
   try {
     return action();
@@ -243,7 +244,7 @@ function checked<T>(path: string, action: () => T): T {
       if (NOT_DAMAGE.some((code) => error.code.startsWith(code))) throw error;
       throw new DamagedDatabaseError(path, error.message, error);
     }
-    // libsql has no class for it; its message ends with SQLite's code, SQLITE_CANTOPEN for instance.
+    // libsql has no class for this error. Its message ends with SQLite's code, for example SQLITE_CANTOPEN.
     if (error instanceof Error && error.message.startsWith('ConnectionFailed')) throw new DamagedDatabaseError(path, 'it can not be opened', error);
     throw error;
   }

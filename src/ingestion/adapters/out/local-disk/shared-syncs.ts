@@ -1,13 +1,13 @@
 import type { Disk } from './disk.js';
 
-/** Syncs directories: those who ask while a sync of the same one runs share the next. */
+/** Syncs directories. Callers that ask while a directory is being synced share its next sync. */
 export class SharedSyncs {
   private readonly running = new Map<string, Promise<void>>();
   private readonly next = new Map<string, Promise<void>>();
 
   constructor(private readonly disk: Disk) {}
 
-  /** Resolves when the names in a directory, as they were at the call, are durable; see `Disk.syncDirectory`. */
+  /** Resolves when the names that a directory had at the call are durable (see `Disk.syncDirectory`). */
   sync(directory: string): Promise<void> {
     const running = this.running.get(directory);
     if (!running) return this.begin(directory);

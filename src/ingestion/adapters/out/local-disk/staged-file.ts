@@ -3,17 +3,20 @@ import type { StoredContent } from '../../../application/ports/file-storage.port
 import { storageFailure } from '../../../application/storage-failure.js';
 import type { DiskFile } from './disk.js';
 
-/** What is gathered at most while a write runs, and goes to the disk with the next. */
+/** How much may be gathered while a write runs, in bytes. The next write takes all of it. */
 const MOST_GATHERED_BYTES = 1024 * 1024;
-/** Chunks that are held in memory at most: a tiny one takes far more of it than its length. */
+/** How many chunks may be held in memory. A tiny chunk takes far more memory than its length. */
 const MOST_CHUNKS = 1024;
-/** A sync begins behind so many bytes: the disk writes while the rest comes in, and so little is left at the end. */
+/**
+ * A sync starts each time this many bytes were written. The disk then works while the rest arrives, and little is left
+ * to sync at the end.
+ */
 const SYNC_EVERY_BYTES = 64 * 1024 * 1024;
 
 /**
- * Writes bytes to a new file as they come. They are durable after the file's `sync` only.
+ * Writes bytes to a new file as they arrive. They are durable only after the file's `sync`.
  *
- * @throws ServiceError `storage-failure`; what `bytes` throws, unchanged. Nothing is written any more then.
+ * @throws ServiceError `storage-failure`; errors of `bytes`, unchanged. No write is in flight then.
  */
 export async function writeStagedFile(file: DiskFile, bytes: AsyncIterable<Uint8Array>): Promise<StoredContent> {
   const writer = new GatheringWriter(file);
@@ -27,17 +30,17 @@ export async function writeStagedFile(file: DiskFile, bytes: AsyncIterable<Uint8
   }
 }
 
-/** Its bytes are synced, or the upload fails for another reason: how closing ends changes nothing. Idempotent. */
+/** Ignores errors of closing: the bytes are already synced, or the upload fails for another reason. Idempotent. */
 export const closeQuietly = (file: DiskFile): Promise<void> => file.close().catch(() => undefined);
 
-/** Bytes, of which the beginning has come in. */
+/** Bytes whose beginning has been read. */
 export interface Head {
   readonly chunks: readonly Uint8Array[];
-  /** What follows; undefined when nothing does. */
+  /** The bytes after the chunks; undefined if there are none. */
   readonly rest: AsyncIterator<Uint8Array> | undefined;
 }
 
-/** Reads until it has all of the bytes, or more than some, or very many chunks; throws what `bytes` throws. */
+/** Reads until it has all of the bytes, more than `most` bytes, or MOST_CHUNKS chunks. Throws the errors of `bytes`. */
 export async function readHead(bytes: AsyncIterable<Uint8Array>, most: number): Promise<Head> {
   const rest = bytes[Symbol.asyncIterator]();
   const chunks: Uint8Array[] = [];
@@ -50,25 +53,31 @@ export async function readHead(bytes: AsyncIterable<Uint8Array>, most: number): 
   return { chunks, rest };
 }
 
-/** All of the bytes; throws what they throw. Whoever stops early ends `rest`. */
+/** All of the bytes. Throws their errors. A caller that stops early must end `rest` itself. */
 export async function* behindHead({ chunks, rest }: Head): AsyncGenerator<Uint8Array> {
   yield* chunks;
   for (let next = await rest?.next(); next && !next.done; next = await rest?.next()) yield next.value;
 }
 
-/** Writes to a file from its beginning: what comes while a write runs goes with the next, so that few are needed. */
+/**
+ * Writes to a file from its beginning. Chunks that arrive during a write are written together afterwards, so that few
+ * writes are needed.
+ */
 class GatheringWriter {
   private gathered: Uint8Array[] = [];
   private gatheredBytes = 0;
   private written = 0;
   private synced = 0;
-  /** Stays, rejected, when one failed. */
+  /** Stays set, and rejected, after a failed write. */
   private writing: Promise<void> | undefined;
   private syncing: Promise<void> | undefined;
 
   constructor(private readonly file: DiskFile) {}
 
-  /** What it returns resolves when there is room for more, and rejects when a write failed. */
+  /**
+   * Returns undefined if there is room for more. Otherwise returns a promise that resolves when there is room, and
+   * rejects if a write failed.
+   */
   add(chunk: Uint8Array): Promise<void> | undefined {
     this.gathered.push(chunk);
     this.gatheredBytes += chunk.length;
@@ -77,13 +86,13 @@ class GatheringWriter {
     return isFull ? this.writing : undefined;
   }
 
-  /** Resolves when all is written. */
+  /** Resolves when everything is written. */
   async finish(): Promise<void> {
     while (this.writing) await this.writing;
     await this.syncing;
   }
 
-  /** Resolves when nothing is under way any more, however that ended. */
+  /** Drops what is gathered. Resolves when no write or sync is in flight any more, even if they failed. */
   async abandon(): Promise<void> {
     this.gathered = [];
     await Promise.allSettled([this.writing]);
@@ -95,7 +104,7 @@ class GatheringWriter {
       this.writing = undefined;
       if (this.gathered.length > 0) this.begin();
     }, storageFailure('A staged file could not be written.'));
-    // Whoever adds more, or finishes, gets to know.
+    // The next `add` or `finish` reports the error.
     writing.catch(() => undefined);
     this.writing = writing;
   }

@@ -12,10 +12,13 @@ import { PendingMarkers } from './pending-markers.js';
 import { SharedSyncs } from './shared-syncs.js';
 import { StorePresence } from './store-presence.js';
 
-/** The lowest directories that every store has, relative to its root. Each may be a volume of its own. */
+/**
+ * The lowest directories that every store has, relative to its root. Each may be a volume of its own, but files are
+ * renamed from `staging` into the `files` directories, which must be on one volume with it.
+ */
 export const STORE_PARTS = [...UPLOAD_KINDS.flatMap((kind) => [linesDirectory(kind), contentDirectory(kind)]), 'staging', 'pending'];
 
-/** The store's root directory, and what its parts share: the disk, durable directories, markers, journals and idempotency keys. */
+/** The root directory of a store, with the services that its operations share. */
 export class StoreDirectory {
   readonly presence: StorePresence;
   readonly directories: DurableDirectories;
@@ -31,7 +34,7 @@ export class StoreDirectory {
     /** Absolute. */
     readonly root: string,
     readonly logger: StorageLogger,
-    /** Bytes. */
+    /** In bytes. */
     maxJournalBytes: number,
     lock: DataDirectoryLock,
   ) {
@@ -44,17 +47,17 @@ export class StoreDirectory {
     this.idempotency = new IdempotencyKeys(disk, this.directories, this.presence, logger, root);
   }
 
-  /** The absolute path of one that is relative to the root. */
+  /** The absolute path of a path that is relative to the root. */
   at(...path: string[]): string {
     return join(this.root, ...path);
   }
 
   /**
-   * Makes the file of an upload. It isn't durable yet.
+   * Creates the file of an upload. The file isn't durable yet.
    *
    * @param contentPath relative to the root; its directory exists.
-   * @throws OtherVolumeError for a volume of its own below the kind's directory: the loss of that would go unnoticed.
-   * Otherwise what the file system throws; some of the file may be there.
+   * @throws OtherVolumeError if another volume is mounted below the kind's directory: its loss would go unnoticed.
+   *   After any other error of the file system, part of the file may exist.
    */
   async makeContent(contentPath: string, bytes: Uint8Array): Promise<void> {
     const part = this.at(contentPath.split('/', 2).join('/'));
@@ -66,7 +69,7 @@ export class StoreDirectory {
     }
   }
 
-  /** Removes a file so that it doesn't come back after a power cut; also resolves when there is none. */
+  /** Removes a file so that it doesn't reappear after a power cut. Also resolves if it is missing. */
   async removeDurably(path: string): Promise<void> {
     const absolute = this.at(path);
     await this.disk.remove(absolute);
@@ -75,7 +78,10 @@ export class StoreDirectory {
     });
   }
 
-  /** Does what recovery does otherwise: a failure is logged and resolves. Does nothing while the store is away. */
+  /**
+   * Tries an action that recovery would do otherwise. Logs a failure and resolves. Does nothing while the store is
+   * away.
+   */
   async attempt(what: string, action: () => Promise<void>): Promise<void> {
     try {
       this.presence.assertHere();

@@ -7,16 +7,20 @@ import { type Disk, readWhole } from './disk.js';
 const NAME = 'store-id';
 const MOST_BYTES = 1024;
 
-/** The id of the store in a directory; undefined where there is none, or none that is whole. @throws NotAFileError; what the file system throws. */
+/**
+ * The id of the store in a directory; undefined if its file is missing or incomplete.
+ *
+ * @throws NotAFileError; an error of the file system.
+ */
 export async function readStoreId(disk: Disk, root: string): Promise<string | undefined> {
   const id = (await readWhole(disk, join(root, NAME), MOST_BYTES))?.toString('latin1').trim();
   return id !== undefined && isUuid(id) ? id : undefined;
 }
 
 /**
- * The id of the store in a directory, made at the first boot. By it a store is known again that comes back on another
- * device. It is kept in `store-id`, whose loss only makes the next boot write another one. A directory in its place is
- * renamed, with a warning.
+ * The id of the store in a directory, created at the first boot. It identifies the store when it comes back on another
+ * device. The id is kept in `store-id`. If that file is lost, the next boot writes another id. A directory in its place
+ * is renamed, with a warning.
  */
 export async function ensureStoreId(disk: Disk, root: string, logger: StorageLogger): Promise<string> {
   const known = await readStoreId(disk, root).catch((error: unknown) => {
@@ -39,7 +43,7 @@ export async function ensureStoreId(disk: Disk, root: string, logger: StorageLog
   return id;
 }
 
-/** Removes a file; renames a directory, which may hold what somebody wants to keep. */
+/** Removes a file. Renames a directory instead, because someone may want to keep its contents. */
 async function clear(disk: Disk, path: string, logger: StorageLogger): Promise<void> {
   try {
     await disk.remove(path);

@@ -3,13 +3,13 @@ import { type FileIdentity, isSameFile } from '../../../../common/data-directory
 import { hasCode, OtherVolumeError, StoreAwayError } from './disk-error.js';
 import type { Disk } from './disk.js';
 
-/** What a full disk or a failing one doesn't throw. */
+/** Errors of a store that can't be written. A full or failing disk throws others. */
 const UNWRITABLE = ['EROFS', 'EACCES', 'EPERM'];
 
 /**
- * Knows whether the store is still at its path: the path of its lock names the file that is locked, and the path of each
- * part names the directory that it named when the store was opened. Once the store is away, this instance reports it as
- * away for good: what comes back is opened again.
+ * Checks that the store is still at its path. The path of its lock must name the locked file, and the path of each part
+ * must name the same directory as when the store was opened. Once the store is away, this instance reports it as away
+ * for good. A store that comes back is opened again, with a new instance.
  */
 export class StorePresence {
   private away: StoreAwayError | undefined;
@@ -28,12 +28,12 @@ export class StorePresence {
     return this.away !== undefined;
   }
 
-  /** Undefined while the store is here. */
+  /** Undefined while the store is present. */
   get whyAway(): StoreAwayError | undefined {
     return this.away;
   }
 
-  /** From now on, a part that is missing or replaced takes the store away. To be called when all parts exist. */
+  /** From now on, a missing or replaced part takes the store away. Call it when all parts exist. */
   watchParts(): void {
     for (const part of this.parts) this.identities.set(part, this.disk.identityOf(part));
   }
@@ -49,17 +49,25 @@ export class StorePresence {
     for (const part of parts) this.assertSame(part);
   }
 
-  /** @throws OtherVolumeError when a path is on another volume than a part was at the opening. Synchronous: one stat. */
+  /**
+   * Synchronous: one stat.
+   *
+   * @throws OtherVolumeError if a path is on another volume than the part was when the store was opened.
+   */
   assertOnVolumeOf(part: string, path: string): void {
     if (this.identityOf(path)?.dev !== this.identities.get(part)?.dev) throw new OtherVolumeError(path, part);
   }
 
-  /** The device of a part at the opening. */
+  /** The device of a part when the store was opened. */
   deviceOf(part: string): bigint | undefined {
     return this.identities.get(part)?.dev;
   }
 
-  /** Gives the store up when the disk says that it takes no writes. @throws StoreAwayError then. */
+  /**
+   * Takes the store away if an error shows that it can't be written.
+   *
+   * @throws StoreAwayError in that case.
+   */
   leaveIfUnwritable(error: unknown): void {
     if (hasCode(error, ...UNWRITABLE)) this.leave(`${this.root} can't be written: mount it for writing, and let the user that runs the service write there`, error);
   }

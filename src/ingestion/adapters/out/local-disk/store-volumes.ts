@@ -4,8 +4,8 @@ import type { DirectoryOrigin, Disk } from './disk.js';
 import { STORE_PARTS } from './store-directory.js';
 
 /**
- * The root and the parts of a store, remembered from when it was opened, so that a store isn't opened again while one of
- * its parts is missing, was replaced, or is covered by another volume.
+ * Remembers the root and the parts of a store from when it was opened. The store isn't opened again while one of its
+ * parts is missing, replaced or covered by another volume.
  */
 export class StoreVolumes {
   private readonly parts: ReadonlyMap<string, DirectoryOrigin | undefined>;
@@ -17,14 +17,14 @@ export class StoreVolumes {
     private readonly root: string,
   ) {
     this.rootOrigin = disk.originOf(root);
-    // `uploads` and `files` come first, so that a message names them when they are what is missing.
+    // `uploads` and `files` come first, so that an error message names them if they are missing.
     const names = [...new Set([...STORE_PARTS.map((name) => name.split('/')[0] ?? name), ...STORE_PARTS])];
     this.parts = new Map(names.map((name) => [join(root, name), disk.originOf(join(root, name))]));
   }
 
   /**
-   * A part is the right one when it is the same directory as before, on whatever device. In a root that is a copy of the
-   * one before, a part of the root's volume must be on the root's volume again.
+   * A part must be the same directory as before, on any device. A part that was on the root's volume must be on that
+   * volume again. If the root is a copy of the one before, such a part may be another directory.
    *
    * @throws StoreAwayError
    */

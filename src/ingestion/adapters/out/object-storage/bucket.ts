@@ -1,16 +1,16 @@
-/** An object as it was read whole. */
+/** An object that was read whole. */
 export interface ReadObject {
   readonly bytes: Buffer;
-  /** Another one for other bytes. The same bytes written again may have the same one. */
+  /** Changes with the bytes. Writing the same bytes again may give the same version. */
   readonly version: string;
   /** Milliseconds since it was written, by the store's clock. */
   readonly ageMs: number;
 }
 
-/** An object as a listing shows it. */
+/** An object in a listing. */
 export interface ListedObject {
   readonly key: string;
-  /** Bytes. */
+  /** In bytes. */
   readonly size: number;
   /** Milliseconds since it was written, by the store's clock. */
   readonly ageMs: number;
@@ -18,72 +18,80 @@ export interface ListedObject {
 
 const LEAST_CLOCK_OFFSET_MS = 4 * 60_000;
 
-/** An offset between two clocks, in milliseconds; 0 below four minutes, as a store's times are whole seconds and arrive late. */
+/**
+ * Offset between two clocks in milliseconds. Below four minutes it is 0, because a store's times are whole seconds and
+ * arrive late.
+ */
 export const significantOffset = (offsetMs: number): number => (Math.abs(offsetMs) < LEAST_CLOCK_OFFSET_MS ? 0 : offsetMs);
 
 /**
- * What the object-storage adapter asks of a store, and nothing more. Keys are relative to the bucket's prefix.
+ * The operations that the object-storage adapter needs from a store, and no others. Keys are relative to the bucket's
+ * prefix.
  *
- * Every call rejects with what the SDK throws, at the latest when the store made no progress for the bucket's time-out;
- * what it was to do may be done or not then, now or a little later. A call repeats what a store may be asked again, and
- * knows its own object when an earlier answer was lost.
+ * Every call rejects with the error of the SDK, at the latest when the store has made no progress for the bucket's
+ * time-out. The operation may then be done or not, and may still be done a little later. A call retries where that is
+ * safe, and recognizes its own object if an earlier answer was lost.
  */
 export abstract class Bucket {
   /**
-   * How far the store's clock is ahead of this machine's, in milliseconds, as its last answers show (`significantOffset`);
-   * 0 before the first.
+   * How far the store's clock is ahead of this machine's, in milliseconds, by its latest answers (`significantOffset`);
+   * 0 before the first answer.
    */
   abstract get clockOffsetMs(): number;
 
-  /** Makes an object unless its key is taken; resolves to its version, undefined when the key was taken. */
+  /** Creates an object unless its key is taken. Resolves to its version; undefined if the key is taken. */
   abstract create(key: string, bytes: Uint8Array): Promise<string | undefined>;
 
   /**
-   * Writes an object whatever is there, or only in place of a version.
+   * Writes an object, either unconditionally or only in place of a version.
    *
-   * @returns its version; undefined when another version is there, or none.
+   * @returns its version; undefined if another version is there, or none.
    */
   abstract replace(key: string, bytes: Uint8Array, version?: string): Promise<string | undefined>;
 
   /**
-   * Makes an object of bytes as they come, in parts; it is visible when they have ended. Holds some parts in memory.
-   * Rejects with what `bytes` throws, and then, as with every failure, gives the parts back where the store allows.
+   * Creates an object from bytes as they arrive, in parts. It becomes visible when the bytes have ended. Holds some
+   * parts in memory. Rejects with the errors of `bytes`. After any failure, removes the parts where the store allows
+   * it.
    *
    * @throws ObjectExistsError
    */
   abstract upload(key: string, bytes: AsyncIterable<Uint8Array>): Promise<void>;
 
-  /** A small object; undefined where there is none. */
+  /** Reads a small object; undefined if it is missing. */
   abstract read(key: string): Promise<ReadObject | undefined>;
 
-  /** An object of any size, piece by piece; undefined where there is none. Whoever stops early ends the iterator. */
+  /**
+   * Opens an object of any size, to be read piece by piece; undefined if it is missing. A caller that stops early must
+   * end the iterator.
+   */
   abstract open(key: string): Promise<AsyncIterable<Uint8Array> | undefined>;
 
-  /** The objects whose keys begin so, in the order of their keys' bytes, page by page. */
+  /** Lists the objects whose keys begin with a prefix, in the byte order of their keys, page by page. */
   abstract list(prefix: string): AsyncIterable<ListedObject>;
 
-  /** What stands before the next `/` in the keys that begin so, with the prefix and the `/`, each once. */
+  /** Lists the directories directly below a prefix, each once: its key up to and including the next `/`. */
   abstract listDirectories(prefix: string): AsyncIterable<string>;
 
-  /** Removes objects; also resolves where there are none. */
+  /** Removes objects. Also resolves if they are missing. */
   abstract remove(keys: readonly string[]): Promise<void>;
 
-  /** Gives back the parts of unfinished uploads to a key, of whichever process. */
+  /** Removes the parts of unfinished uploads to a key, whichever process began them. */
   abstract removeParts(key: string): Promise<void>;
 
   /**
-   * Resolves when the store allows all that the other calls ask of it, beside writing: to read, list and remove objects,
-   * and to list and give back parts. Changes nothing but `key`, which is removed.
+   * Resolves if the store permits everything that the other calls need, except writing: to read, list and remove
+   * objects, and to list and remove parts. Changes nothing but `key`, which is removed.
    *
-   * @throws MissingRightError where the store says that it isn't allowed.
+   * @throws MissingRightError if the store refuses one of them.
    */
   abstract checkRights(key: string): Promise<void>;
 
-  /** Ends connections. */
+  /** Closes connections. */
   abstract close(): void;
 }
 
-/** An upload's key is taken. */
+/** The key of an upload is taken. */
 export class ObjectExistsError extends Error {
   constructor(key: string) {
     super(`${key} exists.`);
@@ -91,7 +99,7 @@ export class ObjectExistsError extends Error {
   }
 }
 
-/** The store refused something that the service needs. */
+/** The store refused an operation that the service needs. */
 export class MissingRightError extends Error {
   /** @param right as the store's administrator knows it, such as `s3:ListBucket`. */
   constructor(right: string, cause: unknown) {
@@ -101,7 +109,7 @@ export class MissingRightError extends Error {
 }
 
 /**
- * For `.catch()`: names the right that was refused; another error passes through.
+ * For `.catch()`: names the right that was refused. Other errors pass through.
  *
  * @throws MissingRightError
  */
@@ -111,9 +119,9 @@ export const missingRight =
     throw isRefusal(cause) ? new MissingRightError(right, cause) : cause;
   };
 
-/** The store was asked, and neither took nor sent anything for the time-out. */
+/** The store neither accepted nor sent anything until the time-out. */
 export class StoreSilentError extends Error {
-  /** @param timeoutMs milliseconds */
+  /** @param timeoutMs in milliseconds */
   constructor(timeoutMs: number) {
     super(`The store made no progress for ${timeoutMs} ms.`);
     this.name = new.target.name;

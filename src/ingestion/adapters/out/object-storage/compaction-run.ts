@@ -1,14 +1,14 @@
 import type { Bucket } from './bucket.js';
 import { compactDay, type Day, type DayReport, removeOldClaims } from './compaction.js';
 
-/** What couldn't be done; the rest was. */
+/** A step that failed. The other steps were carried out. */
 export interface CompactionFailure {
   /** A directory of segments, or `idempotency/`. */
   readonly path: string;
   readonly error: unknown;
 }
 
-/** Compacts days one after the other, then removes old claims. Gives what was done, day by day. Iterated once. */
+/** Compacts days one after the other, then removes old claims. Yields a report for each day. Iterate it only once. */
 export class CompactionRun implements AsyncIterable<DayReport | CompactionFailure> {
   readonly totals = { sources: 0, targets: 0, bytes: 0, fences: 0, claims: 0, malformed: 0, underWay: 0, failed: 0 };
   readonly progress = { days: 0, segmentsRead: 0 };
@@ -16,7 +16,7 @@ export class CompactionRun implements AsyncIterable<DayReport | CompactionFailur
   constructor(
     private readonly bucket: Bucket,
     readonly days: readonly Day[],
-    /** Looks, and changes nothing. */
+    /** Reports what would be done, and changes nothing. */
     readonly dryRun: boolean,
   ) {}
 

@@ -12,15 +12,15 @@ const MIB = 1024 * 1024;
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MS = 24 * HOUR_MS;
-/** Whoever wrote a younger segment may still ask for it, or take it back, because the answer was lost. */
+/** The writer of a younger segment may still retry or undo its write, because the answer was lost. */
 const LEAST_AGE_MS = 10 * MINUTE_MS;
-/** A segment whose name was given later than so long after its day was made by compaction. */
+/** A segment whose name was given later than this after the end of its day was created by compaction. */
 const DAY_GRACE_MS = 10 * MINUTE_MS;
-/** A claim leads to the segment of its upload for 24 hours. */
+/** A claim refers to the segment of its upload for 24 hours. */
 const KEYED_AGE_MS = 25 * HOUR_MS;
 const FENCE_AGE_MS = DAY_MS;
 const CLAIM_AGE_MS = 25 * HOUR_MS;
-/** Whoever made a younger plan is probably at it. */
+/** The process that made a younger plan is probably working on it. */
 const PLAN_PATIENCE_MS = 10 * MINUTE_MS;
 const LARGE_BYTES = 16 * MIB;
 const MOST_TARGET_BYTES = 64 * MIB;
@@ -39,57 +39,60 @@ export interface Day {
 }
 
 export interface CompactionOptions {
-  /** Looks, and changes nothing. */
+  /** Reports what would be done, and changes nothing. */
   readonly dryRun?: boolean;
-  /** Ends it at the next step; whoever comes next goes on. */
+  /** Stops at the next step. A later compaction continues. */
   readonly signal?: AbortSignal | undefined;
   /** Called for each segment that was read. */
   readonly onRead?: () => void;
-  /** Keys of segments that are known to wait for their `Idempotency-Key`; filled, so that the next call needn't read them. */
+  /**
+   * Keys of segments that are known to wait until their `Idempotency-Key` expires. New ones are added, so that the next
+   * call needn't read them.
+   */
   readonly waiting?: Set<string>;
 }
 
-/** A segment that is left alone. */
+/** A segment that compaction doesn't touch. */
 export interface MalformedSegment {
   readonly key: string;
-  /** What is wrong with it, in words. */
+  /** Describes what is wrong with it. */
   readonly problem: string;
 }
 
-/** What a compaction did, or would do. */
+/** The result of a compaction, or of a dry run. */
 export interface DayReport extends Day {
-  /** How many small segments became large ones. */
+  /** Number of small segments that were merged. */
   readonly sources: number;
-  /** How many large ones they became. */
+  /** Number of large segments that they became. */
   readonly targets: number;
-  /** Of the large ones. */
+  /** Total size of the large segments. */
   readonly bytes: number;
-  /** How many empty segments were removed. */
+  /** Number of empty segments that were removed. */
   readonly fences: number;
   readonly malformed: readonly MalformedSegment[];
-  /** Whether another process is at it, so that something may be left. */
+  /** Whether another process is compacting the day, so that something may be left to do. */
   readonly isUnderWay: boolean;
 }
 
 const PLAN = z.object({
-  /** The segment that is made. */
+  /** The segment to create. */
   target: z.string(),
-  /** The segments whose lines it holds, in this order, each once. */
+  /** The segments whose lines it contains, in this order, each once. */
   sources: z.array(z.string()).min(2).transform((keys) => [...new Set(keys)]),
-  /** Of all sources. */
+  /** Total size of all sources. */
   bytes: z.number().int().positive(),
 });
 type Plan = z.infer<typeof PLAN>;
 
-/** Where the plan for a kind and day stands. An object without bytes is no plan. */
+/** Key of the plan for a kind and day. An empty object isn't a plan. */
 const planKey = ({ kind, date }: Day): string => `${PLANS}kind=${kind}/date=${date}`;
 
 const directoryOf = ({ kind, date }: Day): string => `${segmentDirectory(kind, new Date(date))}/`;
 
-/** Whether a day is over, and so long that no segment gets a name in it any more. By this machine's clock. */
+/** Whether a day ended so long ago that no new segment gets a name in it. By this machine's clock. */
 export const isClosed = (date: string): boolean => Date.now() >= Date.parse(date) + DAY_MS + DAY_GRACE_MS;
 
-/** The last days that are over, the newest first. */
+/** The most recent days that are over, newest first. */
 export const lastDays = (count: number): string[] =>
   Array.from({ length: count }, (_, index) => utcDate(new Date(Date.now() - (index + 1) * DAY_MS))).filter(isClosed);
 
@@ -103,7 +106,7 @@ export async function* closedDays(bucket: Bucket, kinds: readonly UploadKind[] =
   }
 }
 
-/** The days whose compaction was begun and not ended. */
+/** The days whose compaction was begun but not finished. */
 export async function* plannedDays(bucket: Bucket): AsyncGenerator<Day> {
   for await (const { key, size } of bucket.list(PLANS)) {
     const [, name, date] = /^compaction\/kind=([a-z]+)\/date=(\d{4}-\d\d-\d\d)$/.exec(key) ?? [];
@@ -113,12 +116,12 @@ export async function* plannedDays(bucket: Bucket): AsyncGenerator<Day> {
 }
 
 /**
- * Removes the claims of keys that are over, 25 hours after they were written by the store's clock.
+ * Removes claims of expired keys, 25 hours after they were written by the store's clock.
  *
- * A claim that is written anew between the listing and the removal goes too: then a request under that key is stored
- * again if it is repeated. The same key has to come again after more than a day, and in that moment.
+ * A claim that is rewritten between the listing and its removal is removed too. If the request under that key is then
+ * repeated, it is stored again. This takes the same key, reused after more than a day, at that very moment.
  *
- * @returns how many.
+ * @returns the number of claims.
  */
 export async function removeOldClaims(bucket: Bucket, { dryRun = false, signal }: CompactionOptions = {}): Promise<number> {
   let count = 0;
@@ -138,38 +141,46 @@ export async function removeOldClaims(bucket: Bucket, { dryRun = false, signal }
 }
 
 /**
- * Makes few large segments of the small ones of a day that is over; does nothing for another day.
+ * Merges the small segments of a day that is over into a few large ones. Does nothing for any other day.
  *
- * Any number of processes may do it at once, and any may be lost or stand still at any step, for however long:
+ * Any number of processes may do so at once. Each may crash or stall at any step, for any length of time:
  *
- * 1. A plan is made at `compaction/kind=K/date=D`: which segments, its sources, become which one, its target. There is
- *    one at a time: it is made only where there is none, and goes only in place of itself.
- * 2. The target is made, create-only, of all bytes of the sources, or not at all where a source is gone.
- * 3. When the target is there with the sources' size, the sources are removed.
- * 4. When the sources are gone, the plan is replaced by an object without bytes. It isn't removed: a process that stood
- *    still before that would remove the next plan.
+ * 1. Create a plan at `compaction/kind=K/date=D`. It names the segments to merge, its sources, and the segment to
+ *    create, its target. There is one plan at a time: it is created only if none exists, and only its own version is
+ *    replaced.
+ * 2. Create the target from all bytes of the sources, unless it exists. If a source is missing, create nothing.
+ * 3. When the target exists and has the sources' total size, remove the sources.
+ * 4. When the sources are gone, replace the plan by an empty object. It isn't removed, because a process that stalled
+ *    before removing it could remove the next plan.
  *
- * Whoever finds a plan goes on where it was left. Two may carry out one plan, because a target is never a source and so
- * never goes: whoever stood still while the target was made finds it, and one that was removing removes what is gone.
- * So a line is never lost, and between 2 and 3 it stands twice. It stays twice when
- * - whoever wrote a segment stood still for ten minutes before it asked for it once more: it writes the line again that
- *   a target holds;
- * - somebody else removed a source before its target was made, while a process stood still that had read them all.
+ * A process that finds a plan continues it. Two processes may carry out one plan, because a target is never a source
+ * and so is never removed. A process that stalled while the target was created finds it. A process that stalled while
+ * removing sources only removes what is already gone.
  *
- * A segment that is written over after more than ten minutes, because its uploads have failed, stays in the target: as
- * if the process had been killed before it wrote over it.
+ * So a line is never lost, and it exists twice between steps 2 and 3. It stays twice in two cases:
  *
- * A target's name is younger than those of its sources: a listing comes page by page in the order of the names, and one
- * that misses sources because they were just removed comes to the target later. By that it is also known as a target:
- * its time is more than ten minutes past its day.
+ * - The writer of a segment stalled for ten minutes before it retried the write. It writes a line again that a target
+ *   already contains.
+ * - Someone else removed a source before its target was created, while a process stalled that had read all sources.
  *
- * Left alone are segments of 16 MiB and more, malformed ones, those younger than ten minutes, those with a marker in
- * `staging/` (their upload may have to be looked up), and such with a line under an `Idempotency-Key` until their claim
- * is over: all of a day together when the day is over for 25 hours. Empty ones, which only fence lost uploads, are
- * removed after 24 hours.
+ * A segment may be overwritten after more than ten minutes, because its uploads have failed. Its lines then stay in the
+ * target, as if the writer had been killed before it overwrote the segment.
  *
- * Holds 32 MiB of segments, or one, and the list of the day's. Rejects with what the bucket throws; the rest is left
- * to whoever comes next.
+ * A target's name is later than the names of its sources. A listing returns names in order, page by page, so if it
+ * misses sources that were just removed, it still reaches the target. The name also identifies a target: its time is
+ * more than ten minutes after the end of its day.
+ *
+ * These segments are not merged:
+ *
+ * - Segments of 16 MiB or more, malformed ones, and those younger than ten minutes.
+ * - Segments with a marker in `staging/`, because their upload may have to be looked up.
+ * - Segments with a line under an `Idempotency-Key`, until their claim has expired. Those of a day wait together until
+ *   the day has been over for 25 hours.
+ *
+ * Empty segments only fence lost uploads. They are removed after 24 hours.
+ *
+ * Holds 32 MiB of segments, or one segment, and the list of the day's segments. Rejects with errors of the bucket; a
+ * later compaction does the rest.
  */
 export function compactDay(bucket: Bucket, kind: UploadKind, date: string, options: CompactionOptions = {}): Promise<DayReport> {
   return new DayCompaction(bucket, { kind, date }, options).run();
@@ -180,7 +191,7 @@ class DayCompaction {
   private readonly endedAt: number;
   private readonly malformed = new Map<string, MalformedSegment>();
   private readonly waiting: Set<string>;
-  /** What a dry run would have removed. */
+  /** Segments that a dry run would have removed. */
   private readonly taken = new Set<string>();
   private sources = 0;
   private targets = 0;
@@ -216,7 +227,7 @@ class DayCompaction {
     }
   }
 
-  /** Resolves to whether it came to the end; otherwise another process is at it. */
+  /** Resolves to whether it finished. If not, another process is compacting the day. */
   private async compact(): Promise<boolean> {
     for (;;) {
       const found = await this.readPlan();
@@ -232,14 +243,14 @@ class DayCompaction {
     }
   }
 
-  /** Resolves to whether it did it; otherwise another process did. */
+  /** Resolves to whether it carried out the plan. If not, another process did. */
   private async carryOut(plan: Plan, version: string): Promise<boolean> {
     const segments = new Map((await this.list()).map((segment) => [segment.key, segment]));
     if (!segments.has(plan.target)) {
       const sources = plan.sources.map((key) => segments.get(key)).filter((source) => source !== undefined);
       const isWhole = sources.length === plan.sources.length && plan.bytes === sources.reduce((sum, { size }) => sum + size, 0);
-      // Compaction removes no source without its target: somebody else did, or emptied it, or it went with another plan
-      // before this one was made. The rest needs a new one.
+      // Compaction removes no source without its target. So someone else removed or emptied a source, or an earlier
+      // plan removed it before this one was made. The other sources need a new plan.
       if (!isWhole) return (await this.write(EMPTY, version)) !== undefined;
       if (!(await this.make(plan, sources))) return false;
     }
@@ -257,7 +268,7 @@ class DayCompaction {
     return true;
   }
 
-  /** Resolves to whether the target was made, by whomever; otherwise a source is gone. */
+  /** Resolves to whether the target exists, whoever created it. If not, a source is gone. */
   private async make(plan: Plan, sources: readonly ListedObject[]): Promise<boolean> {
     try {
       await this.bucket.upload(plan.target, this.contents(plan, sources));
@@ -278,10 +289,10 @@ class DayCompaction {
     if (length !== plan.bytes) throw new Error(`The sources of ${plan.target} have ${length} bytes, and had ${plan.bytes}.`);
   }
 
-  /** What is to become one segment next; undefined where it isn't worth it. */
+  /** The next plan; undefined if none is worthwhile. */
   private async choose(): Promise<Plan | undefined> {
     const segments = await this.list();
-    // An upload has its marker before its segment: one that has none now never has one again.
+    // An upload's marker exists before its segment, so a segment without a marker now never gets one.
     const marked = await this.marked();
     const candidates = segments.filter((segment) => this.isCandidate(segment) && !marked.has(nameOf(segment.key)));
     const sources: string[] = [];
@@ -301,7 +312,7 @@ class DayCompaction {
     return !this.malformed.has(key) && !this.taken.has(key) && !(this.waiting.has(key) && this.mayBeClaimed(segment));
   }
 
-  /** Whether an upload's line stood in it first: it has a segment's name, and isn't a target. */
+  /** Whether a segment was written by an upload: it has a segment's name and isn't a target. */
   private isOriginal(key: string): boolean {
     const name = key.slice(this.directory.length);
     return SEGMENT_NAME.test(name) && timeOf(name) < this.endedAt + DAY_GRACE_MS;
@@ -311,7 +322,7 @@ class DayCompaction {
     return ageMs <= KEYED_AGE_MS || Date.now() <= this.endedAt + KEYED_AGE_MS;
   }
 
-  /** Whether a segment that was read can become part of another now. */
+  /** Whether a segment that was read can be merged now. */
   private async isSound(segment: ListedObject, { bytes }: ReadObject): Promise<boolean> {
     this.options.onRead?.();
     const { problem, isKeyed } = await inspect(bytes);
@@ -338,7 +349,7 @@ class DayCompaction {
     return [...segments.values()].sort((a, b) => Buffer.compare(Buffer.from(a.key), Buffer.from(b.key)));
   }
 
-  /** The ids of uploads that are under way, or were lost and not swept. */
+  /** Ids of uploads that are in flight, or were lost and not swept yet. */
   private async marked(): Promise<Set<string>> {
     const ids = new Set<string>();
     for await (const { key } of this.bucket.list(MARKERS)) ids.add(nameOf(key));
@@ -363,13 +374,13 @@ class DayCompaction {
     return plan;
   }
 
-  /** Whether carrying it out can only do what one of ours does. */
+  /** Whether a plan stays within what compaction may do. */
   private isOwn({ target, sources }: Plan): boolean {
     const isThere = (key: string) => key.startsWith(this.directory);
     return isThere(target) && !this.isOriginal(target) && sources.every((key) => isThere(key) && this.isOriginal(key));
   }
 
-  /** Writes the plan in place of a version, or where there was none; undefined when another process was faster. */
+  /** Replaces a version of the plan, or creates the plan without one; undefined if another process was faster. */
   private write(bytes: Uint8Array, version: string | undefined): Promise<string | undefined> {
     const key = planKey(this.day);
     return version === undefined ? this.bucket.create(key, bytes) : this.bucket.replace(key, bytes, version);
@@ -382,7 +393,7 @@ class DayCompaction {
   }
 }
 
-/** A source was removed while its target was made. */
+/** A source was removed while its target was created. */
 class SourceGoneError extends Error {
   constructor(key: string) {
     super(`${key} is gone.`);
@@ -390,7 +401,7 @@ class SourceGoneError extends Error {
   }
 }
 
-/** Looks at a segment's lines, and lets others run meanwhile. */
+/** Checks the lines of a segment. Lets other work run after each MiB. */
 async function inspect(bytes: Buffer): Promise<{ problem?: string; isKeyed: boolean }> {
   let isKeyed = false;
   if (bytes.at(-1) !== NEWLINE) return { problem: 'its last line has no newline', isKeyed };
@@ -411,8 +422,8 @@ async function inspect(bytes: Buffer): Promise<{ problem?: string; isKeyed: bool
   return { isKeyed };
 }
 
-/** Behind the last `/`, without extension. */
+/** The part after the last `/`, without its extension. */
 const nameOf = (key: string): string => key.slice(key.lastIndexOf('/') + 1).replace(/\.ndjson$/, '');
 
-/** Milliseconds since 1970, of a UUID of version 7. */
+/** Time of a UUID of version 7, in milliseconds since 1970. */
 const timeOf = (name: string): number => parseInt(name.slice(0, 8) + name.slice(9, 13), 16);

@@ -7,24 +7,25 @@ import { TURN } from './keys.js';
 import type { StorageLogger } from '../../../application/storage-logger.js';
 
 const MINUTE_MS = 60_000;
-/** From the start to the first turn, at most. */
+/** Maximum time from the start to the first turn. */
 const FIRST_DELAY_MS = 10 * MINUTE_MS;
 const INTERVAL_MS = 60 * MINUTE_MS;
 const JITTER_MS = 5 * MINUTE_MS;
-/** While the last turn of any replica began no longer ago, there is none. */
+/** A turn is skipped if the last turn of any replica began less than this time ago. */
 const TURN_MS = 50 * MINUTE_MS;
 const DAYS = 7;
 
 /**
- * Compacts the last seven days that are over, and those whose compaction another process left, and removes old claims:
- * some minutes after the start, and each hour. Of all replicas one takes the turn, by `compaction/turn`.
- * What fails is told as a warning, and tried in the next turn. The timer keeps no process alive.
+ * Compacts the last seven days that are over and the days that another process left unfinished, then removes old
+ * claims. Runs some minutes after the start, and then each hour. One replica takes each turn, by writing
+ * `compaction/turn`. A failure is logged as a warning and retried in the next turn. The timer doesn't keep the process
+ * alive.
  */
 export class Compactor {
   private readonly ending = new AbortController();
   private timer: NodeJS.Timeout | undefined;
   private running: Promise<void> | undefined;
-  /** Segments of yesterday that needn't be read each hour. */
+  /** Segments of yesterday that wait for their idempotency keys to expire, and needn't be read again each hour. */
   private waiting = new Set<string>();
   private waitingSince = '';
 
@@ -37,7 +38,9 @@ export class Compactor {
     this.schedule(MINUTE_MS + Math.random() * (FIRST_DELAY_MS - MINUTE_MS));
   }
 
-  /** Ends a turn at its next step; another replica, or the next start, goes on. Before the bucket is closed. */
+  /**
+   * Stops a turn at its next step. Another replica, or the next start, continues. Call it before the bucket is closed.
+   */
   async close(): Promise<void> {
     this.ending.abort();
     clearTimeout(this.timer);
@@ -63,7 +66,7 @@ export class Compactor {
   private async take(): Promise<boolean> {
     const last = await this.bucket.read(TURN);
     if (last && last.ageMs < TURN_MS) return false;
-    // Each another one: in some stores the same bytes have the same version.
+    // The bytes differ each time, because in some stores the same bytes have the same version.
     const bytes = Buffer.from(JSON.stringify({ turn: uuidAt(new Date()) }));
     const taken = await (last ? this.bucket.replace(TURN, bytes, last.version) : this.bucket.create(TURN, bytes));
     return taken !== undefined;

@@ -14,28 +14,31 @@ import { Lease, LOST_AFTER_MS } from './lease.js';
 import type { Retries } from './retries.js';
 
 const RETRY_AFTER_SECONDS = 1;
-/** How often somebody else may come between reading a claim and taking it. */
+/** How often taking a claim is tried while other processes change it. */
 const MOST_TURNS = 5;
 
 const CLAIM = z.object({
   upload_id: z.string(),
-  /** Where the line of the upload is, or will be, alone. */
+  /** The segment that contains, or will contain, only the upload's line. */
   segment: z.string(),
-  /** Where its file is, or will be; null without one. */
+  /** Path of the upload's file, now or later; null for an upload without a file. */
   content_path: z.string().nullable(),
-  /** Set when the upload has failed for good, though its line may be there. */
+  /** Set when the upload has failed for good, although its line may exist. */
   failed: z.boolean().optional(),
-  /** Set when somebody was answered with the upload, though its own process may not know that its line is there. */
+  /**
+   * Set when a repeated request was answered with the upload, although its own process may not know that its line
+   * exists.
+   */
   kept: z.boolean().optional(),
-  /** Set when nothing of the upload is there or can come: the scope may be taken. */
+  /** Set when nothing of the upload exists or can appear. The scope may be taken. */
   free: z.boolean().optional(),
 }).refine(({ upload_id: uploadId, segment, content_path: path }) => {
-  // Both may be removed.
+  // Both are checked, because they may be overwritten or removed.
   const isOwn = /^uploads\/kind=[a-z]+\/date=[\d-]+\/([^/]+)\.ndjson$/.exec(segment)?.[1] === uploadId;
   return isOwn && (path === null || path.startsWith('files/'));
 });
 
-/** What stands under an idempotency key's digest. */
+/** The content of the object under an idempotency key's digest. */
 export type Claim = Readonly<z.infer<typeof CLAIM>>;
 
 const bytesOf = (claim: Claim): Buffer => Buffer.from(JSON.stringify(claim));
@@ -52,18 +55,19 @@ interface KeyedRequest {
 type ClaimState = 'running' | 'free' | 'damaged' | 'changed' | Upload;
 
 /**
- * Lets one upload of each scope through, whichever process it comes to, and answers repeated ones with the first.
+ * Lets one upload of each scope through, whichever process receives it, and answers repeated requests with its receipt.
  *
- * Who makes the claim's object has the scope. The upload is kept when its segment is there: the key stands in the line,
- * so that both are one commit. A claim without a segment belongs to an upload under way, or to a lost process, which
- * doesn't renew it: then an empty segment is made first, so that the lost one can't come back and write it. Where the
- * upload's own process doesn't know whether the line is there, the claim's next writer decides: `kept` or `failed`.
+ * The process that creates the claim's object holds the scope. The upload is kept once its segment exists. The line in
+ * that segment contains the key, so that both are committed at once. A claim without a segment belongs to an upload in
+ * progress, or to a crashed process, which no longer renews it. In that case an empty segment is created first, so that
+ * the process can't come back and write it. If the upload's own process doesn't know whether the line exists, the next
+ * writer of the claim decides: `kept` or `failed`.
  *
- * A damaged claim is rebuilt from the lines, with a warning. Where no line has the key, the claim is taken once it has
- * been damaged for a minute: an upload in progress, which renews its claim, has noticed by then, and fails.
+ * A damaged claim is rebuilt from the lines, with a warning. If no line has the key, the claim may be taken once it has
+ * been damaged for a minute. An upload in progress renews its claim, so it has noticed the damage by then, and fails.
  */
 export class IdempotencyClaims {
-  /** Looking for a line may read thousands of segments, so one search runs at a time. */
+  /** A search for a line may read thousands of segments, so only one search runs at a time. */
   private isSearching = false;
 
   constructor(
@@ -73,10 +77,12 @@ export class IdempotencyClaims {
   ) {}
 
   /**
-   * Keeps an upload by `keep`, unless one is kept under its scope: then `read` reads the request to its end.
+   * Stores an upload by calling `keep`. If the scope already has an upload, returns that one's receipt instead, after
+   * `read` has read the request to its end.
    *
-   * @param own what the claim is to say at first.
-   * @throws ServiceError `request-in-progress`, `idempotency-key-reused`, `storage-failure`; what the two throw.
+   * @param own the initial content of the claim.
+   * @throws ServiceError `request-in-progress`, `idempotency-key-reused`, `storage-failure`; errors of `keep` and
+   *   `read`.
    */
   async once(
     request: KeyedRequest,
@@ -99,7 +105,7 @@ export class IdempotencyClaims {
     }
   }
 
-  /** Gives the scope free, of an upload that failed and of which nothing is there. Never rejects: what fails is tried again. */
+  /** Frees the scope of an upload that failed and left nothing. Never rejects: a failure is retried. */
   async release(claim: Lease<Claim>): Promise<void> {
     await claim.endWith({ free: true }).catch(() => {
       this.retries.begin(`Freeing ${claim.key}`, () => claim.endWith({ free: true }));
@@ -107,18 +113,21 @@ export class IdempotencyClaims {
   }
 
   /**
-   * Decides that an upload has failed whose line may be there; false when somebody was answered with it before. Throws
-   * what the bucket throws, and may be called again.
+   * Decides that an upload whose line may exist has failed. Resolves to false if a repeated request was already
+   * answered with it. Throws errors of the bucket, and may then be called again.
    */
   async fail(claim: Lease<Claim>): Promise<boolean> {
     if (await claim.endWith({ failed: true })) return true;
     const found = await this.bucket.read(claim.key);
     const decided = found && parseClaim(found);
-    // Somebody else's claim stands behind a fence in our segment.
+    // If the claim is another upload's by now, a fence is in our segment.
     return decided?.upload_id !== claim.current.upload_id || !decided.kept;
   }
 
-  /** As `release` when it isn't known whether our claim is there, or comes later; also resolves when somebody else has it. */
+  /**
+   * Like `release`, if it is unknown whether our claim exists or will appear. Also resolves if another upload has the
+   * claim.
+   */
   private async free(key: string, own: Claim): Promise<void> {
     const freed = bytesOf({ ...own, free: true });
     if ((await this.bucket.create(key, freed)) !== undefined) return;
@@ -126,7 +135,7 @@ export class IdempotencyClaims {
     if (found && parseClaim(found)?.upload_id === own.upload_id) await this.bucket.replace(key, freed, found.version);
   }
 
-  /** The version of our claim, or the upload that is kept. */
+  /** Resolves to the version of our claim, or to the upload that is already kept. */
   private async take(key: string, request: KeyedRequest, own: Claim): Promise<string | Upload> {
     const bytes = bytesOf(own);
     for (let turn = 0; turn < MOST_TURNS; turn++) {
@@ -162,14 +171,14 @@ export class IdempotencyClaims {
       written = await this.bucket.read(claim.segment);
     }
     const upload = written && written.bytes.length > 0 ? await decodeIndexLine(written.bytes) : undefined;
-    // By the store's clock: those of replicas differ.
+    // By the store's clock, because the clocks of replicas differ.
     if (!upload || !written || written.ageMs >= IDEMPOTENCY_PERIOD_MS) return 'free';
     if (idempotencyScope(upload) !== request.scope) return this.stateByLines(key, request, found);
     if (claim.kept || (await this.bucket.replace(key, bytesOf({ ...claim, kept: true }), found.version)) !== undefined) return upload;
     return 'changed';
   }
 
-  /** Of a damaged claim. */
+  /** The state of a damaged claim, found by searching the index lines. */
   private async stateByLines(key: string, { kind, scope }: KeyedRequest, found: ReadObject): Promise<ClaimState> {
     if (this.isSearching) return 'running';
     this.isSearching = true;

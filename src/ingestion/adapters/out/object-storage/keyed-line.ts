@@ -7,11 +7,14 @@ import { ownSegment } from './keys.js';
 import { readAhead } from './read-ahead.js';
 
 const HOUR_MS = 60 * 60 * 1000;
-/** Days that may have the line, in milliseconds from now: a line may be written late, and clocks differ by some minutes. */
+/**
+ * Days that may contain the line, as offsets from now in milliseconds. A line may be written late, and clocks differ by
+ * some minutes.
+ */
 const DAYS_FROM_NOW_MS = [HOUR_MS, 0, -IDEMPOTENCY_PERIOD_MS - HOUR_MS];
 const KEY_MEMBER = Buffer.from('"idempotency_key":');
 
-/** An upload under an idempotency key, and the segment that has its line alone. */
+/** An upload under an idempotency key, and the segment that contains only its line. */
 export interface KeyedLine {
   readonly upload: Upload;
   readonly segment: string;
@@ -19,15 +22,15 @@ export interface KeyedLine {
 
 /**
  * Finds the upload of an idempotency scope by its line, without its claim. The line is less than 24 hours old by the
- * store's clock. Undefined where there is none.
+ * store's clock. Undefined if there is no such line.
  *
- * Reads all segments of the kind that are that young, so it costs one request for each. No line moves meanwhile:
- * compaction leaves a line with a key alone for 25 hours. Throws what the bucket throws.
+ * Reads all segments of the kind that are younger than that, with one request each. No line moves meanwhile, because
+ * compaction leaves a line with a key alone for 25 hours. Throws errors of the bucket.
  */
 export async function findKeyedLine(bucket: Bucket, kind: UploadKind, scope: string): Promise<KeyedLine | undefined> {
   for await (const [{ key: segment }, object] of readAhead(bucket, await youngSegments(bucket, kind))) {
     if (!object?.bytes.includes(KEY_MEMBER)) continue;
-    // A segment that uploads share is no line.
+    // A segment that uploads share can't be decoded as one line.
     const upload = await decodeIndexLine(object.bytes);
     if (!upload || idempotencyScope(upload) !== scope) continue;
     if (segment === ownSegment(segmentDirectory(kind, upload.receivedAt), upload.uploadId)) return { upload, segment };
@@ -35,7 +38,7 @@ export async function findKeyedLine(bucket: Bucket, kind: UploadKind, scope: str
   return undefined;
 }
 
-/** The segments of the last 24 hours that aren't empty, the latest first. */
+/** The segments of the last 24 hours that aren't empty, newest first. */
 async function youngSegments(bucket: Bucket, kind: UploadKind): Promise<ListedObject[]> {
   const now = Date.now() + bucket.clockOffsetMs;
   const directories = new Set(DAYS_FROM_NOW_MS.map((fromNow) => segmentDirectory(kind, new Date(now + fromNow))));

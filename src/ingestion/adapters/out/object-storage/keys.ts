@@ -1,24 +1,24 @@
 import { createHash } from 'node:crypto';
 
-/** The segment that holds the line of one upload alone, in the directory of its kind and day. */
+/** The segment that contains only the line of one upload, in the directory of its kind and day. */
 export const ownSegment = (directory: string, uploadId: string): string => `${directory}/${uploadId}.ndjson`;
 
-/** Where markers of uploads under way stand. */
+/** Prefix of the markers of uploads in progress. */
 export const MARKERS = 'staging/';
 export const markerKey = (uploadId: string): string => `${MARKERS}${uploadId}`;
 
-/** Where claims of idempotency keys stand. */
+/** Prefix of the claims of idempotency keys. */
 export const CLAIMS = 'idempotency/';
 export const claimKey = (scope: string): string => `${CLAIMS}${createHash('sha256').update(scope).digest('hex')}`;
 
-/** Where plans of compaction stand, and whose turn it is. */
+/** Prefix of the plans of compaction, and of the object that decides which replica's turn it is. */
 export const PLANS = 'compaction/';
 export const TURN = `${PLANS}turn`;
 
-/** What an own segment holds when somebody has ended its upload: its line can't be written any more. */
+/** Content of an upload's own segment after another process ended the upload. Its line can no longer be written. */
 export const FENCE = Buffer.alloc(0);
 
-/** What is written to find out whether the store can be. */
+/** Written to check whether the store accepts writes. */
 export const HEALTH = 'health';
-/** What is removed to find out whether objects can be. */
+/** Removed to check whether the store permits removals. */
 export const HEALTH_RIGHTS = 'health-rights';

@@ -1,10 +1,10 @@
 import type { Bucket } from './bucket.js';
 
 const RENEW_EVERY_MS = 15_000;
-/** An object that wasn't written for so many milliseconds, by the store's clock, belongs to a process that is lost. */
+/** An object that wasn't written for this time belongs to a crashed process. In milliseconds, by the store's clock. */
 export const LOST_AFTER_MS = 60_000;
 
-/** Somebody who took its owner for lost has replaced or removed it. */
+/** Another process took the owner for crashed and replaced or removed the object. */
 export class LeaseLostError extends Error {
   constructor(key: string) {
     super(`${key} is another's now.`);
@@ -13,18 +13,21 @@ export class LeaseLostError extends Error {
 }
 
 interface LeaseContent {
-  /** Where the line will be, alone. */
+  /** The segment that will contain only the upload's line. */
   readonly segment: string;
 }
 
-/** What tells others about an upload under way: an object that is written again and again until the upload has ended. */
+/**
+ * Tells other processes about an upload in progress, by an object that is rewritten regularly until the upload has
+ * ended.
+ */
 export class Lease<Content extends LeaseContent> {
   private readonly timer: NodeJS.Timeout;
   private writing: Promise<void> = Promise.resolve();
   private isHeld = true;
   /** Whether a renewal found another object in its place. */
   private isLost = false;
-  /** What may have been written, though no answer came. */
+  /** Content that may have been written, although no answer arrived. */
   private doubtful: Buffer | undefined;
 
   constructor(
@@ -35,17 +38,21 @@ export class Lease<Content extends LeaseContent> {
   ) {
     this.timer = setInterval(() => {
       this.write().catch(() => {
-        // Whoever is taken for lost finds a fence where its line is to stand.
+        // If others take this process for crashed, it finds a fence in place of its line.
       });
     }, RENEW_EVERY_MS).unref();
   }
 
-  /** What it says, or was to say at last. */
+  /** The content of the object, or what was last to be written to it. */
   get current(): Content {
     return this.content;
   }
 
-  /** Resolves when the object says where the line will be. @throws LeaseLostError; what the bucket throws. */
+  /**
+   * Resolves when the object names the segment of the line.
+   *
+   * @throws LeaseLostError; an error of the bucket.
+   */
   async tellSegment(segment: string): Promise<void> {
     if (this.isLost) throw new LeaseLostError(this.key);
     if (segment === this.content.segment) return;
@@ -53,7 +60,7 @@ export class Lease<Content extends LeaseContent> {
     await this.write();
   }
 
-  /** Writes it no more; resolves when no writing is under way. */
+  /** Stops renewing the object. Resolves when no write is in flight. */
   async end(): Promise<void> {
     this.isHeld = false;
     clearInterval(this.timer);
@@ -61,9 +68,10 @@ export class Lease<Content extends LeaseContent> {
   }
 
   /**
-   * Ends it with a last word, which others take for final.
+   * Ends the lease by writing a verdict, which other processes treat as final.
    *
-   * @returns false when somebody else decided before; throws what the bucket throws, and may be called again.
+   * @returns false if another process decided before.
+   * @throws an error of the bucket; it may then be called again.
    */
   async endWith(verdict: Partial<Content>): Promise<boolean> {
     await this.end();

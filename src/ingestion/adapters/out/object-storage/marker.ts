@@ -3,16 +3,16 @@ import { parseJson } from '../../../application/line-text.js';
 
 const MARKER = z.object({
   content_path: z.string(),
-  /** Where its line will be, alone. */
+  /** The segment that will contain only the upload's line. */
   segment: z.string(),
-  /** Set when the upload has failed for good, though its line may be there. */
+  /** Set when the upload has failed for good, although its line may exist. */
   failed: z.boolean().optional(),
-  /** Set when what a failed upload left was removed once. The store may still do what it was asked to before. */
+  /** Set when the remains of a failed upload were removed once. The store may still carry out earlier requests. */
   cleared: z.boolean().optional(),
 });
 
-/** What is known of an upload with a file that is under way. */
+/** The state of an unfinished upload with a file. */
 export type Marker = Readonly<z.infer<typeof MARKER>>;
 
-/** Undefined for what is no marker. */
+/** Undefined if the bytes aren't a marker. */
 export const parseMarker = (bytes: Buffer): Marker | undefined => MARKER.safeParse(parseJson(bytes)).data;

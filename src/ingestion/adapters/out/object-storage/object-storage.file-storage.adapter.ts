@@ -19,11 +19,11 @@ import { type Flush, SegmentLog } from './segment-log.js';
 import type { StorageLogger } from '../../../application/storage-logger.js';
 import { Sweeper } from './sweeper.js';
 
-/** No upload is begun while so many things are to be taken back or cleared away. */
+/** New uploads are refused while this many operations are still to be undone or cleaned up. */
 const MOST_LEFT = 1_000;
-/** Milliseconds that a check of health waits for the store. */
+/** How long a health check waits for the store, in milliseconds. */
 const LONGEST_PROBE_MS = 3_500;
-/** How long rights that were all there aren't looked at again, in milliseconds. */
+/** How long the rights are not checked again after a success, in milliseconds. */
 const RIGHTS_GOOD_FOR_MS = 60_000;
 
 export interface ObjectStorageOptions {
@@ -34,10 +34,11 @@ export interface ObjectStorageOptions {
 }
 
 /**
- * Keeps uploads in a bucket, which any number of processes may use at once: none keeps anything for itself.
+ * Stores uploads in a bucket, which any number of processes may use at once. No process keeps state of its own.
  *
  * Lines of uploads without a file share segments. An upload with a file, or under an idempotency key, has a segment of
- * its own, whose key others know before it is there: who makes it, empty, first, has ended the upload for good.
+ * its own, whose key other processes know before it exists. A process that creates this segment first, empty, has ended
+ * the upload for good.
  */
 export class ObjectStorageFileStorage extends FileStorage implements OnApplicationShutdown {
   private readonly bucket: Bucket;
@@ -52,7 +53,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
   private rightsGoodUntil = 0;
   private closing: Promise<void> | undefined;
 
-  /** The store may be unwell. What lost processes left is put in order meanwhile, and what is over is compacted. */
+  /** The store needn't be healthy. Starts to clean up after crashed processes and to compact past days. */
   constructor({ bucket, onFlush = () => undefined, logger = new Logger(ObjectStorageFileStorage.name) }: ObjectStorageOptions) {
     super();
     this.bucket = bucket;
@@ -83,7 +84,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
     await this.health.check().catch(storageFailure('The store took no object.'));
   }
 
-  /** Finishes what is under way, and refuses more. Idempotent. */
+  /** Finishes uploads in progress and refuses new ones. Idempotent. */
   close(): Promise<void> {
     this.closing ??= this.finishAll();
     return this.closing;
@@ -97,7 +98,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
     return this.retries.size >= MOST_LEFT || this.log.isRefusing;
   }
 
-  /** A call that hangs is not waited for: the store may be well again. */
+  /** Doesn't wait for a call that hangs, because the store may be healthy again. */
   private async probe(): Promise<void> {
     if (this.isRefusing) throw new Error('Too much is to be taken back in the store.');
     const writing = this.bucket.replace(HEALTH, Buffer.from('well\n'));
@@ -117,7 +118,9 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
     return this.claims.once({ scope, kind: draft.kind }, this.ownClaim(draft), keep, async () => draft.conclude(content && (await readContent(content.bytes))));
   }
 
-  /** A replica whose clock is wrong by minutes writes the store's time, so that all lines of a bucket are by one clock. */
+  /**
+   * If this machine's clock is wrong by minutes, uses the store's time, so that all lines of a bucket follow one clock.
+   */
   private async conclude(draft: UploadDraft, stored: StoredContent | null): Promise<Upload> {
     const upload = await draft.conclude(stored);
     const { clockOffsetMs } = this.bucket;
@@ -128,7 +131,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
     return { upload_id: draft.uploadId, segment: this.expectedSegment(draft), content_path: draft.content?.path ?? null };
   }
 
-  /** The segment of an upload that will be complete today. */
+  /** The segment of an upload, provided that it is complete today. */
   private expectedSegment({ kind, uploadId }: UploadDraft): string {
     return ownSegment(segmentDirectory(kind, new Date(Date.now() + this.bucket.clockOffsetMs)), uploadId);
   }
@@ -163,7 +166,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
       const upload = await this.conclude(draft, stored);
       return { upload, segment: await announce(upload, claim ? [await marking, claim] : [await marking]) };
     });
-    // Nobody needs to send the rest.
+    // Without a marker the upload fails, so the client needn't send the rest.
     marking.catch((error: unknown) => { content.fail(error); });
     try {
       await this.bucket.upload(path, content).catch(storageFailureUnless(() => content.hasFailed, 'A file could not be written.'));
@@ -194,7 +197,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
     return new Lease(this.bucket, key, marker, version);
   }
 
-  /** Nobody waits for it, and it is tried once: the sweeper does it otherwise. */
+  /** Runs in the background, and only once: if it fails, the sweeper removes the marker. */
   private unmark(marking: Promise<Lease<Marker>>): void {
     const removing = marking
       .then(async (marker) => {
@@ -214,22 +217,26 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
     if (made === undefined) throw new ServiceError('storage-failure', `${segment} exists: the upload was taken for lost.`);
   }
 
-  /** Of an upload of which nothing is visible. Waits for a store that is well, so that the key is free with the answer. */
+  /**
+   * Frees the key of an upload of which nothing is visible. Waits for it unless the store failed, so that the key is
+   * free when the response arrives.
+   */
   private async release(claim: Lease<Claim>, error: unknown): Promise<void> {
     const releasing = this.claims.release(claim);
     if (!(error instanceof ServiceError && error.kind === 'storage-failure')) await releasing;
   }
 
   /**
-   * Of an upload of which the store may have done anything, or do it later, while others go on. The claim decides first,
-   * between this and a repeat that has found the line; then the marker, between this and a sweeper that has.
+   * Undoes an upload whose requests the store may or may not have carried out, or may carry out later. Runs in the
+   * background. First the claim decides between this and a repeated request that found the line. Then the marker
+   * decides between this and a sweeper that found the line.
    */
   private takeBack(draft: UploadDraft, segment: string | undefined, marking?: Promise<Lease<Marker>>, claim?: Lease<Claim>): void {
     let hasFailed: boolean | undefined;
     this.retries.begin(`Taking back ${draft.uploadId}`, async () => {
       if (claim && segment !== undefined) hasFailed ??= await this.claims.fail(claim);
       if (hasFailed === false) return;
-      // Without a marker that is known, the sweeper finds what there is.
+      // If the marker is unknown, the sweeper finds what was written.
       const marker = await marking?.catch(() => undefined);
       if (marker) {
         if (await marker.endWith({ failed: true })) await this.sweeper.settle(marker.key);
@@ -260,9 +267,9 @@ interface Concluded {
   readonly segment: string;
 }
 
-/** A file's bytes, which end when the upload was concluded. */
+/** The bytes of a file. They end only after the upload was concluded. */
 class ContentSource implements AsyncIterable<Uint8Array> {
-  /** Whether the bytes or their end failed, and not the store that takes them. */
+  /** Whether the bytes or the conclusion failed, rather than the store. */
   hasFailed = false;
   private failure: { readonly error: unknown } | undefined;
   private result: Concluded | undefined;
@@ -272,13 +279,13 @@ class ContentSource implements AsyncIterable<Uint8Array> {
     private readonly conclude: (stored: StoredContent) => Promise<Concluded>,
   ) {}
 
-  /** When the bytes have ended. */
+  /** Available after the bytes have ended. */
   get concluded(): Concluded {
     if (!this.result) throw new Error('The bytes were not read to their end.');
     return this.result;
   }
 
-  /** Lets the bytes fail at the next one, or at their end. */
+  /** Makes the bytes fail at the next chunk, or at their end. */
   fail(error: unknown): void {
     this.failure ??= { error };
   }
@@ -304,14 +311,14 @@ class ContentSource implements AsyncIterable<Uint8Array> {
   }
 }
 
-/** Tells those who look after the upload where its line will be, before anything of it is visible. */
+/** Writes the segment of the upload's line to its leases, before anything of the upload is visible. */
 async function announce(upload: Upload, leases: readonly (Lease<Claim> | Lease<Marker>)[]): Promise<string> {
   const segment = ownSegment(segmentDirectory(upload.kind, upload.receivedAt), upload.uploadId);
   await Promise.all(leases.map((lease) => lease.tellSegment(segment))).catch(storageFailure('A marker or claim could not be renewed.'));
   return segment;
 }
 
-/** For `.catch()`: an error that isn't the store's passes through. */
+/** For `.catch()`: errors that aren't the store's pass through. */
 const storageFailureUnless =
   (isOther: () => boolean, message: string) =>
   (cause: unknown): never => {

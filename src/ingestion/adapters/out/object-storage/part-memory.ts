@@ -3,45 +3,49 @@ import { runInNewContext } from 'node:vm';
 import { type HeldMemory, type MemoryBudget, processMemory } from '../../../../common/memory-budget.js';
 
 const MIB = 1024 * 1024;
-/** By how much a part grows while memory is to be had at once, in bytes. */
+/** How much a part grows at a time while memory is available, in bytes. */
 const STEP_BYTES = 256 * 1024;
-/** How often memory is looked after, while any is in use or kept, in milliseconds. */
+/** How often idle memory is checked, while any is in use or kept, in milliseconds. */
 const LOOK_EVERY_MS = 250;
-/** How much memory that nobody uses is kept, in bytes; it is no part of the budget. */
+/** How much idle memory is kept, in bytes. It isn't part of the budget. */
 const MOST_KEPT_BYTES = 16 * MIB;
-/** How long it is kept, in milliseconds. */
+/** How long idle memory is kept, in milliseconds. */
 const KEPT_FOR_MS = 10_000;
-/** After so much was in use, the garbage of the uploads is collected too when the memory goes back; in bytes. */
+/** If this many bytes were resident, garbage is collected when all memory has been returned. */
 const MUCH_BYTES = 32 * MIB;
 
 /** Memory for one part of an upload. */
 export interface PartBuffer {
   readonly isFull: boolean;
-  /** What was put in. Not to be used after `release`. */
+  /** The bytes that were filled in. Must not be used after `release`. */
   readonly bytes: Buffer;
   /**
-   * Makes room for more bytes of the part. Undefined when there is some; otherwise resolves when there is, or when the
-   * part was released.
+   * Makes room for more bytes of the part. Returns undefined if there is room at once. Otherwise resolves when there
+   * is, or when the part was released.
    */
   makeRoom(): Promise<void> | undefined;
-  /** Copies as much of a chunk as there is room for. @returns bytes */
+  /**
+   * Copies as much of a chunk as there is room for.
+   *
+   * @returns the number of bytes.
+   */
   fill(chunk: Uint8Array): number;
   /**
-   * Gives the memory back. Idempotent.
+   * Returns the memory. Idempotent.
    *
-   * @param mayBeRead whether a request that failed may still read it; it is left to the garbage collector then.
+   * @param mayBeRead whether a failed request may still read the memory, which is then left to the garbage collector.
    */
   release(mayBeRead?: boolean): void;
 }
 
 /**
- * The memory that the uploads to one bucket have for parts, out of the process's budget. A part grows with what comes
- * in. While memory is short it waits for all that it lacks, so that whoever gets some can fill a part and send it.
+ * Memory for the parts of uploads to one bucket, taken from the process's budget. A part grows as bytes arrive. While
+ * memory is short, a part waits for all that it lacks, so that a part which gets memory can be filled and sent.
  *
- * Memory that nobody used for ten seconds goes back to the operating system.
+ * Memory that was idle for ten seconds is returned to the operating system.
  */
 export class PartMemory {
-  /** With the time since when nobody used it; the one that was used last is used first. */
+  /** Idle memory, with the time since when it is idle. The memory used last is reused first. */
   private readonly idle: { readonly memory: ArrayBuffer; readonly since: number }[] = [];
   private readonly inUse = new Set<Part>();
   private mostBytes = 0;
@@ -66,12 +70,12 @@ export class PartMemory {
     return part;
   }
 
-  /** For a part that has room for its first bytes. */
+  /** Memory for a part that receives its first bytes. */
   takeMemory(): ArrayBuffer {
     return this.idle.pop()?.memory ?? new ArrayBuffer(0, { maxByteLength: this.partBytes });
   }
 
-  /** @param memory undefined when it isn't to be used again. */
+  /** @param memory undefined if it must not be reused. */
   takeBack(part: Part, memory: ArrayBuffer | undefined): void {
     this.inUse.delete(part);
     if (!memory) return;
@@ -82,7 +86,7 @@ export class PartMemory {
   private look(): void {
     const now = performance.now();
     this.mostBytes = Math.max(this.mostBytes, this.residentBytes);
-    // A resizable buffer gives its pages back when it shrinks; another one when it is collected, perhaps never.
+    // A resizable buffer returns its pages when it shrinks. Any other does so when it is collected, perhaps never.
     for (const { memory, since } of this.idle) if (now - since >= KEPT_FOR_MS) memory.resize(0);
     if (this.inUse.size > 0 || this.idle.some(({ memory }) => memory.byteLength > 0)) return;
     clearInterval(this.timer);
@@ -90,13 +94,13 @@ export class PartMemory {
     this.idle.length = 0;
     const wasMuch = this.mostBytes >= MUCH_BYTES;
     this.mostBytes = 0;
-    // Without it what hundreds of uploads left in the heap stays until much else was allocated, in a quiet process for ever.
+    // Otherwise the garbage of hundreds of uploads stays until much else is allocated, in an idle process forever.
     if (wasMuch) collectGarbage();
   }
 }
 
 class Part implements PartBuffer {
-  /** Undefined as long as it is empty. */
+  /** Undefined while the part is empty. */
   memory: ArrayBuffer | undefined;
   private length = 0;
   private isReleased = false;

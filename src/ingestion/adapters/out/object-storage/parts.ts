@@ -1,35 +1,35 @@
 import { FREE_BYTES } from '../../../../common/memory-budget.js';
 import type { PartBuffer, PartMemory } from './part-memory.js';
 
-/** Chunks of the head are joined when there are so many: each costs memory of its own. */
+/** Chunks of the head are joined when they reach this number, because each chunk has its own overhead. */
 const MOST_HEAD_CHUNKS = 32;
 
 export interface PartOptions {
-  /** The memory for parts, and so the length of each but the last. */
+  /** The memory for parts. It also sets the length of every part but the last. */
   readonly memory: PartMemory;
-  /** How many are sent at once. */
+  /** How many parts are sent at once. */
   readonly atOnce: number;
 }
 
-/** Where bytes go. A buffer is used again when its promise resolves. */
+/** Receives the bytes. A buffer is reused when its promise resolves. */
 export interface PartTarget {
   /** @param index from 0 */
   sendPart(part: Buffer, index: number): Promise<void>;
-  /** Called instead of `sendPart`, once, for bytes that are no more than one part. */
+  /** Called once, instead of `sendPart`, if all bytes fit into one part. */
   sendWhole(bytes: Buffer): Promise<void>;
 }
 
 /**
- * Sends bytes of unknown length as they come: in parts, or whole when they are no more than one. Holds the parts that
- * are being sent, and one; reads nothing while there is no memory for it.
+ * Sends bytes of unknown length as they arrive, in parts, or whole if they fit into one part. Holds the parts being
+ * sent and one more. Reads nothing while there is no memory for it.
  *
- * Rejects with what the bytes throw, when no part is being sent any more; at once with what the target rejects with.
+ * Rejects with an error of the bytes when no part is being sent any more, and with an error of the target at once.
  *
- * @returns how many parts were sent; 0 when the bytes were sent whole.
+ * @returns how many parts were sent; 0 if the bytes were sent whole.
  */
 export async function sendParts(bytes: AsyncIterable<Uint8Array>, options: PartOptions, target: PartTarget): Promise<number> {
   const sender = new PartSender(options, target);
-  // One race for all: each would keep what it was given as long as the failure may still come.
+  // One race for the whole upload: a race for each part would keep that part's result until `failing` settles.
   return Promise.race([sender.sendAll(bytes), sender.failing]);
 }
 
@@ -53,7 +53,7 @@ class PartSender {
   }
 
   async sendAll(bytes: AsyncIterable<Uint8Array>): Promise<number> {
-    /** What may turn out to be all. */
+    /** The first bytes, as long as they may be all. */
     let head: Head | undefined = new Head();
     try {
       for await (const chunk of bytes) {
@@ -79,16 +79,16 @@ class PartSender {
 
   private fail(error: unknown): void {
     this.failure ??= { error };
-    // Its client may be silent for long.
+    // Release it now, because the client may be silent for a long time.
     this.part?.release();
     this.part = undefined;
-    // Whoever waits gets to know of the first: the bytes', or this.
+    // The caller gets the first failure: that of the bytes, or this one.
     if (!this.haveBytesFailed) this.reject(error instanceof Error ? error : new Error(String(error)));
   }
 
   private async add(chunk: Uint8Array): Promise<void> {
     for (let at = 0; at < chunk.length; ) {
-      // The first one may be all.
+      // The first part may be the whole upload, so it is sent only when more bytes arrive.
       if (this.part?.isFull) await this.begin(this.part);
       const part = (this.part ??= this.options.memory.newPart());
       const waiting = part.makeRoom();
@@ -140,7 +140,7 @@ class Head {
   private chunks: Uint8Array[] = [];
   private length = 0;
 
-  /** @returns false, and takes nothing, when there would be too many. */
+  /** @returns false if the head would become too long. The chunk isn't added then. */
   add(chunk: Uint8Array): boolean {
     if (this.length + chunk.length > FREE_BYTES) return false;
     this.chunks.push(chunk);

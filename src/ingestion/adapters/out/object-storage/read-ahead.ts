@@ -4,8 +4,8 @@ const READS_AT_ONCE = 16;
 const MOST_BYTES_AHEAD = 32 * 1024 * 1024;
 
 /**
- * Reads objects, up to 16 at once, and yields them in order; undefined for one that is gone. Holds at most 32 MiB of
- * them, or one. Throws what the bucket throws, and the signal's reason.
+ * Reads objects, up to 16 at once, and yields them in order; undefined for one that is missing. Holds at most 32 MiB of
+ * them, or one object. Throws errors of the bucket, and the signal's reason.
  */
 export async function* readAhead(
   bucket: Bucket,

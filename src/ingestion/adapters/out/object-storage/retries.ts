@@ -3,7 +3,10 @@ import type { StorageLogger } from '../../../application/storage-logger.js';
 const FIRST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 5_000;
 
-/** Does what must be done in the end, again and again until it comes off: taking back what a store may have done. Only the first failure of each is told. */
+/**
+ * Retries operations until they succeed, such as undoing what a store may have done. Only the first failure of each is
+ * logged, and one after closing.
+ */
 export class Retries {
   private readonly running = new Set<Promise<void>>();
   private readonly waking = new Set<() => void>();
@@ -11,18 +14,22 @@ export class Retries {
 
   constructor(private readonly logger: StorageLogger) {}
 
-  /** How many didn't come off yet. */
+  /** Number of operations that haven't succeeded yet. */
   get size(): number {
     return this.running.size;
   }
 
-  /** Begins at once; `what` is for the log. */
+  /**
+   * Starts an operation at once.
+   *
+   * @param what names the operation in the log.
+   */
   begin(what: string, action: () => Promise<unknown>): void {
     const run = this.run(what, action).finally(() => this.running.delete(run));
     this.running.add(run);
   }
 
-  /** Resolves when each has been tried once more at most. */
+  /** Resolves when each operation has been tried at most once more. */
   async close(): Promise<void> {
     this.isClosing = true;
     for (const wake of this.waking) wake();

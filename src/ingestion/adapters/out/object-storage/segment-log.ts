@@ -3,14 +3,14 @@ import { type Bucket, StoreSilentError } from './bucket.js';
 import { FENCE } from './keys.js';
 import type { Retries } from './retries.js';
 
-/** Segments that are being written at once; a line that comes while all are waits for the first to end. */
+/** Maximum number of segments being written at once. Further lines wait until one of them is done. */
 const MOST_IN_FLIGHT = 4;
-/** A segment is no longer, but for one line alone, in bytes. */
+/** Maximum length of a segment in bytes; only a single line may be longer. */
 const MAX_SEGMENT_BYTES = 8 * 1024 * 1024;
-/** No line is taken while so many segments aren't taken back yet that may have been written. */
+/** Lines are refused while this many segments, which may have been written, are still to be undone. */
 const MOST_DOUBTFUL = 64;
 
-/** One PUT of a segment, for metrics. */
+/** The result of one PUT of a segment, for metrics. */
 export interface Flush {
   readonly lines: number;
   readonly seconds: number;
@@ -23,7 +23,7 @@ interface WaitingLine {
   readonly reject: (error: unknown) => void;
 }
 
-/** Writes lines to new segments of the index; those that wait share one. */
+/** Writes index lines to new segments. Lines that wait for the same directory share a segment. */
 export class SegmentLog {
   /** By the directory of their segment. */
   private readonly waiting = new Map<string, WaitingLine[]>();
@@ -31,17 +31,22 @@ export class SegmentLog {
 
   constructor(
     private readonly bucket: Bucket,
-    /** Takes back what may have been written; nobody else's. */
+    /** Undoes segments that may have been written. Used by this log only. */
     private readonly doubtful: Retries,
     private readonly onFlush: (flush: Flush) => void,
   ) {}
 
-  /** Whether no line is taken. */
+  /** Whether new lines are refused. */
   get isRefusing(): boolean {
     return this.doubtful.size >= MOST_DOUBTFUL;
   }
 
-  /** Resolves when the line (with its newline) is in a segment. When it rejects, with what the bucket throws, it is in none, or is taken back. */
+  /**
+   * Resolves when the line is in a segment. Rejects with errors of the bucket. The line is then in no segment, or is
+   * being removed.
+   *
+   * @param bytes the line, with its newline.
+   */
   append(directory: string, bytes: Buffer): Promise<void> {
     return new Promise((resolve, reject) => {
       if (this.isRefusing) throw new Error('Too much is to be taken back in the store.');
@@ -52,7 +57,7 @@ export class SegmentLog {
     });
   }
 
-  /** Resolves when no line waits any more. */
+  /** Resolves when no line is waiting any more. */
   async close(): Promise<void> {
     while (this.inFlight.size > 0) await Promise.all(this.inFlight);
     await this.doubtful.close();
@@ -64,7 +69,7 @@ export class SegmentLog {
       if (!next) return;
       const [directory, lines] = next;
       const batch = lines.splice(0, batchLength(lines));
-      // To the end, where others wait as well.
+      // Moves the directory to the end, so that the others get their turn.
       this.waiting.delete(directory);
       if (lines.length > 0) this.waiting.set(directory, lines);
       const writing = this.write(directory, batch).finally(() => {
@@ -90,10 +95,10 @@ export class SegmentLog {
       for (const { resolve } of batch) resolve();
     } catch (error) {
       ok = false;
-      // It may be written all the same, also later: not when something else stands there.
+      // The segment may still be written, even later. A fence at its key prevents that.
       this.doubtful.begin(`Taking back ${key}`, () => this.bucket.replace(key, FENCE));
       for (const { reject } of batch) reject(error);
-      // Those that wait have waited as long as these.
+      // The waiting lines have waited as long as these.
       if (error instanceof StoreSilentError) this.rejectWaiting(error);
     }
     this.onFlush({ lines: batch.length, seconds: (performance.now() - began) / 1000, ok });
@@ -106,7 +111,7 @@ function batchLength(lines: readonly WaitingLine[]): number {
   return end < 0 ? lines.length : end;
 }
 
-/** One line alone is left as it is: it may be long. */
+/** A single line isn't copied, because it may be long. */
 function joined(batch: readonly WaitingLine[]): Buffer {
   const [first] = batch;
   return batch.length === 1 && first ? first.bytes : Buffer.concat(batch.map(({ bytes }) => bytes));

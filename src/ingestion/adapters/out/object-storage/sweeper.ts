@@ -5,10 +5,10 @@ import { type Marker, parseMarker } from './marker.js';
 import type { StorageLogger } from '../../../application/storage-logger.js';
 
 const SWEEP_EVERY_MS = 60_000;
-/** How long a store may take for a request after its answer was given up, in milliseconds. */
+/** How long a store may need for a request after its answer was given up, in milliseconds. */
 const LATE_FOR_MS = 10 * 60_000;
 
-/** Puts in order what lost processes left, whichever they were; any number of processes may do so at once. */
+/** Cleans up after crashed processes, whichever they were. Any number of processes may do so at once. */
 export class Sweeper {
   private timer: NodeJS.Timeout | undefined;
   private sweeping: Promise<void> | undefined;
@@ -25,14 +25,14 @@ export class Sweeper {
     void this.sweep();
   }
 
-  /** Ends a sweep at its next marker. */
+  /** Stops a sweep at its next marker. */
   async close(): Promise<void> {
     this.isClosed = true;
     clearInterval(this.timer);
     await this.sweeping;
   }
 
-  /** One sweep; what fails is told, and left to the next. */
+  /** Sweeps once. A failure is logged, and left to the next sweep. */
   sweep(): Promise<void> {
     this.sweeping ??= this.sweepNow()
       .catch((error: unknown) => {
@@ -45,10 +45,10 @@ export class Sweeper {
   }
 
   /**
-   * Puts one upload in order, if it has failed or its process is lost; throws what the bucket throws.
+   * Completes or removes one upload, if it has failed or its process has crashed. Throws errors of the bucket.
    *
-   * What a failed upload left is removed twice: at once, and ten minutes later, by the store's clock. A store may carry
-   * out a request long after its answer was given up, and only the marker leads to what it makes then.
+   * The remains of a failed upload are removed twice: at once, and ten minutes later by the store's clock. A store may
+   * carry out a request long after its answer was given up, and only the marker leads to what it creates then.
    */
   async settle(key: string): Promise<void> {
     const found = await this.bucket.read(key);
@@ -59,10 +59,11 @@ export class Sweeper {
       if (marker.cleared && found.ageMs < LATE_FOR_MS) return;
       await this.bucket.replace(marker.segment, FENCE);
     } else {
-      // Renewed meanwhile.
+      // The marker was renewed in the meantime.
       if (found.ageMs < LOST_AFTER_MS) return;
       const isComplete = await this.isComplete(marker);
-      // One decides. Compaction moves a line when its marker is gone: whoever stood still until then finds none, and the file stays.
+      // Only one process decides. Compaction moves a line once its marker is gone. A process that stalled until then
+      // finds no marker either, so the file stays.
       const decided = { ...marker, ...(isComplete ? { complete: true } : { failed: true }) };
       version = await this.bucket.replace(key, bytesOf(decided), version);
       if (version === undefined) return;
@@ -75,8 +76,8 @@ export class Sweeper {
   }
 
   /**
-   * Removes a file that came behind the settling of its upload, when a fence stands where its line was to be; a later
-   * sweep looks once more.
+   * Removes a file that appeared after its upload was settled, if a fence is in place of its line. A later sweep checks
+   * once more.
    */
   async removeFenced(key: string, marker: Marker): Promise<void> {
     const written = await this.bucket.read(marker.segment);
@@ -95,7 +96,7 @@ export class Sweeper {
     }
   }
 
-  /** Either the line is there, or it can't come any more when the file goes. */
+  /** Whether the line exists. If not, a fence prevents it from appearing once the file is removed. */
   private async isComplete({ segment }: Marker): Promise<boolean> {
     if ((await this.bucket.create(segment, FENCE)) !== undefined) return false;
     const written = await this.bucket.read(segment);

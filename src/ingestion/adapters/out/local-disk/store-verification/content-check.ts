@@ -7,10 +7,10 @@ import { hasCode } from '../disk-error.js';
 
 const CHUNK_BYTES = 512 * 1024;
 
-/** Nothing is followed, waited for or changed. */
+/** Opens a file without following links, blocking or changing anything. */
 export const READ_ONLY = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 
-/** Compares files with what their lines say, one at a time, in two buffers of its own. */
+/** Compares files with their index lines, one at a time, using its own two buffers. */
 export class ContentCheck {
   private readonly buffers = [Buffer.allocUnsafeSlow(CHUNK_BYTES), Buffer.allocUnsafeSlow(CHUNK_BYTES)] as const;
 
@@ -19,7 +19,7 @@ export class ContentCheck {
     private readonly root: string,
   ) {}
 
-  /** @throws what the file system throws when the file is there and can't be read. */
+  /** @throws an error of the file system if the file exists but can't be read. */
   async check(expected: ExpectedContent, onBytes: OnBytes): Promise<ContentProblem | undefined> {
     const path = join(this.root, expected.path);
     const file = await openPlain(path);
@@ -34,7 +34,7 @@ export class ContentCheck {
     }
   }
 
-  /** Reads a chunk while the one before it is hashed. */
+  /** Reads the next chunk while it hashes the current one. */
   private async sha256(file: FileHandle, onBytes: OnBytes): Promise<string> {
     const hash = createHash('sha256');
     let [next, afterwards]: readonly [Buffer, Buffer] = this.buffers;
@@ -51,7 +51,7 @@ export class ContentCheck {
   }
 }
 
-/** Undefined where there is nothing, or a symbolic link on the way to it. */
+/** Undefined if nothing is there, or if the path leads through a symbolic link. */
 async function openPlain(path: string): Promise<FileHandle | undefined> {
   try {
     return (await realpath(path)) === path ? await open(path, READ_ONLY) : undefined;

@@ -18,9 +18,9 @@ import { segmentLines } from './segment-lines.js';
 import { UnderWay } from './under-way.js';
 
 /**
- * A DATA_DIR as a verification sees it. The directory itself may be a symbolic link.
+ * Opens a DATA_DIR for verification. The directory itself may be a symbolic link.
  *
- * @throws NoStoreError
+ * @throws NoStoreError if it can't be read or contains no store.
  */
 export async function openDirectory(directory: string): Promise<StoreView> {
   try {
@@ -38,7 +38,7 @@ class DirectoryView implements StoreView {
   readonly mender = 'the next boot';
   readonly movesLines = false;
   private readonly underWay: UnderWay;
-  /** Their buffers are used again. */
+  /** Idle checks, kept because their buffers are used again. */
   private readonly checks: ContentCheck[] = [];
 
   constructor(
@@ -102,7 +102,7 @@ class DirectoryView implements StoreView {
     return Promise.resolve('both');
   }
 
-  /** Who reads the segment tells what is wrong with it. */
+  /** The size is 0 on an error. Reading the segment then reports what is wrong. */
   private sizeOf(path: string): Promise<number> {
     return stat(join(this.root, path)).then(({ size }) => size, () => 0);
   }

@@ -4,7 +4,7 @@ import type { LayoutRules, NameRule } from '../../../../domain/layout-names.js';
 import type { Entry } from '../../../../application/store-verification/store-view.js';
 import { hasCode } from '../disk-error.js';
 
-/** The files beneath a directory of the layout, and what else is there. */
+/** Yields the files below a directory of the layout, and anything else that is there. */
 export async function* walkLayout(root: string, { top, directories, isFile }: LayoutRules): AsyncGenerator<Entry> {
   const isDirectory = await lstat(join(root, top)).then((stats) => stats.isDirectory(), (error: unknown) => {
     if (hasCode(error, 'ENOENT')) return undefined;
@@ -14,7 +14,10 @@ export async function* walkLayout(root: string, { top, directories, isFile }: La
   else if (isDirectory === false) yield { type: 'unknown', path: top, name: top };
 }
 
-/** One directory at a time and in no order, so that a million names need no memory. Follows no symbolic link. */
+/**
+ * Reads one directory at a time and in no particular order, so that a million names need no memory. Follows no symbolic
+ * link.
+ */
 async function* walk(root: string, path: string, directories: readonly NameRule[], isFile: NameRule): AsyncGenerator<Entry> {
   const [isDirectory, ...beneath] = directories;
   try {
@@ -25,7 +28,7 @@ async function* walk(root: string, path: string, directories: readonly NameRule[
       else yield { type: !isDirectory && entry.isFile() && isFile(name) ? 'file' : 'unknown', path: child, name };
     }
   } catch (error) {
-    // A directory that went since it was listed.
+    // ENOENT: the directory was removed after it was listed.
     if (!hasCode(error, 'ENOENT')) yield { type: 'unreadable', path, name: path, error };
   }
 }

@@ -10,10 +10,10 @@ import type { UnderWay } from './under-way.js';
 const CHUNK_BYTES = 64 * 1024;
 
 /**
- * Reads the lines that a segment has now, with a bounded memory however long they are. An unterminated end comes last,
- * and only if whoever wrote the segment is done with it or its marker says that it may be torn.
+ * Reads the lines that a segment has now. Memory stays bounded, even for long lines. An unterminated end is yielded
+ * last, and only if the writer of the segment is done with it, or if its marker says that it may be torn.
  *
- * @throws what the file system throws, but for a segment that is gone: it has no lines.
+ * @throws an error of the file system; a missing segment has no lines.
  */
 export async function* segmentLines(root: string, segment: string, underWay: UnderWay, onBytes: OnBytes): AsyncGenerator<SegmentLine> {
   const file = await open(join(root, segment), READ_ONLY).catch((error: unknown) => {
@@ -42,7 +42,8 @@ class SegmentReader {
     const { size } = await this.file.stat();
     yield* this.linesUpTo(size);
     if (this.splitter.restLength === 0) return;
-    // The marker stands until all is written: without one, the rest of the line is there, or never comes.
+    // The marker exists until everything is written. Without a marker, the rest of the line is either there or never
+    // comes.
     const isMendable = await this.underWay.isOpen(this.segment);
     if (!isMendable) {
       yield* this.linesUpTo((await this.file.stat()).size);
@@ -61,7 +62,7 @@ class SegmentReader {
       if (bytesRead === 0) return;
       this.onBytes(bytesRead);
       for (const { offset, end, value, hasNul } of splitter.add(chunk.subarray(0, bytesRead))) {
-        // Blocks of the last batch that never came to the disk read as zeros: the next boot cuts the segment there.
+        // Blocks of the last batch that never reached the disk read as zeros. The next boot cuts the segment there.
         yield { segment, offset, end, value, isTorn: false, isMendable: hasNul && end > limit - MAX_BATCH_BYTES };
       }
     }

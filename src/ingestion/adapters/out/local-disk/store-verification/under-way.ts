@@ -6,9 +6,9 @@ import { decodeRecords } from '../journal-records.js';
 import type { Marker } from '../pending-markers.js';
 
 /**
- * Tells what a running service has under way, and what the next boot puts in order, from the markers in pending/
- * (see `PendingMarkers`). Only reads. Who looked at a file or line before asks afterwards, because a marker stands from
- * before its file or segment is there until its line is.
+ * Reports what a running service has in flight and what the next boot will repair, from the markers in `pending/` (see
+ * `PendingMarkers`). Only reads. Check the marker after reading the file or line, not before: the marker exists from
+ * before the file is created until after its line is written.
  */
 export class UnderWay {
   private journals = { state: '', files: new Set<string>() };
@@ -18,14 +18,14 @@ export class UnderWay {
     private readonly root: string,
   ) {}
 
-  /** Whether a file is being published, or the next boot looks after it. */
+  /** Whether a file is being published, or will be checked by the next boot. */
   async isPublished(uploadId: string, contentPath: string): Promise<boolean> {
     const marker = await this.marker(uploadId);
     if (marker && 'content_path' in marker && marker.content_path === contentPath) return true;
     return (await this.journaledFiles()).has(contentPath);
   }
 
-  /** The files in the journals, which are read again when one of them has changed. */
+  /** The files in the journals. All journals are read again when one of them has changed. */
   private async journaledFiles(): Promise<ReadonlySet<string>> {
     const directory = join(this.root, 'pending');
     const names = (await namesIn(directory)).filter((name) => name.endsWith(JOURNAL_EXTENSION));
@@ -39,12 +39,12 @@ export class UnderWay {
     return this.journals.files;
   }
 
-  /** Whether a segment is open, or its end is to be looked at by the next boot. */
+  /** Whether a segment is open, or the next boot will check its end. */
   async isOpen(segment: string): Promise<boolean> {
     return (await this.segmentMarker(segment)) !== undefined;
   }
 
-  /** Whether a line that was read is there to stay: a failed write is cut off again, now or by the next boot. */
+  /** Whether a line that was read is permanent. A failed write is cut off again, at once or by the next boot. */
   async stays(segment: string, lineEnd: number): Promise<boolean> {
     const marker = await this.segmentMarker(segment);
     if (marker && 'durable_length' in marker && marker.durable_length !== undefined && lineEnd > marker.durable_length) return false;
@@ -73,7 +73,7 @@ export class UnderWay {
 
 const namesIn = async (directory: string): Promise<string[]> => (await unlessAbsent(readdir(directory))) ?? [];
 
-/** What tells that a file was written to. */
+/** Changes when the file is written to. */
 async function stateOf(path: string): Promise<string> {
   const stats = await unlessAbsent(stat(path, { bigint: true }));
   return stats ? `${stats.ino} ${stats.mtimeNs}` : '';

@@ -5,10 +5,10 @@ export type { Finding, FindingKind } from '../../../../application/store-verific
 export { NoStoreError } from '../../../../application/store-verification/store-view.js';
 
 /**
- * Verifies a DATA_DIR, also while a service is running on it.
+ * Verifies a DATA_DIR. A service may be running on it.
  *
  * @param directory may be a symbolic link.
- * @returns the findings; iterating them rejects with NoStoreError when there is no store.
+ * @returns the findings; iterating them rejects with NoStoreError if the directory contains no store.
  */
 export const verifyStore = (directory: string, options: VerificationOptions = {}): StoreVerification =>
   new StoreVerification(() => openDirectory(directory), options);

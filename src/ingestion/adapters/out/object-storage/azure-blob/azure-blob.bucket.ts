@@ -10,32 +10,35 @@ import { sendParts } from '../parts.js';
 
 export interface AzureBlobBucketOptions {
   readonly container: string;
-  /** What every key begins with in the container; none by default. */
+  /** Precedes every key in the container. Default: none. */
   readonly prefix?: string;
   /** With an account URL, the default credential of `@azure/identity` is used. */
   readonly account: { readonly connectionString: string } | { readonly url: string };
-  /** Milliseconds that a call may stay without progress. */
+  /** How long a call may make no progress, in milliseconds. */
   readonly timeoutMs: number;
-  /** Bytes that `upload` is to take at most; 195 GiB by default. More need larger blocks, of which some are in memory. */
+  /** Longest `upload` in bytes. Default: 195 GiB. Longer ones need larger blocks, some of which are held in memory. */
   readonly maxUploadBytes?: number;
-  /** The most objects that one page of a listing has; by default as many as the store gives. */
+  /** Maximum number of objects in one page of a listing. Default: the store's maximum. */
   readonly pageSize?: number;
 }
 
-/** What the SDK gives for the bytes of an object, although its types know less. */
+/** The body of a download as the SDK actually returns it. The SDK's types declare less. */
 type Body = AsyncIterable<Uint8Array> & { destroy(): void };
 
-/** Tries of one request, and milliseconds before the third; the second follows at once, later ones wait ever longer. */
+/** Attempts for one request, and milliseconds before the third. The second follows at once; later pauses grow. */
 const RETRIES = { maxTries: 5, retryDelayInMs: 100, maxRetryDelayInMs: 2_000 };
 const LEAST_BLOCK_BYTES = 4 * 1024 * 1024;
-/** The most that Azure takes for an object. */
+/** The maximum number of blocks of an object in Azure. */
 const MOST_BLOCKS = 50_000;
 const BLOCKS_AT_ONCE = 4;
 const REMOVALS_AT_ONCE = 16;
-/** An upload that failed waits for a store that is well to take its blocks back, and not for another. */
+/** How long a failed upload waits for its blocks to be removed, in milliseconds. Enough for a healthy store. */
 const LONGEST_CLEARING_MS = 2_000;
 
-/** A container of Azure Blob Storage. Its account has no hierarchical namespace: that lists directories as objects. */
+/**
+ * A container of Azure Blob Storage. Its account must not have a hierarchical namespace, which lists directories as
+ * objects.
+ */
 export class AzureBlobBucket extends Bucket {
   private readonly container: ContainerClient;
   private readonly prefix: string;
@@ -76,7 +79,7 @@ export class AzureBlobBucket extends Bucket {
       if (version === undefined) throw new ObjectExistsError(key);
     };
     try {
-      // Not `uploadStream`, which reads on after a block failed, and waits for ever for a source that falls silent then.
+      // Not `uploadStream`: that keeps reading after a block failed, and waits forever if the source falls silent then.
       const count = await sendParts(bytes, { memory: this.memory, atOnce: BLOCKS_AT_ONCE }, {
         sendPart: async (block, index) => {
           await this.ask((abortSignal) => blob.stageBlock(idOf(index), block, block.length, { abortSignal }));
@@ -85,7 +88,7 @@ export class AzureBlobBucket extends Bucket {
       });
       if (count > 0) made(await this.commit(blob, Array.from({ length: count }, (_, index) => idOf(index))));
     } catch (error) {
-      // What stays, Azure drops after a week.
+      // Azure drops uncommitted blocks after a week.
       await Promise.race([Promise.allSettled([this.removeParts(key)]), sleep(LONGEST_CLEARING_MS, undefined, { ref: false })]);
       throw error;
     }
@@ -138,7 +141,8 @@ export class AzureBlobBucket extends Bucket {
     const blob = this.blob(key);
     const blocks = await this.ask((abortSignal) => unlessAbsent(blob.getBlockList('uncommitted', { abortSignal })));
     if (!blocks?.uncommittedBlocks?.length) return;
-    // To delete what isn't committed could hit what somebody commits just now; an empty commit drops the blocks, or fails.
+    // Deleting instead could remove an object that someone is just committing. An empty commit drops the blocks, or
+    // fails.
     const version = await this.commit(blob, []);
     if (version === undefined) return;
     await this.ask((abortSignal) => blob.deleteIfExists({ abortSignal, conditions: { ifMatch: version } }));
@@ -155,7 +159,7 @@ export class AzureBlobBucket extends Bucket {
   }
 
   override close(): void {
-    // The SDK has one pool of connections for the whole process, which holds nothing up.
+    // The SDK has one connection pool for the whole process. It doesn't keep the process alive.
   }
 
   private blob(key: string): BlockBlobClient {
@@ -173,7 +177,7 @@ export class AzureBlobBucket extends Bucket {
     );
   }
 
-  /** Resolves to the version that was written; undefined when what is there forbids it. */
+  /** Resolves to the version that was written; undefined if the existing object forbids the write. */
   private write(
     blob: BlockBlobClient,
     request: (metadata: { nonce: string }, abortSignal: AbortSignal) => Promise<{ etag?: string; date?: Date }>,
@@ -187,16 +191,16 @@ export class AzureBlobBucket extends Bucket {
       } catch (error) {
         if (!hasCode(error, 'BlobAlreadyExists', 'ConditionNotMet', 'InvalidBlockList')) throw error;
         const there = await unlessAbsent(blob.getProperties({ abortSignal }));
-        // Perhaps it was written, the answer got lost, and the SDK asked again.
+        // The write may have succeeded with its answer lost, and the SDK has repeated it.
         if (there?.metadata?.nonce === nonce) return given(there.etag);
-        // Another's commit dropped the blocks; or nobody's.
+        // If an object is there, its commit dropped our blocks. If not, they were dropped for another reason.
         if (!there && hasCode(error, 'InvalidBlockList')) throw error;
         return undefined;
       }
     });
   }
 
-  /** No generator: one that ends before its first piece doesn't get to let go of the connection. */
+  /** Not a generator: one that is ended before its first piece could not release the connection. */
   private piecesOf(body: Body): AsyncIterableIterator<Uint8Array> {
     const pieces = body[Symbol.asyncIterator]();
     return {
@@ -229,7 +233,7 @@ export class AzureBlobBucket extends Bucket {
     } while (continuationToken);
   }
 
-  /** Asks the store, and aborts when that takes too long: the SDK itself waits for ever for a store that is silent. */
+  /** Sends a request and aborts it after the time-out. The SDK itself would wait for a silent store forever. */
   private async ask<T>(request: (abortSignal: AbortSignal) => Promise<T>): Promise<T> {
     const controller = new AbortController();
     return withTimeLimit(this.timeoutMs, request(controller.signal), () => {
@@ -240,7 +244,7 @@ export class AzureBlobBucket extends Bucket {
   }
 }
 
-/** `DefaultAzureCredential`, loaded when it is needed: it is large. */
+/** `DefaultAzureCredential`, loaded on first use because it is large. */
 class DefaultCredential implements TokenCredential {
   private credential: Promise<TokenCredential> | undefined;
 
@@ -250,10 +254,10 @@ class DefaultCredential implements TokenCredential {
   }
 }
 
-/** Whether the account's key, token or role doesn't allow what was asked. */
+/** Whether the account's key, token or role doesn't allow the request. */
 const isForbidden = (error: unknown): boolean => error instanceof RestError && error.statusCode === 403;
 
-/** Whether an answer of Azure has one of these codes; its status says less: 404 is also a container that isn't there. */
+/** Whether an answer of Azure has one of these codes. The status says less: 404 may also mean a missing container. */
 const hasCode = (error: unknown, ...codes: string[]): boolean =>
   error instanceof RestError && codes.includes((error.details as { errorCode?: string } | undefined)?.errorCode ?? error.code ?? '');
 
@@ -266,12 +270,12 @@ async function unlessAbsent<T>(answer: Promise<T>): Promise<T | undefined> {
   }
 }
 
-/** What every answer of Azure has, although the SDK's types don't say so. */
+/** Unwraps a value that every answer of Azure has, although the SDK's types declare it as optional. */
 function given<T>(value: T | undefined): T {
   if (value === undefined) throw new Error('The answer of the store is incomplete.');
   return value;
 }
 
-/** Both are in whole seconds. */
+/** Both times are in whole seconds. */
 const ageMs = (answeredAt: Date | undefined, writtenAt: Date | undefined): number =>
   Math.max(0, given(answeredAt).getTime() - given(writtenAt).getTime());

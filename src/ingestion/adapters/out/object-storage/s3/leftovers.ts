@@ -3,10 +3,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 
 const FIRST_PAUSE_MS = 1000;
 const LONGEST_PAUSE_MS = 60_000;
-/** What is beyond it is left to whoever sweeps. */
+/** Maximum number of pending operations. Further ones are left to the sweeper. */
 const MOST = 1000;
 
-/** What is to be given back to a store that didn't answer: tried again, ever more rarely, until it's done. Keeps no process alive. */
+/**
+ * Cleanup for a store that didn't answer. Each operation is retried with growing pauses until it succeeds. Keeps no
+ * process alive.
+ */
 export class Leftovers {
   private readonly closing = new AbortController();
   private count = 0;
@@ -15,14 +18,14 @@ export class Leftovers {
     setMaxListeners(MOST, this.closing.signal);
   }
 
-  /** @param times how often it is to succeed */
+  /** @param times how often the action must succeed */
   add(action: () => Promise<void>, times = 1): void {
     if (this.count === MOST) return;
     this.count++;
     void this.repeat(action, times).finally(() => this.count--);
   }
 
-  /** Gives up what isn't done. */
+  /** Abandons the operations that are pending. */
   close(): void {
     this.closing.abort();
   }

@@ -36,53 +36,53 @@ import { StoreWatch } from './store-watch.js';
 
 export interface S3BucketOptions {
   readonly bucket: string;
-  /** Stands before every key, with one `/` between; empty for none. */
+  /** Precedes every key, separated by one `/`; empty for none. */
   readonly prefix: string;
-  /** The SDK's own without it. */
+  /** Default: the SDK's own. */
   readonly region?: string | undefined;
-  /** The SDK's own without it. */
+  /** Default: the SDK's own. */
   readonly endpoint?: string | undefined;
   readonly forcePathStyle: boolean;
-  /** The longest that a call may stay without progress, in milliseconds. */
+  /** How long a call may make no progress, in milliseconds. */
   readonly timeoutMs: number;
-  /** The longest file, in bytes: parts are as long as 10,000 of them must be. */
+  /** Longest file in bytes. The length of parts follows from it, because an upload has at most 10,000 parts. */
   readonly maxUploadBytes: number;
-  /** The SDK's own chain without it. */
+  /** Default: the SDK's own chain. */
   readonly credentials?: S3ClientConfig['credentials'];
-  /** Objects in a page of a listing; the store's own number without it. */
+  /** Number of objects in a page of a listing. Default: the store's own. */
   readonly pageSize?: number;
 }
 
 const MIB = 1024 * 1024;
-/** The least that S3 takes, but for the last part. */
+/** The smallest part that S3 accepts, except for the last one. In bytes. */
 const LEAST_PART = 5 * MIB;
 const MOST_PARTS = 10_000;
-/** Parts of one upload that are sent at once; fewer of longer parts. */
+/** Parts of one upload that are sent at once, at most. Longer parts lower the number (MOST_BYTES_AT_ONCE). */
 const PARTS_AT_ONCE = 4;
 const MOST_BYTES_AT_ONCE = 20 * MIB;
-/** An upload that failed waits for a store that is well to take its parts back, and not for another. */
+/** How long a failed upload waits for its parts to be removed, in milliseconds. Enough for a healthy store. */
 const LONGEST_GIVING_BACK_MS = 2_000;
 const MOST_CONNECT_MS = 2000;
 const MOST_REMOVED_AT_ONCE = 1000;
-/** Between a write that met another one at the same key, and its repeat. */
+/** Pause before a write is repeated that conflicted with another one at the same key, in milliseconds. */
 const CONFLICT_PAUSE_MS = 100;
 const CONFLICT_ATTEMPTS = 10;
-/** Between attempts at a part that the SDK gave up. */
+/** Pause before a request of an upload is repeated that the SDK gave up, in milliseconds. */
 const PART_PAUSE_MS = 500;
 const READ_ATTEMPTS = 3;
-/** The metadata by which a write knows its own object, when an answer was lost and the repeat is refused. */
+/** Metadata by which a write recognizes its own object, if an answer was lost and the retry is refused. */
 const WRITE_ID = 'write-id';
 
 /**
- * A bucket of S3, or of a store that speaks its protocol and refuses by `If-None-Match` and `If-Match`.
+ * A bucket of S3, or of a store that speaks its protocol and supports `If-None-Match` and `If-Match`.
  *
- * A version is an ETag, which the same bytes have again. Rejects with what the SDK throws, with `StoreSilentError` when
- * the store made no progress for the time-out, and with the errors of `Bucket`. A reader of `open` that pauses for longer
- * than the time-out loses its connection.
+ * A version is an ETag, which is the same for the same bytes. Rejects with errors of the SDK, with `StoreSilentError`
+ * if the store made no progress for the time-out, and with the errors of `Bucket`. A reader of `open` that pauses for
+ * longer than the time-out loses its connection.
  */
 export class S3Bucket extends Bucket {
   private readonly client: S3Client;
-  /** Asks once: what is repeated, and for how long, is decided by `persist`. */
+  /** Sends each request once, because `persist` decides what is retried, and for how long. */
   private readonly uploading: S3Client;
   private readonly watch: StoreWatch;
   private readonly leftovers = new Leftovers();
@@ -102,7 +102,7 @@ export class S3Bucket extends Bucket {
     this.timeoutMs = timeoutMs;
     this.memory = new PartMemory(Math.max(LEAST_PART, Math.ceil(maxUploadBytes / MOST_PARTS)));
     this.pageSize = pageSize;
-    // The SDK warns of Node 20 on standard error, which this release of it still supports.
+    // The SDK warns about Node 20 on standard error, although this release still supports it.
     env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED ??= 'true';
     const config: S3ClientConfig = {
       ...(region && { region }),
@@ -113,7 +113,7 @@ export class S3Bucket extends Bucket {
       requestHandler: {
         connectionTimeout: Math.min(MOST_CONNECT_MS, timeoutMs),
         socketTimeout: timeoutMs,
-        // A request that waits for a socket is taken for one that doesn't connect.
+        // The SDK takes a request that waits for a socket for one that can't connect.
         httpAgent: { maxSockets: Infinity },
         httpsAgent: { maxSockets: Infinity },
       },
@@ -123,7 +123,7 @@ export class S3Bucket extends Bucket {
     this.watch = new StoreWatch([this.client, this.uploading], timeoutMs);
   }
 
-  /** As the SDK found it out: it signs by the store's clock. */
+  /** As the SDK determined it, because it signs by the store's clock. */
   override get clockOffsetMs(): number {
     return significantOffset(this.uploading.config.systemClockOffset || this.client.config.systemClockOffset);
   }
@@ -175,7 +175,7 @@ export class S3Bucket extends Bucket {
           const bytes = Buffer.from(await output.Body.transformToByteArray());
           return { bytes, version: output.ETag ?? '', ageMs: this.watch.ageOf(output.LastModified, output) };
         } catch (error) {
-          // The SDK repeats a request, but not one whose answer breaks off in the middle.
+          // The SDK retries a request, but not one whose answer breaks off in the middle.
           if (attempt === READ_ATTEMPTS || options.abortSignal.aborted) throw error;
         }
       }
@@ -221,7 +221,7 @@ export class S3Bucket extends Bucket {
     while (marker) {
       const command: ListMultipartUploadsCommand = new ListMultipartUploadsCommand({
         Bucket: this.bucket,
-        // MinIO lists uploads by a whole key only.
+        // MinIO lists uploads only by a whole key.
         Prefix,
         ...marker,
       });
@@ -238,7 +238,7 @@ export class S3Bucket extends Bucket {
     const prefix = { Bucket: this.bucket, Prefix: at.Key };
     const ask = <T>(right: string, call: (options: { readonly abortSignal: AbortSignal }) => Promise<T>) =>
       this.within(call).catch(missingRight(right, isForbidden));
-    // Without it an object that is absent can't be told from one that may not be read.
+    // Without this right, a missing object can't be told from one that may not be read.
     await ask('s3:ListBucket', (options) => this.client.send(new ListObjectsV2Command({ ...prefix, MaxKeys: 1 }), options));
     await Promise.all([
       ask('s3:GetObject', (options) => orUndefined(this.client.send(new HeadObjectCommand(at), options))),
@@ -248,7 +248,7 @@ export class S3Bucket extends Bucket {
       ask('s3:AbortMultipartUpload', async (options) => {
         const aborting = this.client.send(new AbortMultipartUploadCommand({ ...at, UploadId: NO_UPLOAD_ID }), options);
         await aborting.catch((error: unknown) => {
-          // It would have been allowed: there is no such upload.
+          // The request was permitted; there just is no such upload.
           if (!(error instanceof S3ServiceException && [400, 404].includes(error.$metadata.httpStatusCode ?? 0))) throw error;
         });
       }),
@@ -280,8 +280,8 @@ export class S3Bucket extends Bucket {
   }
 
   /**
-   * Does a write that the store may refuse; undefined when it did. The first answer of a repeated write may have been
-   * lost: the object that it is refused for is its own then.
+   * Performs a write that the store may refuse; undefined if it was refused. The first answer of a repeated write may
+   * have been lost. In that case the write is refused because of its own object, and the object is returned.
    */
   private async unlessRefused<Output extends { readonly ETag?: string | undefined }>(
     key: string,
@@ -317,20 +317,24 @@ export class S3Bucket extends Bucket {
     }
   }
 
-  /** May take longer than the time-out, as long as there is progress. */
+  /** May take longer than the time-out as long as there is progress. */
   private async sendPart(input: UploadPartCommandInput): Promise<CompletedPart> {
     await this.within(() => this.uploading.config.credentials());
     const { ETag, ChecksumCRC32 } = await this.uploading.send(new UploadPartCommand({ ...input, ...PART_CHECKSUM }));
     return { PartNumber: input.PartNumber, ETag, ChecksumCRC32 };
   }
 
-  /** As `sendPart`: a store may need long to put many parts together, and shows that it is at it. */
+  /**
+   * Like `sendPart`, may take longer than the time-out. A store may need long to join many parts, and shows progress.
+   */
   private async complete(input: CompleteMultipartUploadCommandInput): Promise<CompleteMultipartUploadCommandOutput> {
     await this.within(() => this.uploading.config.credentials());
     return this.uploading.send(new CompleteMultipartUploadCommand(input));
   }
 
-  /** Repeats what failed, until the time-out after the first failure, so that a store that is away for less costs nobody a long upload. */
+  /**
+   * Retries until the time-out has passed since the first failure, so that a shorter outage doesn't end a long upload.
+   */
   private async persist<T>(send: () => Promise<T>): Promise<T> {
     let lastMs = Infinity;
     let hasLearntSkew = false;
@@ -350,7 +354,7 @@ export class S3Bucket extends Bucket {
     }
   }
 
-  /** Gives back the parts of an upload that failed: now where the store is well, and otherwise later. */
+  /** Removes the parts of a failed upload: at once if the store is healthy, and otherwise later. */
   private async giveBack({ key, uploadId, isUnsure }: UnfinishedUpload, isStoreWell: boolean): Promise<void> {
     if (uploadId === undefined && !isUnsure) return;
     const action = async () => {
@@ -358,14 +362,14 @@ export class S3Bucket extends Bucket {
       else await this.abort(key, uploadId);
     };
     if (!isStoreWell) {
-      // Twice, as a part that was given up may come in behind the first.
+      // Twice, because a part that was given up may arrive after the first removal.
       this.leftovers.add(action, 2);
       return;
     }
     try {
       await withTimeLimit(LONGEST_GIVING_BACK_MS, action(), this.silence);
     } catch {
-      // The upload failed for another reason, which is what its caller gets to know.
+      // The caller gets the error that the upload failed with.
       this.leftovers.add(action);
     }
   }
@@ -390,10 +394,10 @@ export class S3Bucket extends Bucket {
     } while (ContinuationToken !== undefined);
   }
 
-  /** Gives a small call the time-out as a whole, with what it repeats. */
+  /** Limits a small call, with its retries, to the time-out. */
   private async within<T>(call: (options: { readonly abortSignal: AbortSignal }) => Promise<T>): Promise<T> {
     const ending = new AbortController();
-    // Not everything heeds the signal: fetching credentials, for one.
+    // Some operations ignore the signal, for example fetching credentials.
     return withTimeLimit(this.timeoutMs, call({ abortSignal: ending.signal }), () => {
       ending.abort();
       return this.silence();
@@ -403,22 +407,25 @@ export class S3Bucket extends Bucket {
 
 interface UnfinishedUpload {
   readonly key: string;
-  /** Undefined as long as it has no parts. */
+  /** Undefined until the multipart upload has begun. */
   uploadId: string | undefined;
-  /** Whether there may be another one, whose id was lost with an answer. */
+  /** Whether there may be another upload, whose id was lost with an answer. */
   isUnsure: boolean;
 }
 
-/** Of no upload. */
+/** An id that no upload has. */
 const NO_UPLOAD_ID = 'bm9uZQ';
 
-/** What the store is to check of each part. */
+/** The checksum by which the store verifies each part. */
 const PART_CHECKSUM = { ChecksumAlgorithm: 'CRC32' } as const;
 
-/** Another write, or in versitygw the removal of the last object beside it, was under way: a repeat fares better. */
+/** Another write was in progress, or in versitygw the removal of the last object next to it. A retry may succeed. */
 const CONFLICTS: ReadonlySet<string> = new Set(['ConditionalRequestConflict', 'ExistingObjectIsDirectory']);
 
-/** What a write is refused with; `NoSuchKey` where the version is gone that it was to replace, `NoSuchUpload` where it's complete. */
+/**
+ * Errors by which a write is refused. `NoSuchKey`: the version to replace is gone. `NoSuchUpload`: the upload is
+ * complete.
+ */
 const REFUSALS: ReadonlySet<string> = new Set([
   'PreconditionFailed',
   ...CONFLICTS,
@@ -426,7 +433,7 @@ const REFUSALS: ReadonlySet<string> = new Set([
   'NoSuchUpload',
 ]);
 
-/** Bytes, and whether they threw. */
+/** Bytes, and whether reading them failed. */
 class Source implements AsyncIterable<Uint8Array> {
   hasFailed = false;
 
@@ -442,7 +449,7 @@ class Source implements AsyncIterable<Uint8Array> {
   }
 }
 
-/** A body piece by piece, which also gives its connection back when it's ended before the first. */
+/** The pieces of a body. Releases the connection even if it is ended before the first piece. */
 function piecesOf(body: Readable): AsyncIterable<Uint8Array> {
   return {
     [Symbol.asyncIterator]: () => {

@@ -3,12 +3,12 @@ import type { S3Client } from '@aws-sdk/client-s3';
 import { StoreSilentError } from '../bucket.js';
 import { errorNameOf } from './s3-errors.js';
 
-/** Timers may be early by so much. */
+/** How early a timer may fire, in milliseconds. */
 const EARLY_MS = 100;
 
-/** Sees each request of some clients: by which clock the store answered, and whether it was silent. */
+/** Observes each request of some clients: the store's time in its answers, and whether the store was silent. */
 export class StoreWatch {
-  /** Milliseconds since 1970, by the store's clock. */
+  /** Time of an answer by the store's clock, in milliseconds since 1970. */
   private readonly answeredAt = new WeakMap<object, number>();
 
   constructor(
@@ -18,7 +18,7 @@ export class StoreWatch {
     for (const client of clients) this.see(client);
   }
 
-  /** How old an object is, in milliseconds, that the store told of in an answer. Both times are of whole seconds in S3. */
+  /** Age of an object in an answer of the store, in milliseconds. In S3 both times are in whole seconds. */
   ageOf(lastModified: Date | undefined, answer: object): number {
     const now = this.answeredAt.get(answer) ?? Date.now();
     return Math.max(0, now - (lastModified?.getTime() ?? now));
@@ -42,7 +42,7 @@ export class StoreWatch {
     );
   }
 
-  /** The SDK repeats its own time-outs, so that a silent store would be waited for several times. */
+  /** The SDK retries its own time-outs, so it would wait for a silent store several times. */
   private translate(error: unknown, elapsedMs: number): unknown {
     const isTimeout = errorNameOf(error) === 'TimeoutError' && !(error instanceof Error && 'code' in error);
     return isTimeout && elapsedMs >= this.timeoutMs - EARLY_MS ? new StoreSilentError(this.timeoutMs) : error;

@@ -23,17 +23,17 @@ import { parseMarker } from '../marker.js';
 import { readPlans } from './compaction-plans.js';
 import { type KeyEntry, walkKeys } from './key-walk.js';
 
-/** So many segments are asked for ahead, as each answer takes its time; only those that may be held whole. */
+/** How many segments are requested ahead, because each answer takes time. Only those that may be held whole are. */
 const SEGMENTS_AT_ONCE = 8;
 const LONGEST_WHOLE = 1024 * 1024;
-/** An age may be told so much too high. */
+/** How much too high a reported age may be, in milliseconds. */
 const CLOCK_MS = 10_000;
 const MOST_ROUNDS = 5;
 
 /**
- * A bucket as a verification sees it.
+ * Opens a bucket for verification.
  *
- * @throws NoStoreError, and what the bucket throws.
+ * @throws NoStoreError; an error of the bucket.
  */
 export async function openBucketView(bucket: Bucket): Promise<StoreView> {
   for (const prefix of ['uploads/', 'files/']) {
@@ -45,7 +45,7 @@ export async function openBucketView(bucket: Bucket): Promise<StoreView> {
 class BucketView implements StoreView {
   readonly mender = 'a running service';
   readonly movesLines = true;
-  /** What is known about the segments that share lines with the one that was asked about last. */
+  /** A cache for `relation`: the plans, and which segments exist, as read for the last value of `second`. */
   private neighbours = { of: '', plans: [] as ReadonlySet<string>[], there: new Map<string, boolean>() };
 
   constructor(private readonly bucket: Bucket) {}
@@ -69,7 +69,7 @@ class BucketView implements StoreView {
     for (let round = 0; gone.size > 0 && round < MOST_ROUNDS; round++) {
       const directories = [...gone];
       gone.clear();
-      // What took the place of a segment is younger than the walk, or was in it.
+      // A segment that replaced another one is younger than the walk, or was part of it.
       for (const directory of directories) yield* this.linesOf(this.youngerThan(began, directory), gone, onBytes);
     }
     for (const path of gone) yield { path, error: new Error('its segments are replaced faster than they can be read') };
@@ -88,12 +88,12 @@ class BucketView implements StoreView {
     return size === expected.size ? digestProblem(hash.digest('hex'), expected) : otherSize(size, expected);
   }
 
-  /** A line is written after its file. */
+  /** A line is written only after its file. */
   isRestorable(): Promise<boolean> {
     return Promise.resolve(false);
   }
 
-  /** A marker stands from before a file until after its line. */
+  /** A marker exists from before its file is created until after its line is written. */
   async publications(): Promise<(uploadId: string, contentPath: string) => Promise<boolean>> {
     const staged = new Set<string>();
     for await (const { name } of this.staging()) staged.add(name);
@@ -112,7 +112,7 @@ class BucketView implements StoreView {
     return Promise.resolve(true);
   }
 
-  /** A claim is made before its line, and removed an hour after the line has expired. */
+  /** A claim is created before its line, and removed an hour after the line has expired. */
   async isClaimAbsent(scope: string, receivedAt: Date): Promise<boolean> {
     if (!isKeptUnderKey(receivedAt, Date.now() + this.bucket.clockOffsetMs)) return false;
     return (await this.bucket.read(claimKey(scope))) === undefined;
@@ -120,7 +120,7 @@ class BucketView implements StoreView {
 
   async relation(first: string, second: string): ReturnType<StoreView['relation']> {
     if (this.neighbours.of !== second) {
-      // Both were read by now: if one replaces the other, its plan is gone only after the other.
+      // Both segments were read before. If one replaces the other, the plan is gone only after the replaced segment.
       this.neighbours = { of: second, plans: await readPlans(this.bucket), there: new Map() };
     }
     if (this.neighbours.plans.some((plan) => plan.has(first) && plan.has(second))) return 'replaces';
@@ -141,7 +141,7 @@ class BucketView implements StoreView {
     }
   }
 
-  /** @param gone gets the directories of segments that went since they were listed. */
+  /** @param gone receives the directories of segments that were removed after they were listed. */
   private async *linesOf(entries: AsyncIterable<KeyEntry>, gone: Set<string>, onBytes: OnBytes): AsyncGenerator<SegmentLine | UnreadableLines> {
     for await (const { path, pieces } of concurrently(withBytes(entries), SEGMENTS_AT_ONCE, (entry) => this.begin(entry))) {
       const splitter = new LineSplitter();
@@ -169,7 +169,7 @@ class BucketView implements StoreView {
     return { path, pieces: whole(read) };
   }
 
-  /** Goes on where a read broke off, as the store may end one that waits for long while files are compared. */
+  /** Continues where a read broke off. The store may end a read that pauses for long while files are compared. */
   private async *pieces(segment: string): AsyncGenerator<Buffer> {
     let position = 0;
     for (let brokeAt = -1; ; ) {
@@ -195,10 +195,10 @@ class BucketView implements StoreView {
   }
 }
 
-/** A segment that went since it was listed. */
+/** A segment was removed after it was listed. */
 class GoneError extends Error {}
 
-/** Empty segments are fences, and have no lines. */
+/** Skips empty segments, which are fences and have no lines. */
 async function* withBytes(entries: AsyncIterable<KeyEntry>): AsyncGenerator<KeyEntry> {
   for await (const entry of entries) if (entry.type === 'file' && entry.size > 0) yield entry;
 }

@@ -5,11 +5,13 @@ import { PLANS } from '../keys.js';
 
 const PLAN = z.object({ target: z.string(), sources: z.array(z.string()) });
 
-/** The segments that each compaction under way writes or removes, by its plan, which stands from before it until after it. */
+/**
+ * The target and the sources of each compaction in progress. A plan exists from before its compaction until after it.
+ */
 export async function readPlans(bucket: Bucket): Promise<ReadonlySet<string>[]> {
   const plans: Set<string>[] = [];
   for await (const { key, size } of bucket.list(PLANS)) {
-    // Ended.
+    // The compaction has ended.
     if (size === 0) continue;
     const object = await bucket.read(key);
     const { success, data } = PLAN.safeParse(object && parseJson(object.bytes));

@@ -8,17 +8,17 @@ export interface KeyEntry extends SegmentEntry {
 }
 
 /**
- * The objects beneath a directory of the layout, and what else is there: of keys beneath an unknown directory the
- * directory alone, with its `/`. Empty objects in the place of directories are passed over, as consoles and hierarchical
- * name spaces make them. Each object comes once, also where the store's listing repeats some.
+ * Yields the objects below a directory of the layout, and anything else there. For keys below an unknown directory,
+ * yields only that directory, with its `/`. Skips empty objects in the place of directories, because consoles and
+ * hierarchical namespaces create them. Yields each object once, even if the store's listing repeats it.
  *
- * @param directory one of the top, or of the layout beneath it, without a `/` at its end.
+ * @param directory the top of the layout or a directory of the layout below it, without a trailing `/`.
  */
 export async function* walkKeys(bucket: Bucket, layout: LayoutRules, directory = layout.top): AsyncGenerator<KeyEntry> {
   let unknown: string | undefined;
   let last = Buffer.alloc(0);
   for await (const object of bucket.list(`${directory}/`)) {
-    // The store repeats a key, or a page.
+    // Some stores repeat a key, or a page.
     const key = Buffer.from(object.key);
     if (Buffer.compare(key, last) <= 0) continue;
     last = key;
