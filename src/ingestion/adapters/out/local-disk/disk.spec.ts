@@ -46,6 +46,23 @@ describe('NodeDisk', () => {
     expect(await readFile(at('file'), 'utf8')).toBe(`01234${'0123456789'.repeat(300)}`);
   });
 
+  it.runIf(process.platform === 'linux')('syncs each file system that has one of the files', async () => {
+    const other = await mkdtemp('/dev/shm/disk-');
+    const commands = await mkdtemp(join(tmpdir(), 'commands-'));
+    try {
+      const log = join(commands, 'log');
+      const script = `#!/bin/sh\nif [ "$1" = --version ]; then echo 'sync (GNU coreutils)'; else echo "$*" >> '${log}'; fi\n`;
+      await writeFile(join(commands, 'sync'), script, { mode: 0o755 });
+      vi.stubEnv('PATH', commands);
+      for (const path of [at('one'), at('two'), join(other, 'three')]) await writeFile(path, 'bytes');
+      await disk.syncFiles([at('one'), at('two'), join(other, 'three')]);
+      expect(await readFile(log, 'utf8')).toContain(`--file-system ${directory} ${other}\n`);
+    } finally {
+      await rm(commands, { recursive: true });
+      await rm(other, { recursive: true });
+    }
+  });
+
   it('opens a file to read and sync it alone, or also to write to it', async () => {
     await writeFile(at('file'), 'bytes');
     const file = await disk.open(at('file'));

@@ -246,12 +246,18 @@ export class NodeDisk extends Disk {
     return this.fileMaker.make(path, bytes, device);
   }
 
-  /** Syncs the whole file system at once where the system supports it. All paths must then be on one file system. */
+  /** Syncs whole file systems at once where the system supports it. */
   override async syncFiles(paths: readonly string[]): Promise<void> {
-    const [first] = paths;
-    if (first === undefined || (await syncFileSystem(dirname(first)))) return;
+    if (paths.length === 0 || (await syncFileSystems(onePerFileSystem(paths.map(dirname))))) return;
     await super.syncFiles(paths);
   }
+}
+
+/** A missing directory is one of them: no command syncs that. */
+function onePerFileSystem(directories: readonly string[]): string[] {
+  const byDevice = new Map<bigint | undefined, string>();
+  for (const directory of new Set(directories)) byDevice.set(fileIdentity(directory)?.dev, directory);
+  return [...byDevice.values()];
 }
 
 /** Doesn't block on a FIFO. */
@@ -282,11 +288,11 @@ async function findOutWhetherSyncTellsFailures(): Promise<boolean> {
  * Makes everything on a file system durable (syncfs), and resolves to whether that succeeded. Linux has a command for
  * it; Node.js has no API.
  */
-async function syncFileSystem(directory: string): Promise<boolean> {
+async function syncFileSystems(directories: readonly string[]): Promise<boolean> {
   try {
     syncTellsFailures ??= findOutWhetherSyncTellsFailures();
     if (!(await syncTellsFailures)) return false;
-    await run('sync', ['--file-system', directory]);
+    await run('sync', ['--file-system', ...directories]);
     return true;
   } catch {
     // The caller then syncs the files one by one, which reports the cause. The next call tries the command again.
