@@ -1,1 +1,1 @@
-export { default } from '.eslintrc.js';
+export { default } from './.eslintrc.js';

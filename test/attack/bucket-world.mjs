@@ -17,7 +17,7 @@ const STORAGE_TIMEOUT_MS = 5_000;
 const HOLDS_KEY_MS = 90_000;
 const MOST_REPEATED = 40;
 /** Keys are the store's business: a replica's clock doesn't count. */
-const TRUE_TIME = { now: () => Date.now(), hasJumpedSince: () => false };
+const TRUE_TIME = { now: () => Date.now(), jumpsSince: () => 0 };
 
 /** Two or three replicas of the service on one bucket, each with a clock of its own, and behind a proxy of its own. */
 export class BucketWorld extends World {

@@ -1,8 +1,11 @@
 import { renameSync, writeFileSync } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
 
 export const MINUTE_MS = 60_000;
 export const HOUR_MS = 60 * MINUTE_MS;
 export const DAY_MS = 24 * HOUR_MS;
+/** A process looks at the offset again after at most 5 ms (shifted-clock.mjs). */
+const LAG_MS = 10;
 
 /** The clock of a service process. It runs at the machine's pace, at an offset that can change at any time. */
 export class Clock {
@@ -28,16 +31,17 @@ export class Clock {
     return Date.now() + this.offset;
   }
 
-  /** Sets the offset. The process has it 5 ms later at most. */
-  jumpTo(offset) {
+  /** Sets the offset, and resolves when the process has it. */
+  async jumpTo(offset) {
     this.offset = offset;
-    this.#jumps.push(performance.now());
+    this.#jumps.push(performance.now() + LAG_MS);
     this.#write();
+    await delay(2 * LAG_MS);
   }
 
-  /** Whether it jumped since a moment of `performance.now()`. */
-  hasJumpedSince(moment) {
-    return this.#jumps.some((jump) => jump >= moment);
+  /** How often it jumped since a moment of `performance.now()`. */
+  jumpsSince(moment) {
+    return this.#jumps.filter((jump) => jump >= moment).length;
   }
 
   /** Milliseconds until its next midnight UTC. */

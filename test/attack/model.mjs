@@ -58,7 +58,7 @@ const ERRORS = {
  * - An upload without an answer is there whole, or not at all; one with a 500 isn't there, unless the disk had gone.
  * - A key is one upload for as long as the clock that counts is less than 24 h away from its `received_at`, on either
  *   side: a clock that jumps and comes back changes nothing. More than 24 h away a repeat may be a new upload. Of a key
- *   during whose upload the clock jumped nothing is demanded.
+ *   during whose upload the clock jumped nothing is demanded, nor of a repeat during which it jumped and came back.
  * - Without a trouble nothing is refused that is as it should be. Every error is one of the interface's.
  */
 export class Model {
@@ -79,7 +79,7 @@ export class Model {
   #holdsKeyMs;
 
   /**
-   * @param {{ now: () => number, hasJumpedSince: (moment: number) => boolean }} time the clock that counts for keys
+   * @param {{ now: () => number, jumpsSince: (moment: number) => number }} time the clock that counts for keys
    * @param {{ holdsKeyMs?: number }} [options] how long an upload whose client is gone may hold its key
    */
   constructor(time, { holdsKeyMs = HOLDS_KEY_MS } = {}) {
@@ -120,7 +120,7 @@ export class Model {
   }
 
   hasJumpedSince(moment) {
-    return this.#time.hasJumpedSince(moment);
+    return this.#time.jumpsSince(moment) > 0;
   }
 
   answered(attempt, answer) {
@@ -132,7 +132,7 @@ export class Model {
     else {
       if (text !== undefined) this.checkError(status, text);
       if (status === 500) this.#refused(attempt);
-      else if (!attempt.expected.includes(status) && !this.#isInProgress(attempt, status) && !this.#isTooLate(attempt, status)) {
+      else if (!attempt.expected.includes(status) && !(status === 422 && attempt.entry?.isUnclear) && !this.#isInProgress(attempt, status) && !this.#isTooLate(attempt, status)) {
         this.find('answers', `${describe(attempt)} was answered with ${status} ${text}`);
       }
     }
@@ -204,13 +204,14 @@ export class Model {
     const impossible = this.#troubles.find(({ refusesFrom, refusesUntil = Infinity }) => refusesFrom < began && performance.now() < refusesUntil);
     if (impossible) this.find('ready', `${describe(attempt)} was acknowledged while ${impossible.name}`);
     if (entry && !entry.uploads.has(id)) {
-      const isKept = this.#isKept(entry);
-      if (isOther) this.find('keys', `another body was stored as ${id} under the held key ${upload.headers['Idempotency-Key']}`);
-      else if (isKept && (wasKept || !this.#time.hasJumpedSince(began))) {
+      const jumps = this.#time.jumpsSince(began);
+      const isHeld = this.#isKept(entry) && (jumps === 0 || (wasKept && jumps === 1));
+      if (isHeld && isOther) this.find('keys', `another body was stored as ${id} under the held key ${upload.headers['Idempotency-Key']}`);
+      else if (isHeld) {
         this.find('keys', `the key ${upload.headers['Idempotency-Key']} was acknowledged as ${[...entry.uploads.keys()].join(' and ')}, and again as ${id}; the first ${this.#moments.get([...entry.uploads.keys()][0])?.moment}`);
       } else if (entry.uploads.size > 0) entry.mayRepeat = true;
-      // Its line may have the time before the jump, or that behind it: nothing is demanded of its key.
-      if (this.#time.hasJumpedSince(began)) Object.assign(entry, { isUnclear: true, mayRepeat: true });
+      // Its line may have the time before the jump, or that behind it, or the key is another body's by now.
+      if (jumps > 0 || isOther) Object.assign(entry, { isUnclear: true, mayRepeat: true });
       entry.uploads.set(id, this.#time.now());
     }
     if (isOther) return;

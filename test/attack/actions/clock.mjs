@@ -15,9 +15,9 @@ export default {
   async run(world, { isBack, by, keyed }, { random }) {
     const { clock, replica, model } = world;
     const { offset } = clock;
-    clock.jumpTo(offset + by);
+    await clock.jumpTo(offset + by);
     for (let upload = 0; upload < keyed; upload++) await replica.upload(world.keyed(world.someUpload(random)));
-    if (isBack) clock.jumpTo(offset);
+    if (isBack) await clock.jumpTo(offset);
     await Promise.all(model.held(random, REPEATS).map((upload) => replica.upload(upload)));
   },
 };

@@ -14,7 +14,7 @@ export default {
   title: ({ uploads, isQuiet }) => `${uploads} keyed uploads over midnight${isQuiet ? ', and no others' : ''}`,
   async run(world, { uploads, isQuiet }, { random }) {
     const { clock } = world;
-    clock.jumpTo(clock.offset + clock.untilMidnight() - BEFORE_MIDNIGHT_MS);
+    await clock.jumpTo(clock.offset + clock.untilMidnight() - BEFORE_MIDNIGHT_MS);
     // Others would have the service look at the new day.
     world.isQuiet = isQuiet;
     await Promise.all(Array.from({ length: uploads }, () => overMidnight(world, random)));

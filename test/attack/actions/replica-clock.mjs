@@ -10,7 +10,7 @@ export default {
   title: ({ by }) => `the clock of a replica is ${by > 0 ? '+' : '-'}${Math.abs(by) / MINUTE_MS} minutes off`,
   async run(world, { which, by }, { random }) {
     const replica = world.replicas[which % world.replicas.length];
-    replica.clock.jumpTo(by);
+    await replica.clock.jumpTo(by);
     await replica.upload(world.keyed(world.someUpload(random)));
     await Promise.all(world.model.held(random, REPEATS).map((upload) => replica.upload(upload)));
   },
