@@ -12,7 +12,6 @@ describe('a command in a fresh clone', () => {
     workspace = await Workspace.create();
     const bin = join(workspace.directory, 'node_modules/.bin');
     await mkdir(bin, { recursive: true });
-    await mkdir(join(workspace.directory, 'dist'));
     await copyFile('package.json', join(workspace.directory, 'package.json'));
     // In place of a build.
     await writeFile(join(bin, 'nest'), '#!/bin/sh\necho "nest $*"\n');
@@ -30,6 +29,7 @@ describe('a command in a fresh clone', () => {
     const [, file = ''] = /^node (\S+)/.exec(scripts[command] ?? '') ?? [];
     const first = await run(`pre${command}`);
     expect(first).toMatchObject({ code: 0, stdout: '', stderr: expect.stringContaining('Building, which takes some seconds.\nnest build\n') as string });
+    await mkdir(join(workspace.directory, file, '..'), { recursive: true });
     await writeFile(join(workspace.directory, file), "console.log('done')");
     expect(await run(command)).toMatchObject({ code: 0, stdout: 'done\n', stderr: expect.not.stringContaining('Building') as string });
   });

@@ -66,7 +66,7 @@ export class AccessTokens {
   }
 
   /**
-   * The response of the token endpoint to a client-credentials grant.
+   * Answers a client-credentials grant as Auth0's token endpoint does.
    *
    * @throws TokenError
    */

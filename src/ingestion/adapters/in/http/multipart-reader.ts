@@ -84,7 +84,7 @@ export class MultipartReader {
     this.inside = false;
   }
 
-  /** Whether the delimiter just read was the closing one. Leaves the line break after any other one unread. */
+  /** Whether the delimiter just read closes the form. If not, the line break after the delimiter stays unread. */
   private async isClosed(): Promise<boolean> {
     await this.need(2);
     if (this.unread[0] === DASH && this.unread[1] === DASH) return true;

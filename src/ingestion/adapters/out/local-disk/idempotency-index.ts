@@ -16,7 +16,7 @@ import type { StorePresence } from './store-presence.js';
 
 /** Rows per transaction. A transaction takes a few milliseconds. */
 const ROWS_AT_ONCE = 25;
-/** How long reading segments may delay other work, in milliseconds, not counting one transaction. */
+/** After so long reading segments pauses for other work, in milliseconds. A transaction that has begun ends first. */
 const LONGEST_TURN_MS = 10;
 const PROGRESS_EVERY_MS = 2_000;
 /** Days that a database is kept after its last key expired, so that a clock that jumps causes no rebuild. */

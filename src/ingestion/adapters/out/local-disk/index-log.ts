@@ -55,7 +55,8 @@ export class IndexLog {
   position(directory: string): IndexPosition {
     const { segment } = this;
     if (segment?.directory === directory) return { segment: segment.path, offset: segment.durableLength };
-    // The line's segment will be named later, and UUIDs of version 7 never go backwards within a process.
+    // The line goes to a segment that is created later. Version 7 UUIDs never go backwards within a process, so the
+    // name of that segment sorts after this one.
     return { segment: `${directory}/${uuidV7()}.ndjson`, offset: 0 };
   }
 

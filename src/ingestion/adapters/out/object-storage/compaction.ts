@@ -12,7 +12,7 @@ const MIB = 1024 * 1024;
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MS = 24 * HOUR_MS;
-/** The writer of a younger segment may still retry or undo its write, because the answer was lost. */
+/** Younger segments are left alone: a writer that got no answer from the store may still retry or undo its write. */
 const LEAST_AGE_MS = 10 * MINUTE_MS;
 /** A segment whose name was given later than this after the end of its day was created by compaction. */
 const DAY_GRACE_MS = 10 * MINUTE_MS;

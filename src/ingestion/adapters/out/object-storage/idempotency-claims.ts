@@ -120,7 +120,7 @@ export class IdempotencyClaims {
     if (await claim.endWith({ failed: true })) return true;
     const found = await this.bucket.read(claim.key);
     const decided = found && parseClaim(found);
-    // If the claim is another upload's by now, a fence is in our segment.
+    // An upload that took the claim over has put a fence into our segment first, so our line doesn't count.
     return decided?.upload_id !== claim.current.upload_id || !decided.kept;
   }
 

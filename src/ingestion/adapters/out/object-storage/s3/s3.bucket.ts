@@ -419,7 +419,10 @@ const NO_UPLOAD_ID = 'bm9uZQ';
 /** The checksum by which the store verifies each part. */
 const PART_CHECKSUM = { ChecksumAlgorithm: 'CRC32' } as const;
 
-/** Another write was in progress, or in versitygw the removal of the last object next to it. A retry may succeed. */
+/**
+ * Another write of the object was in progress. versitygw also answers so while the last other object of the same
+ * directory is being removed. A retry may succeed.
+ */
 const CONFLICTS: ReadonlySet<string> = new Set(['ConditionalRequestConflict', 'ExistingObjectIsDirectory']);
 
 /**
