@@ -1,5 +1,7 @@
 import { hash } from 'node:crypto';
 import { closeSync, fdatasync, openSync } from 'node:fs';
+import { open } from 'node:fs/promises';
+import { dirname } from 'node:path';
 import { promisify } from 'node:util';
 import Database from 'libsql';
 import { irregularDatabaseFile } from '../../../../common/data-directory/database-files.js';
@@ -116,19 +118,22 @@ export class SelfCheckingDatabase {
   }
 
   /**
-   * Moves the log into the file once it is long. Syncs the log before the file changes, and the file before the log is
-   * emptied; SQLite would sync both on the main thread. Nothing may be written until it resolves. Rejects with the
-   * errors of the other methods.
+   * Moves the log into the file once it is long. Syncs the log and its name before the file changes, the file before the
+   * log is emptied, and the empty log before it is written again; SQLite would sync them on the main thread. Nothing may
+   * be written until it resolves. Rejects with the errors of the other methods.
    */
   async checkpoint(): Promise<void> {
     if (this.logged < CHECKPOINT_AFTER || !this.isOpen) return;
+    const isFirst = this.descriptors.size === 0;
     const file = this.descriptorOf('');
     const log = this.descriptorOf('-wal');
     this.logged = 0;
     await this.sync(log);
+    if (isFirst) await this.syncNames();
     this.runPragma('wal_checkpoint(PASSIVE)');
     await this.sync(file);
-    this.runPragma('wal_checkpoint(TRUNCATE)');
+    this.emptyLog();
+    await this.sync(log);
   }
 
   /** Idempotent. */
@@ -158,11 +163,32 @@ export class SelfCheckingDatabase {
     }
   }
 
-  /** Data that could not be synced may be lost later without a trace, so this counts as damage. */
   private async sync(descriptor: number): Promise<void> {
-    await syncDescriptor(descriptor).catch((error: unknown) => {
-      throw new DamagedDatabaseError(this.path, 'it could not be synced', error);
-    });
+    await syncDescriptor(descriptor).catch((error: unknown) => this.failToSync(error));
+  }
+
+  /** A power cut may undo creating the file and its log, or bring back the log of an earlier process. */
+  private async syncNames(): Promise<void> {
+    try {
+      const directory = await open(dirname(this.path));
+      await directory.sync().finally(() => directory.close());
+    } catch (error) {
+      this.failToSync(error);
+    }
+  }
+
+  /** Data that could not be synced may be lost later without a trace, so this counts as damage. */
+  private failToSync(error: unknown): never {
+    throw new DamagedDatabaseError(this.path, 'it could not be synced', error);
+  }
+
+  /** If this fails, SQLite would write over a log that may be older than the file. */
+  private emptyLog(): void {
+    try {
+      this.runPragma('wal_checkpoint(TRUNCATE)');
+    } catch (error) {
+      throw new DamagedDatabaseError(this.path, 'its log could not be emptied', error);
+    }
   }
 
   private runPragma(pragma: string): void {
