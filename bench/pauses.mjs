@@ -1,8 +1,6 @@
 import { once } from 'node:events';
-import { readFile, rm } from 'node:fs/promises';
 import { Agent, request } from 'node:http';
 import { join, resolve } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 import { hostileBodies } from './pauses/bodies.mjs';
@@ -10,6 +8,7 @@ import { LiveProbe } from './pauses/live-probe.mjs';
 import { MemoryMeter } from './support/memory-meter.mjs';
 import { Progress } from './support/progress.mjs';
 import { withServices } from './support/service.mjs';
+import { askBySignal } from './support/signal-question.mjs';
 
 const MIB = 1024 * 1024;
 const MOST_PAUSE_MS = 50;
@@ -72,15 +71,7 @@ async function measure(services, hostile, atOnce) {
 }
 
 /** The longest pause since the last call. */
-async function takePause(service, file) {
-  await rm(file, { force: true });
-  service.child.kill('SIGUSR2');
-  for (;;) {
-    const text = await readFile(file, 'utf8').catch(() => '');
-    if (text.endsWith('\n')) return Number(text);
-    await delay(5);
-  }
-}
+const takePause = async (service, file) => Number(await askBySignal(service, file));
 
 const connections = new Agent({ keepAlive: false, maxSockets: Infinity });
 

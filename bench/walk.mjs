@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto';
-import { readFile, rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 import { withServices } from './support/service.mjs';
+import { askBySignal } from './support/signal-question.mjs';
 
 const UPLOAD = '/ingestHistoricalLoadData/upload_historical?customer_id=acme-energy&filename=load.csv&manufacturer=acme';
 const WARM_UPS = 20;
@@ -90,15 +90,7 @@ async function measure(service, counts, token, request) {
 }
 
 /** Which functions ran since the last call. */
-async function takeCounts(service, counts) {
-  await rm(counts, { force: true });
-  service.child.kill('SIGUSR2');
-  for (;;) {
-    const text = await readFile(counts, 'utf8').catch(() => '');
-    if (text !== '') return JSON.parse(text);
-    await delay(5);
-  }
-}
+const takeCounts = async (service, counts) => JSON.parse(await askBySignal(service, counts));
 
 function show(title, files) {
   console.log(`\n${title}`);

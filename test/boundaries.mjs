@@ -80,9 +80,8 @@ const { output } = await cruise(
   { tsConfig: extractTSConfig('tsconfig.json') },
 );
 
-const rooms = output.modules.map(({ source }) => source).filter((source) => source.startsWith(`${root}/`));
-const loose = rooms.filter((source) => !source.slice(root.length + 1).includes('/') && !/^(main|index)\.ts$/.test(source.slice(root.length + 1)));
 const sources = output.modules.map(({ source }) => source);
+const loose = sources.filter((source) => source.startsWith(`${root}/`) && /^[^/]+$/.test(source.slice(root.length + 1)) && !/\/(main|index)\.ts$/.test(source));
 // A rule that matches nothing checks nothing: a folder was renamed, or the pattern is wrong.
 const idle = forbidden.filter(({ from }) => from.path && !sources.some((source) => new RegExp(from.path).test(source)));
 const { violations } = output.summary;

@@ -1,7 +1,7 @@
 // Loaded into a service (`node --import`). On SIGUSR2 it writes to COUNTS_FILE which of the service's functions ran since
 // the last time, as JSON: { [file]: { [function]: calls } }.
 import { Session } from 'node:inspector/promises';
-import { rename, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { isMainThread } from 'node:worker_threads';
 
 const SERVICE = new URL('../../dist/', import.meta.url).href;
@@ -25,7 +25,5 @@ async function write(session) {
       if (count > 0 && startOffset > 0) (files[file] ??= {})[`${functionName}@${startOffset}`] = count;
     }
   }
-  const { COUNTS_FILE: path } = process.env;
-  await writeFile(`${path}.part`, JSON.stringify(files));
-  await rename(`${path}.part`, path);
+  await writeFile(process.env.COUNTS_FILE, `${JSON.stringify(files)}\n`);
 }

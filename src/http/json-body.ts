@@ -3,6 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import { pipeline } from 'node:stream/promises';
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
 import { type JsonMember, JsonReader, MAX_JSON_DEPTH, OTHER_VALUE } from '../common/json-reader.js';
+import { joined } from '../common/joined.js';
 import { ServiceError } from '../common/service-error.js';
 import { Turns } from '../common/turns.js';
 import type { BodyMemory } from './body-memory.js';
@@ -65,7 +66,7 @@ export async function openJson(
   const coding = contentCoding(request);
   const body = isJsonCoding(coding) ? decodedBody(request, coding, limits) : requestBody(request, limits);
   const head = await readHead(body);
-  if (head.isWhole) return head.length === 0 ? undefined : parseSmall(joined(head.chunks, head.length), wanted);
+  if (head.isWhole) return head.length === 0 ? undefined : parseSmall(joined(head.chunks), wanted);
   return openLarge(behind(head.chunks, body), wanted, limits.memory);
 }
 
@@ -224,11 +225,8 @@ export async function collect(source: AsyncIterable<Buffer>, maxBytes = Infinity
     if (length > maxBytes) throw new ServiceError('payload-too-large');
     chunks.push(chunk);
   }
-  return joined(chunks, length);
+  return joined(chunks);
 }
-
-const joined = (chunks: readonly Buffer[], length: number): Buffer =>
-  chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks, length);
 
 /** Whether lists and objects are nested deeper than allowed. Each level would cost the parser memory. */
 function isDeep(bytes: Buffer): boolean {

@@ -1,4 +1,5 @@
 import { v7 as uuidV7 } from 'uuid';
+import { joined } from '../../../../common/joined.js';
 import { FileRemovedError } from './disk-error.js';
 import type { IndexPosition } from './pending-markers.js';
 import { Segment } from './segment.js';
@@ -109,7 +110,7 @@ export class IndexLog {
     let segment: Segment | undefined;
     try {
       segment = await this.segmentFor(batch);
-      await segment.append(joined(batch));
+      await segment.append(joined(batch.map(({ bytes }) => bytes)));
       return undefined;
     } catch (error) {
       const gone = !segment || (await segment.closeOrMark());
@@ -125,10 +126,4 @@ export class IndexLog {
     await segment?.close();
     return (this.segment = new Segment(this.store, directory));
   }
-}
-
-/** A single line isn't copied, because it may be long. */
-function joined(batch: readonly WaitingLine[]): Uint8Array {
-  const [first] = batch;
-  return batch.length === 1 && first ? first.bytes : Buffer.concat(batch.map(({ bytes }) => bytes));
 }

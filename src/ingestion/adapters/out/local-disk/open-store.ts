@@ -1,3 +1,4 @@
+import { joined } from '../../../../common/joined.js';
 import { ServiceError } from '../../../../common/service-error.js';
 import type { DataDirectoryLock } from '../../../../common/data-directory/data-directory-lock.js';
 import { digestOf, readContent } from '../../../application/content-digest.js';
@@ -115,8 +116,7 @@ export class OpenStore {
 
   private async keepSmall(draft: UploadDraft, contentPath: string, chunks: readonly Uint8Array[]): Promise<Upload> {
     const log = this.logs[draft.kind];
-    const [only] = chunks;
-    const bytes = chunks.length === 1 && only ? only : Buffer.concat(chunks);
+    const bytes = joined(chunks);
     const upload = await draft.conclude(digestOf(bytes));
     const publication = await publicationOf(upload, contentPath);
     await this.finish(async () => {

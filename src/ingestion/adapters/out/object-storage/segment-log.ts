@@ -1,3 +1,4 @@
+import { joined } from '../../../../common/joined.js';
 import { uuidAt } from '../../../../common/uuid.js';
 import { type Bucket, StoreSilentError } from './bucket.js';
 import { FENCE } from './keys.js';
@@ -91,7 +92,7 @@ export class SegmentLog {
     const began = performance.now();
     let ok = true;
     try {
-      if ((await this.bucket.create(key, joined(batch))) === undefined) throw new Error(`${key} exists.`);
+      if ((await this.bucket.create(key, joined(batch.map(({ bytes }) => bytes)))) === undefined) throw new Error(`${key} exists.`);
       for (const { resolve } of batch) resolve();
     } catch (error) {
       ok = false;
@@ -109,10 +110,4 @@ function batchLength(lines: readonly WaitingLine[]): number {
   let length = 0;
   const end = lines.findIndex(({ bytes }, index) => (length += bytes.length) > MAX_SEGMENT_BYTES && index > 0);
   return end < 0 ? lines.length : end;
-}
-
-/** A single line isn't copied, because it may be long. */
-function joined(batch: readonly WaitingLine[]): Buffer {
-  const [first] = batch;
-  return batch.length === 1 && first ? first.bytes : Buffer.concat(batch.map(({ bytes }) => bytes));
 }

@@ -1,0 +1,21 @@
+import { readFile, rm } from 'node:fs/promises';
+import { setTimeout as delay } from 'node:timers/promises';
+
+const LOOK_EVERY_MS = 5;
+
+/**
+ * What a module that is loaded into a service writes to a file on SIGUSR2, as one line.
+ *
+ * @param {object} service of Services
+ * @param {string} file
+ * @returns {Promise<string>}
+ */
+export async function askBySignal(service, file) {
+  await rm(file, { force: true });
+  service.child.kill('SIGUSR2');
+  for (;;) {
+    const text = await readFile(file, 'utf8').catch(() => '');
+    if (text.endsWith('\n')) return text;
+    await delay(LOOK_EVERY_MS);
+  }
+}
