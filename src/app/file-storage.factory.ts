@@ -5,15 +5,11 @@ import type { Environment } from '../configuration/service.js';
 import { LocalDiskFileStorage } from '../ingestion/adapters/out/local-disk/local-disk.file-storage.adapter.js';
 import { ObjectStorageFileStorage } from '../ingestion/adapters/out/object-storage/object-storage.file-storage.adapter.js';
 import type { FileStorage } from '../ingestion/application/ports/file-storage.port.js';
-import { MeasuredFileStorage } from '../operations/metrics/measured-file-storage.js';
+import { MeasuredFileStorage, measuredFlush } from '../operations/metrics/measured-file-storage.js';
 import { Metrics } from '../operations/metrics/metrics.js';
 
 async function open({ fileStorage, dataDirectory, maxUploadBytes }: Environment, metrics: Metrics): Promise<FileStorage> {
-  const onFlush = ({ lines, seconds, ok }: { lines: number; seconds: number; ok: boolean }) => {
-    metrics.flushes.inc({ outcome: ok ? 'ok' : 'failed' });
-    metrics.flushedLines.inc(lines);
-    metrics.flushSeconds.observe(seconds);
-  };
+  const onFlush = measuredFlush(metrics);
   switch (fileStorage.adapter) {
     case 'local': {
       const logger = new Logger(LocalDiskFileStorage.name);

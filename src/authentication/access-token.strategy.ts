@@ -1,12 +1,31 @@
 import type { IncomingMessage } from 'node:http';
 import { decodeJwt, decodeProtectedHeader } from 'jose';
 import { Strategy, type VerifiedCallback } from 'passport-jwt';
+import { headerValues } from '../http/request-head.js';
 import type { AuthenticationOptions } from './authentication.options.js';
-import { bearerToken } from './bearer-token.js';
-import { toAccessToken } from './claims.js';
+import { checkClaims, checkHeader, checkUnverified, type Claims, toAccessToken } from './claims.js';
 import type { KeySet } from './key-set.js';
-import { checkClaims, checkHeader, checkUnverified, type Claims } from './token-rules.js';
 import { ALGORITHMS } from './verification-key.js';
+
+const MAX_TOKEN_LENGTH = 16_384;
+/** The value of an Authorization header (RFC 9110, section 11.4): a scheme in any letter case, blanks, one token. */
+const BEARER = /^bearer[ \t]+(\S+)$/i;
+/**
+ * Canonical base64url (RFC 4648, sections 3.5 and 5): no padding, and the unused bits of the last character are zero.
+ */
+const BASE64URL = '(?:[\\w-]{4})*(?:[\\w-][AQgw]|[\\w-]{2}[AEIMQUYcgkosw048])?';
+/** A JWS in compact form (RFC 7515, section 7.1). */
+const COMPACT_JWS = new RegExp(`^${BASE64URL}\\.${BASE64URL}\\.${BASE64URL}$`);
+
+/**
+ * The bearer token of a request (RFC 6750, section 2.1): a signed JWT of at most 16,384 characters in its canonical
+ * spelling. Null for anything else. Also null when the header is repeated, which Node's `headers` would hide.
+ */
+export function bearerToken(request: IncomingMessage): string | null {
+  const values = headerValues(request, 'authorization');
+  const token = values.length === 1 ? BEARER.exec(values[0] ?? '')?.[1] : undefined;
+  return token !== undefined && token.length <= MAX_TOKEN_LENGTH && COMPACT_JWS.test(token) ? token : null;
+}
 
 /**
  * The passport-jwt strategy for access tokens of one issuer. Its user is an `AccessToken`. On failure its info is an

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { toAccessToken } from './claims.js';
-import type { Claims } from './token-rules.js';
+import { type Claims, toAccessToken } from './claims.js';
 
 const read = (claims: Claims, audience = 'api') => toAccessToken({ sub: 's', ...claims }, audience);
 const parsed = (text: string) => JSON.parse(text) as Claims;

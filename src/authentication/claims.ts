@@ -1,5 +1,61 @@
 import type { AccessToken } from './access-token.js';
-import type { Claims } from './token-rules.js';
+
+const TYPES: readonly unknown[] = ['jwt', 'at+jwt', 'application/at+jwt'];
+const MAX_KID_LENGTH = 256;
+/**
+ * Claims of ID tokens (OpenID Connect Core, section 3.1.3.6) and of logout tokens (Back-Channel Logout, section 2.4).
+ */
+const FOREIGN_CLAIMS = ['at_hash', 'c_hash', 'events'];
+
+export type Claims = Readonly<Record<string, unknown>>;
+
+// The first three check what passport-jwt doesn't: requirements of RFC 7519, RFC 8725 and RFC 9068 for access tokens.
+
+/**
+ * Checks that a header may be an access token's.
+ *
+ * @returns its `kid`.
+ * @throws Error that names the broken rule.
+ */
+export function checkHeader({ crit, typ, kid }: Claims): string {
+  if (crit !== undefined) throw new Error('There is a crit header, and no extension is known.');
+  if (typ !== undefined && !TYPES.includes(typeof typ === 'string' ? typ.toLowerCase() : typ)) {
+    throw new Error("The header's typ is not an access token's.");
+  }
+  if (typeof kid !== 'string' || kid.length > MAX_KID_LENGTH) throw new Error('There is no kid, or it is too long.');
+  return kid;
+}
+
+/**
+ * @param toleranceSeconds how far the issuer's clock may be ahead of ours.
+ * @throws Error that names the broken rule.
+ */
+export function checkClaims(claims: Claims, issuer: string, toleranceSeconds: number): void {
+  const { iss, sub, exp, iat, typ, token_use: use } = claims;
+  const now = Date.now() / 1000;
+  if (iss !== issuer) throw new Error('Another issuer.');
+  if (typeof sub !== 'string' || sub === '') throw new Error('No subject.');
+  if (!Number.isFinite(exp)) throw new Error('No time of expiry.'); // passport-jwt checks whether it is past.
+  if (iat !== undefined && !(typeof iat === 'number' && iat <= now + toleranceSeconds)) throw new Error('Issued in the future.');
+  // Keycloak sets it to Bearer, ID, Refresh, Offline or Logout.
+  if (typ !== undefined && typ !== 'Bearer') throw new Error("The typ claim is not an access token's.");
+  if ((use !== undefined && use !== 'access') || FOREIGN_CLAIMS.some((name) => claims[name] !== undefined)) throw new Error('Not an access token.');
+}
+
+/**
+ * Checks the issuer, audience and time of a token whose signature isn't verified yet.
+ *
+ * @throws Error that names the broken rule.
+ */
+export function checkUnverified(
+  claims: Claims,
+  { issuer, audience, toleranceSeconds }: { readonly issuer: string; readonly audience: string; readonly toleranceSeconds: number },
+): void {
+  checkClaims(claims, issuer, toleranceSeconds);
+  const { aud, exp } = claims;
+  if (!(Array.isArray(aud) ? aud : [aud]).includes(audience)) throw new Error('Another audience.');
+  if (Number(exp) + toleranceSeconds < Date.now() / 1000) throw new Error('Expired.');
+}
 
 /**
  * Reads the claims of a verified token. Permissions come from `permissions` (Auth0, the embedded provider) and from

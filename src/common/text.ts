@@ -24,3 +24,11 @@ export function isNameUpTo(most: number): (text: unknown) => text is string {
   const pattern = new RegExp(`^(?!\\p{White_Space}*$)[^${CONTROL}\\p{Surrogate}]{1,${most}}$`, 'u');
   return (text): text is string => typeof text === 'string' && pattern.test(text);
 }
+
+/**
+ * UTF-8, percent-encoded (upper-case hex) except for `A-Z a-z 0-9 - _ .`. Encodes `.` and `..` as `%2E` and `%2E%2E`.
+ */
+export function encodePathSegment(text: string): string {
+  if (text === '.' || text === '..') return text.replaceAll('.', '%2E');
+  return encodeURIComponent(text).replace(/[!'()*~]/g, (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`);
+}

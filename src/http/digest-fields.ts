@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { createHash, type Hash } from 'node:crypto';
 import { ServiceError } from '../common/service-error.js';
 import { trimBlanks } from '../common/text.js';
 
@@ -70,14 +70,38 @@ export function verified(
   return expected.length === 0 ? bytes : verify(bytes, expected);
 }
 
+/** @throws ServiceError `digest-mismatch` unless the bytes have all expected digests. */
+export function assertDigests(bytes: Uint8Array, expected: readonly ExpectedDigest[]): void {
+  const digest = new ExpectedDigests(expected);
+  digest.add(bytes);
+  digest.end();
+}
+
 async function* verify(
   bytes: AsyncIterable<Buffer>,
   expected: readonly ExpectedDigest[],
 ): AsyncGenerator<Buffer, void, undefined> {
-  const hashes = expected.map(({ algorithm, value }) => ({ value, hash: createHash(algorithm.replace('-', '')) }));
+  const digest = new ExpectedDigests(expected);
   for await (const chunk of bytes) {
-    for (const { hash } of hashes) hash.update(chunk);
+    digest.add(chunk);
     yield chunk;
   }
-  if (!hashes.every(({ value, hash }) => hash.digest().equals(value))) throw new ServiceError('digest-mismatch');
+  digest.end();
+}
+
+class ExpectedDigests {
+  private readonly hashes: readonly { readonly value: Buffer; readonly hash: Hash }[];
+
+  constructor(expected: readonly ExpectedDigest[]) {
+    this.hashes = expected.map(({ algorithm, value }) => ({ value, hash: createHash(algorithm.replace('-', '')) }));
+  }
+
+  add(chunk: Uint8Array): void {
+    for (const { hash } of this.hashes) hash.update(chunk);
+  }
+
+  /** @throws ServiceError `digest-mismatch` */
+  end(): void {
+    if (!this.hashes.every(({ value, hash }) => hash.digest().equals(value))) throw new ServiceError('digest-mismatch');
+  }
 }

@@ -1,6 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import { hasBody } from './content-headers.js';
+import { drain } from './drain.js';
 import { targetPath } from './request-head.js';
 
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/;
@@ -21,8 +23,14 @@ export interface Exchange {
   refusal?: { readonly kind: string; readonly reason: string };
 }
 
-const exchanges = new WeakMap<IncomingMessage, Exchange>();
-const latest = new WeakMap<Socket, Exchange>();
+/** The event that the server emits with an `Exchange` when its response has been sent or its connection is gone. */
+export const EXCHANGE_END = 'exchangeEnd';
+
+/** The member of a request or connection that is its exchange. Weak maps would cost far more to collect. */
+const EXCHANGE = Symbol('exchange');
+interface InExchange {
+  [EXCHANGE]?: Exchange;
+}
 
 /** The client's `X-Request-Id` if it is valid, otherwise a new id. */
 export function requestIdOf({ headers }: Pick<IncomingMessage, 'headers'>): string {
@@ -33,20 +41,34 @@ export function requestIdOf({ headers }: Pick<IncomingMessage, 'headers'>): stri
 export function beginExchange(request: IncomingMessage, response: ServerResponse, awaitsContinue: boolean): Exchange {
   const path = targetPath(request.url ?? '').slice(0, 256);
   const exchange: Exchange = { requestId: requestIdOf(request), startedAt: performance.now(), request, path, response, awaitsContinue };
-  exchanges.set(request, exchange);
-  latest.set(request.socket, exchange);
+  (request as InExchange)[EXCHANGE] = exchange;
+  (request.socket as InExchange)[EXCHANGE] = exchange;
   return exchange;
 }
 
-export const exchangeOf = (request: IncomingMessage): Exchange | undefined => exchanges.get(request);
+export const exchangeOf = (request: IncomingMessage): Exchange | undefined => (request as InExchange)[EXCHANGE];
 
 /** The most recent exchange on a connection. */
-export const latestExchange = (socket: Socket): Exchange | undefined => latest.get(socket);
+export const latestExchange = (socket: Socket): Exchange | undefined => (socket as InExchange)[EXCHANGE];
 
-/** Whether the request's framing announces a body (RFC 9112, section 6.3). A chunked body may still be empty. */
-export const hasBody = ({ headers }: IncomingMessage): boolean =>
-  headers['transfer-encoding'] !== undefined || (declaredLength(headers) ?? 0) > 0;
-
-/** Content-Length in bytes; undefined without that header. */
-export const declaredLength = (headers: IncomingMessage['headers']): number | undefined =>
-  headers['content-length'] === undefined ? undefined : Number(headers['content-length']);
+/** Sends a JSON answer. The client may still be sending its request. */
+export function sendEarly(request: IncomingMessage, response: ServerResponse, status: number, json: string): void {
+  const body = Buffer.from(json);
+  response.statusCode = status;
+  response.setHeader('Content-Type', 'application/json; charset=utf-8');
+  response.setHeader('Content-Length', body.length);
+  if (request.complete || !hasBody(request)) {
+    response.end(body);
+    return;
+  }
+  // The body is written at once, but the response ends only after the drain, because Node may close the connection when
+  // the response ends.
+  response.write(body);
+  const exchange = exchangeOf(request);
+  if (exchange) exchange.isAnsweredEarly = true;
+  void drain(request).then((complete) => {
+    response.end(() => {
+      if (!complete) request.socket.destroySoon();
+    });
+  });
+}

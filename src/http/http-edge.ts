@@ -3,12 +3,13 @@ import type { Socket } from 'node:net';
 import { Logger } from '@nestjs/common';
 import { type ErrorKind, ServiceError } from '../common/service-error.js';
 import { trimBlanks } from '../common/text.js';
-import { answerError, errorBody } from './answer.js';
 import { arrivals } from './arrivals.js';
+import { hasBody } from './content-headers.js';
 import { drain } from './drain.js';
 import { ERROR_TABLE } from './error-table.js';
-import { beginExchange, type Exchange, hasBody, latestExchange, requestIdOf } from './exchange.js';
+import { beginExchange, type Exchange, EXCHANGE_END, latestExchange, requestIdOf } from './exchange.js';
 import { requestHeadDefect } from './request-head.js';
+import { answerError, errorBody } from './service-exception.filter.js';
 
 const logger = new Logger('Http');
 /** `rawPacket` is the last packet received, if Node still has it. */
@@ -28,11 +29,11 @@ export function guardHttpEdge(server: Server): void {
     const exchange = beginExchange(request, response, awaitsContinue);
     response.setHeader('X-Request-Id', exchange.requestId);
     response.setHeader('X-Content-Type-Options', 'nosniff');
+    // While the service stops. A client that never pauses could keep its connection open for ever.
+    if (!server.listening) response.shouldKeepAlive = false;
     response.once('close', () => {
-      logRequest(request, response, exchange);
-    });
-    response.once('finish', () => {
-      releaseRequest(request);
+      endExchange(exchange);
+      server.emit(EXCHANGE_END, exchange);
     });
     const defect = requestHeadDefect(request);
     if (defect !== undefined) {
@@ -80,14 +81,6 @@ function kindOfParserError({ code }: ParserError): ErrorKind {
   return code === 'ERR_HTTP_REQUEST_TIMEOUT' ? 'request-timeout' : 'bad-request';
 }
 
-/** Drains the rest of a request after an early answer, so that the connection can be reused. */
-function releaseRequest(request: IncomingMessage): void {
-  if (request.complete || !hasBody(request)) return;
-  void drain(request).then((complete) => {
-    if (!complete) request.socket.destroySoon();
-  });
-}
-
 /** Answers an error that has no response object. The answer follows the one to the previous request, or replaces it. */
 function answerInTurn(socket: Socket, kind: ErrorKind, requestId: string): void {
   const before = latestExchange(socket);
@@ -131,8 +124,8 @@ function answerSocket(socket: Socket, kind: ErrorKind, requestId: string): void 
   });
 }
 
-function logRequest(request: IncomingMessage, response: ServerResponse, exchange: Exchange): void {
-  const { requestId, startedAt, path, refusal } = exchange;
+/** Logs the request, and drains the rest of it after an early answer, so that the connection can be reused. */
+function endExchange({ requestId, startedAt, path, refusal, request, response }: Exchange): void {
   logger.log({
     msg: 'request',
     requestId,
@@ -142,5 +135,9 @@ function logRequest(request: IncomingMessage, response: ServerResponse, exchange
     ms: Math.round((performance.now() - startedAt) * 10) / 10,
     ...refusal,
     ...(response.writableFinished ? {} : { aborted: true }),
+  });
+  if (request.complete || !response.writableFinished || !hasBody(request)) return;
+  void drain(request).then((complete) => {
+    if (!complete) request.socket.destroySoon();
   });
 }

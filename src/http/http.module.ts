@@ -3,10 +3,8 @@ import { Module, type OnApplicationBootstrap, type OnModuleInit } from '@nestjs/
 import { APP_FILTER, HttpAdapterHost } from '@nestjs/core';
 import type { ErrorRequestHandler, Express, Request, Response } from 'express';
 import { ServiceError } from '../common/service-error.js';
-import { answerError } from './answer.js';
 import { guardHttpEdge } from './http-edge.js';
-import { ServiceExceptionFilter } from './service-exception.filter.js';
-import { toServiceError } from './to-service-error.js';
+import { answerError, ServiceExceptionFilter, toServiceError } from './service-exception.filter.js';
 
 /** Express recognizes an error handler by its four parameters. */
 const answerExpressError: ErrorRequestHandler = (error, request, response, _next) => {

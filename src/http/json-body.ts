@@ -8,12 +8,12 @@ import { ServiceError } from '../common/service-error.js';
 import { Turns } from '../common/turns.js';
 import type { BodyMemory } from './body-memory.js';
 import { decodingSlots } from './decoding-slots.js';
-import { hasBody } from './exchange.js';
-import { requestBody, type RequestBodyLimits } from './request-body.js';
+import { assertDeclaredLength, contentCoding, hasBody } from './content-headers.js';
+import { arrivedBody, requestBody, type RequestBodyLimits } from './request-body.js';
 
 const DECODERS = { gzip: createGunzip, deflate: createInflate, br: createBrotliDecompress };
 /** How much longer than its content a compressed body may be, in bytes. */
-export const CODING_OVERHEAD_BYTES = 65_536;
+const CODING_OVERHEAD_BYTES = 65_536;
 
 /** A body up to this length is parsed in one go, in bytes. */
 const SMALL_BODY_BYTES = 16 * 1024;
@@ -30,14 +30,22 @@ const CLOSE_OBJECT = 0x7d;
 type Coding = keyof typeof DECODERS;
 type Chunks = AsyncGenerator<Buffer, void, undefined>;
 
-export const isJsonCoding = (coding: string): coding is Coding => Object.hasOwn(DECODERS, coding);
+const isJsonCoding = (coding: string): coding is Coding => Object.hasOwn(DECODERS, coding);
 
-/** The content coding of a request in lower case; `identity` if absent (RFC 9110, section 8.4). */
-export const contentCoding = ({ headers }: IncomingMessage): string =>
-  headers['content-encoding']?.trim().toLowerCase().replace(/^$/, 'identity') ?? 'identity';
+/**
+ * Checks what the headers say of a JSON body. A compressed body may be slightly longer than its decoded content.
+ *
+ * @throws ServiceError `payload-too-large`; `unsupported-media-type` for an unknown Content-Encoding.
+ */
+export function assertJsonContent(request: IncomingMessage, maxBytes: number): void {
+  const coding = contentCoding(request);
+  assertDeclaredLength(request, coding === 'identity' ? maxBytes : maxBytes + CODING_OVERHEAD_BYTES);
+  if (coding !== 'identity' && !isJsonCoding(coding)) throw new ServiceError('unsupported-media-type');
+}
 
-export interface JsonLimits extends RequestBodyLimits {
-  readonly memory: BodyMemory;
+export interface JsonLimits extends Omit<RequestBodyLimits, 'memory'> {
+  /** The memory of the body, asked for when the body is long. */
+  readonly memory: () => BodyMemory;
 }
 
 /** The JSON object in a request's body. */
@@ -64,10 +72,16 @@ export async function openJson(
 ): Promise<JsonObject | undefined> {
   if (!hasBody(request) && !limits.digests?.length) return undefined;
   const coding = contentCoding(request);
-  const body = isJsonCoding(coding) ? decodedBody(request, coding, limits) : requestBody(request, limits);
+  if (coding === 'identity' && request.readableLength <= SMALL_BODY_BYTES) {
+    const bytes = arrivedBody(request, limits.maxBytes, limits.digests);
+    if (bytes) return parseSmall(bytes, wanted);
+  }
+  const memory = limits.memory();
+  const bodyLimits = { ...limits, memory };
+  const body = isJsonCoding(coding) ? decodedBody(request, coding, bodyLimits) : requestBody(request, bodyLimits);
   const head = await readHead(body);
   if (head.isWhole) return head.length === 0 ? undefined : parseSmall(joined(head.chunks), wanted);
-  return openLarge(behind(head.chunks, body), wanted, limits.memory);
+  return openLarge(behind(head.chunks, body), wanted, memory);
 }
 
 /** Like `openJson`, but reads to the end and discards the other members. */
@@ -174,7 +188,7 @@ function toMember(value: unknown): JsonMember {
   return isTextList ? [...new Set(value)] : OTHER_VALUE;
 }
 
-function decodedBody(request: IncomingMessage, coding: Coding, limits: JsonLimits): Chunks {
+function decodedBody(request: IncomingMessage, coding: Coding, limits: RequestBodyLimits): Chunks {
   const encoded = requestBody(request, { ...limits, maxBytes: limits.maxBytes + CODING_OVERHEAD_BYTES });
   return decoded(encoded, coding, limits.maxBytes);
 }
@@ -251,7 +265,7 @@ function endOfText(bytes: Buffer, begin: number): number {
 }
 
 function parseJson(bytes: Buffer): unknown {
-  if (isDeep(bytes)) throw new ServiceError('invalid-request-body', `deeper than ${MAX_JSON_DEPTH} levels`);
+  if (bytes.length > MAX_JSON_DEPTH && isDeep(bytes)) throw new ServiceError('invalid-request-body', `deeper than ${MAX_JSON_DEPTH} levels`);
   if (!isUtf8(bytes)) throw new ServiceError('invalid-request-body', 'not UTF-8');
   try {
     return JSON.parse(bytes.toString().replace(/^\ufeff/, ''));

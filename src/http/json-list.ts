@@ -1,8 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { answerError } from './answer.js';
-import { toServiceError } from './to-service-error.js';
+import { answerError, toServiceError } from './service-exception.filter.js';
 
 /**
  * Answers `{"<member>": [...]}` page by page, no faster than the client reads, and holds one page at a time.

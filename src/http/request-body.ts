@@ -4,8 +4,9 @@ import { ServiceError } from '../common/service-error.js';
 import { arrivals } from './arrivals.js';
 import type { BodyMemory } from './body-memory.js';
 import { ClientRate } from './client-rate.js';
-import { type ExpectedDigest, verified } from './digest-fields.js';
-import { declaredLength, exchangeOf } from './exchange.js';
+import { declaredLength } from './content-headers.js';
+import { assertDigests, type ExpectedDigest, verified } from './digest-fields.js';
+import { exchangeOf } from './exchange.js';
 
 export interface RequestBodyLimits {
   /** How long the client may stay silent while we wait for it, in milliseconds. */
@@ -30,20 +31,40 @@ const RATE_INTERVAL_MS = 1_000;
  * `digest-mismatch`.
  */
 export function requestBody(request: IncomingMessage, limits: RequestBodyLimits): AsyncGenerator<Buffer, void, undefined> {
+  assertUnread(request);
   return verified(receivedBody(request, limits), limits.digests ?? []);
 }
 
+/**
+ * The body of a request if all of it has arrived, which is the rule for a small one. Undefined otherwise, and then
+ * nothing was read.
+ *
+ * @throws ServiceError `payload-too-large`; `digest-mismatch`.
+ */
+export function arrivedBody(request: IncomingMessage, maxBytes: number, digests: readonly ExpectedDigest[] = []): Buffer | undefined {
+  assertUnread(request);
+  if (!request.complete || request.readableLength === 0) return undefined;
+  if (request.readableLength > maxBytes) throw new ServiceError('payload-too-large');
+  const bytes = request.read() as Buffer;
+  request.resume();
+  if (digests.length > 0) assertDigests(bytes, digests);
+  return bytes;
+}
+
+function assertUnread(request: IncomingMessage & { body?: unknown }): void {
+  if (request.body !== undefined) throw new Error('A body parser ran before us: create the app with { bodyParser: false }.');
+}
+
 async function* receivedBody(
-  request: IncomingMessage & { body?: unknown },
+  request: IncomingMessage,
   { idleTimeoutMs, maxBytes, memory }: RequestBodyLimits,
 ): AsyncGenerator<Buffer, void, undefined> {
-  if (request.body !== undefined) throw new Error('A body parser ran before us: create the app with { bodyParser: false }.');
   const exchange = exchangeOf(request);
   if (exchange?.awaitsContinue) {
     exchange.awaitsContinue = false;
     exchange.response.writeContinue();
   }
-  const length = declaredLength(request.headers);
+  const length = declaredLength(request);
   let rate: ClientRate | undefined;
   let events: RequestEvents | undefined;
   try {

@@ -16,9 +16,9 @@ const HIGHEST_PORT = 65_535;
 export function requestHeadDefect(request: IncomingMessage): string | undefined {
   const { httpVersion, headers } = request;
   if (httpVersion !== '1.1' && httpVersion !== '1.0') return 'The HTTP version must be 1.1 or 1.0.';
-  const hosts = countHosts(request);
-  if (hosts > 1 || (hosts === 0 && httpVersion === '1.1')) return 'There must be one Host.';
-  if (hosts === 1 && !isHost(headers.host ?? '')) return 'Host must be a host name or an address, with an optional port.';
+  const hosts = headerValues(request, 'host');
+  if (hosts.length > 1 || (hosts.length === 0 && httpVersion === '1.1')) return 'There must be one Host.';
+  if (hosts.length === 1 && !isHost(headers.host ?? '')) return 'Host must be a host name or an address, with an optional port.';
   if (!isTarget(request)) return 'The request target must be a path, or a URL with http or https.';
   const coding = headers['transfer-encoding'];
   if (coding === undefined) return undefined;
@@ -40,14 +40,14 @@ export function targetPath(target: string): string {
   return end < 0 ? path : path.slice(0, end);
 }
 
-/** Counts the `Host` headers in the raw headers, because Node's `headers` keep only the first one. */
-function countHosts({ rawHeaders }: IncomingMessage): number {
-  let count = 0;
-  for (let index = 0; index < rawHeaders.length; index += 2) {
-    const name = rawHeaders[index] ?? '';
-    if (name.length === 4 && name.toLowerCase() === 'host') count += 1;
+/** All values of a header in order. Node's `headers` keep only the first value of some headers, and join others. */
+export function headerValues({ rawHeaders }: IncomingMessage, name: string): string[] {
+  const values: string[] = [];
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const found = rawHeaders[at] ?? '';
+    if (found.length === name.length && found.toLowerCase() === name) values.push(rawHeaders[at + 1] ?? '');
   }
-  return count;
+  return values;
 }
 
 /**

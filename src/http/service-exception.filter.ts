@@ -1,7 +1,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { type ArgumentsHost, Catch, type ExceptionFilter } from '@nestjs/common';
-import { answerError } from './answer.js';
-import { toServiceError } from './to-service-error.js';
+import { type ArgumentsHost, Catch, type ExceptionFilter, HttpException, Logger } from '@nestjs/common';
+import { type ErrorKind, ServiceError } from '../common/service-error.js';
+import { ERROR_TABLE } from './error-table.js';
+import { exchangeOf, sendEarly } from './exchange.js';
+
+const logger = new Logger('Http');
 
 /** Converts everything thrown during a request into an error answer. */
 @Catch()
@@ -10,4 +13,58 @@ export class ServiceExceptionFilter implements ExceptionFilter {
     const http = host.switchToHttp();
     answerError(http.getRequest<IncomingMessage>(), http.getResponse<ServerResponse>(), toServiceError(exception));
   }
+}
+
+/** The body of every error answer. It has a single member (service interface, part 7). */
+export const errorBody = (kind: ServiceError['kind']): string => JSON.stringify({ error: ERROR_TABLE[kind].text });
+
+/**
+ * Sends the error table's answer. If another answer has begun, destroys the connection instead, so that a partial
+ * answer doesn't look complete. Logs the cause of every 5xx.
+ */
+export function answerError(request: IncomingMessage, response: ServerResponse, error: ServiceError): void {
+  const { status } = ERROR_TABLE[error.kind];
+  const exchange = exchangeOf(request);
+  if (exchange) exchange.refusal = { kind: error.kind, reason: error.message };
+  if (status >= 500 || response.headersSent) {
+    logger.error({ msg: error.message, kind: error.kind, requestId: exchange?.requestId, err: error });
+  }
+  if (response.headersSent || response.destroyed) {
+    response.destroy();
+    return;
+  }
+  for (const name of ['Content-Encoding', 'Content-Disposition', 'Cache-Control']) response.removeHeader(name);
+  if (error.retryAfterSeconds !== undefined) response.setHeader('Retry-After', String(error.retryAfterSeconds));
+  // The rest of the request may never arrive, so the connection can't be reused. Node itself closes the connection when
+  // `Expect: 100-continue` is refused.
+  if (error.kind === 'request-timeout') response.setHeader('Connection', 'close');
+  sendEarly(request, response, status, errorBody(error.kind));
+}
+
+const KIND_OF_STATUS: Readonly<Record<number, ErrorKind>> = {
+  401: 'unauthorized',
+  403: 'unauthorized',
+  404: 'not-found',
+  408: 'request-timeout',
+  413: 'payload-too-large',
+  415: 'unsupported-media-type',
+  429: 'too-many-requests',
+};
+
+const statusOf = (exception: unknown): number | undefined => {
+  if (exception instanceof HttpException) return exception.getStatus();
+  // Express and its middleware put the status of a client error on the error object.
+  const status = exception instanceof Error && 'status' in exception ? exception.status : undefined;
+  return typeof status === 'number' ? status : undefined;
+};
+
+/**
+ * Converts any thrown value to a `ServiceError`; `internal` if nothing more specific is known. Foreign messages are
+ * kept only in the cause, because the message of a `ServiceError` may be logged.
+ */
+export function toServiceError(exception: unknown): ServiceError {
+  if (exception instanceof ServiceError) return exception;
+  const status = statusOf(exception) ?? 500;
+  const kind = KIND_OF_STATUS[status] ?? (status >= 400 && status < 500 ? 'bad-request' : 'internal');
+  return new ServiceError(kind, kind, { cause: exception });
 }

@@ -1,9 +1,7 @@
 import { ConfigurableModuleBuilder, type DynamicModule, Module, type Provider } from '@nestjs/common';
 import { AccessTokenVerifier } from '../authentication/access-token.js';
 import { HttpModule } from '../http/http.module.js';
-import { HistoricalIngestionController } from './adapters/in/http/historical-ingestion.controller.js';
-import { NowcastIngestionController } from './adapters/in/http/nowcast-ingestion.controller.js';
-import { UploadHandler } from './adapters/in/http/upload.handler.js';
+import { HistoricalIngestionController, NowcastIngestionController } from './adapters/in/http/ingestion.controllers.js';
 import { FileStorage } from './application/ports/file-storage.port.js';
 import { UploadLoadData } from './application/upload-load-data.use-case.js';
 import {
@@ -40,7 +38,6 @@ function withAdapters(definition: DynamicModule, { fileStorage, authentication }
   controllers: [HistoricalIngestionController, NowcastIngestionController],
   providers: [
     UploadLoadData,
-    UploadHandler,
     { provide: UploadLimits, inject: [MODULE_OPTIONS_TOKEN], useFactory: (options: IngestionOptions) => new UploadLimits(options) },
   ],
   exports: [FileStorage],

@@ -1,8 +1,9 @@
-import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { INestApplication } from '@nestjs/common';
 import type { Logger } from 'pino';
+import { latestExchange } from '../http/exchange.js';
 
 const SIGNALS = ['SIGTERM', 'SIGINT'] as const;
 const IDLE_SWEEP_MS = 50;
@@ -26,19 +27,15 @@ export function shutDownOnSignal(app: INestApplication, server: Server, timeoutM
     sockets.add(socket);
     socket.once('close', () => sockets.delete(socket));
   });
-  const open = new Set<ServerResponse>();
-  const observe = (_request: IncomingMessage, response: ServerResponse): void => {
-    if (stopping) response.shouldKeepAlive = false;
-    open.add(response);
-    response.once('close', () => open.delete(response));
-  };
-  for (const event of ['request', 'checkContinue', 'checkExpectation']) server.prependListener(event, observe);
   let stopping = false;
   const stop = (signal: NodeJS.Signals): void => {
     if (stopping) return;
     stopping = true;
-    // Otherwise a client that never pauses could keep its connection forever.
-    for (const response of open) response.shouldKeepAlive = false;
+    // Otherwise a client that never pauses could keep its connection forever. Later responses close it anyway.
+    for (const socket of sockets) {
+      const exchange = latestExchange(socket);
+      if (exchange) exchange.response.shouldKeepAlive = false;
+    }
     logger.info({ signal }, 'stopping');
     void finish(app, server, sockets, timeoutMs)
       .catch((error: unknown) => {

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { Ledger } from '../crash/ledger.mjs';
 import { DAY_MS, MINUTE_MS } from './clock.mjs';
 
@@ -7,6 +8,10 @@ const SLACK_MS = MINUTE_MS;
 const HOLDS_KEY_MS = 10_000;
 /** A request that takes longer may be told that it took too long. */
 const SLOW_MS = 10_000;
+/** How long the log of an answer may take to get here. */
+const LOG_MS = 500;
+/** How much of a log line is shown. */
+const LONGEST_LINE = 1_500;
 const REFUSAL = '{"error":"Internal server error."}';
 
 /** Every error text of the interface, by status. */
@@ -93,6 +98,7 @@ export class Model {
     const known = this.findings.find((each) => each.promise === promise && each.step === step);
     if (known) known.count += 1;
     else this.findings.push({ promise, sentence, moment: this.moment, step, count: 1 });
+    return known ?? this.findings.at(-1);
   }
 
   /** @param {Omit<Trouble, 'from' | 'until'>} trouble @returns {Trouble} to be given to `end` */
@@ -131,7 +137,7 @@ export class Model {
     if (status === 200) this.#acknowledged(attempt, headers);
     else {
       if (text !== undefined) this.checkError(status, text);
-      if (status === 500) this.#refused(attempt);
+      if (status === 500) this.#refused(attempt, headers['x-request-id']);
       else if (!attempt.expected.includes(status) && !(status === 422 && attempt.entry?.isUnclear) && !this.#isInProgress(attempt, status) && !this.#isTooLate(attempt, status)) {
         this.find('answers', `${describe(attempt)} was answered with ${status} ${text}`);
       }
@@ -219,10 +225,18 @@ export class Model {
     if (!this.#moments.has(id)) this.#moments.set(id, { step: this.step, moment: this.within });
   }
 
-  #refused(attempt) {
+  #refused(attempt, requestId) {
     const troubles = this.troublesSince(attempt.began);
-    if (troubles.length === 0) this.find('answers', `${describe(attempt)} was answered with 500, and nothing was wrong any more`);
+    if (troubles.length === 0) void this.#unexplained(attempt, requestId);
     else if (!troubles.some(({ remains, breaks }) => remains || breaks) && !attempt.entry) this.ledger.refuse(attempt.upload.sent, 500, REFUSAL, attempt.service);
+  }
+
+  /** Adds what the service's log says of the request, as soon as it is here. */
+  async #unexplained(attempt, requestId) {
+    const finding = this.find('answers', `${describe(attempt)} was answered with 500, and nothing was wrong any more`);
+    await delay(LOG_MS);
+    const line = attempt.service?.output.split('\n').find((text) => text.includes(requestId) && text.includes('"err"'));
+    if (line) finding.sentence += `: ${line.slice(0, LONGEST_LINE)}`;
   }
 
   /** Somebody else has the key, or had it until a moment ago and may not have been told. */

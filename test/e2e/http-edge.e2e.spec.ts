@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { ServiceError } from '../../src/common/service-error.js';
-import { answerError } from '../../src/http/answer.js';
+import { answerError } from '../../src/http/service-exception.filter.js';
 import { guardHttpEdge } from '../../src/http/http-edge.js';
 import { FileStorage } from '../../src/ingestion/application/ports/file-storage.port.js';
 import { InMemoryFileStorage } from '../../src/testing/in-memory.file-storage.js';

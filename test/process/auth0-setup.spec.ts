@@ -322,23 +322,31 @@ describe('npm run auth0:setup', { timeout: 60_000 }, () => {
 
     const named = (findings: Findings): Findings => JSON.parse(JSON.stringify(findings).replaceAll('ID\\"', `${environment.AUTH0_CLIENT_ID ?? ''}\\"`)) as Findings;
 
+    const expectHealthy = async () => {
+      const service = await startService(environment);
+      const found = await readiness(`http://127.0.0.1:${service.port}`).finally(() => service.close());
+      expect(found).toEqual({ status: 200 });
+    };
+
     it.each(DEFECTS)('%s', async (_, spoil, expected, changes) => {
       await spoil();
       const told = named(expected);
+      const { problems = [], warnings = [] } = told;
       const service = await startService(environment);
       const origin = `http://127.0.0.1:${service.port}`;
       try {
         expect(await readiness(origin)).toEqual(told);
         expect((await fetch(`${origin}/health/live`)).status).toBe(200);
-        const { problems = [], warnings = [] } = told;
         for (const line of [...problems, ...warnings]) {
           expect(service.log.entries.filter(({ text }) => text.includes(JSON.stringify(`identity_provider: ${line}`)))).toHaveLength(1);
         }
         expect((await setUp()).changes.sort()).toEqual([...changes].sort());
-        await expect.poll(() => readiness(origin), { timeout: 10_000, interval: 250 }).toEqual({ status: 200 });
+        // A healthy result is cached for longer, so another service looks whether the warning is gone.
+        if (problems.length > 0) await expect.poll(() => readiness(origin), { timeout: 10_000, interval: 250 }).toEqual({ status: 200 });
       } finally {
         await service.close();
       }
+      if (warnings.length > 0) await expectHealthy();
     });
 
     it.each<[string, Record<string, string>, string]>([

@@ -6,15 +6,10 @@ export interface FileIdentity {
   readonly ino: bigint;
 }
 
-/** The identity of the file at a path, following links; undefined if it is missing. Synchronous: one stat. */
-export function fileIdentity(path: string): FileIdentity | undefined {
-  return statUnlessAbsent(path);
-}
-
 export const isSameFile = (one: FileIdentity | undefined, other: FileIdentity | undefined): boolean =>
   one?.ino === other?.ino && one?.dev === other?.dev;
 
-/** Follows links; undefined if the path is missing. Other file system errors are thrown. */
+/** Follows links; undefined if the path is missing. Other file system errors are thrown. Synchronous: one stat. */
 export function statUnlessAbsent(path: string): BigIntStats | undefined {
   try {
     return statSync(path, { bigint: true });
@@ -23,3 +18,6 @@ export function statUnlessAbsent(path: string): BigIntStats | undefined {
     throw error;
   }
 }
+
+/** The identity of the file at a path. */
+export const fileIdentity: (path: string) => FileIdentity | undefined = statUnlessAbsent;

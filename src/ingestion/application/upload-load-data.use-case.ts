@@ -3,7 +3,7 @@ import { ServiceError } from '../../common/service-error.js';
 import { uuidAt } from '../../common/uuid.js';
 import { contentPath } from '../domain/layout.js';
 import { idempotencyScope } from '../domain/idempotency.js';
-import { assertUploadParameters, type UploadKind, type UploadParameters } from '../domain/upload.js';
+import type { UploadKind, UploadParameters } from '../domain/upload.js';
 import { FileStorage, type UploadDraft, type UploadReceipt } from './ports/file-storage.port.js';
 
 export interface UploadLoadDataCommand extends UploadParameters {
@@ -30,11 +30,10 @@ export class UploadLoadData {
   /**
    * Resolves when the upload is durable, or when it is known to repeat a durable one.
    *
-   * @throws ServiceError `invalid-query-parameter`; `digest-mismatch`; `request-in-progress`; `idempotency-key-reused`;
+   * @throws ServiceError `digest-mismatch`; `request-in-progress`; `idempotency-key-reused`;
    *   `storage-failure`; errors of reading the request.
    */
   async execute(command: UploadLoadDataCommand): Promise<UploadReceipt> {
-    assertUploadParameters(command);
     const { kind, customerId, filename, manufacturer, idempotencyKey, file } = command;
     const beganAt = new Date();
     const uploadId = uuidAt(beganAt);
@@ -43,7 +42,7 @@ export class UploadLoadData {
     const draft: UploadDraft = {
       uploadId,
       kind,
-      idempotencyScope: idempotencyScope(command),
+      idempotencyScope: idempotencyKey === null ? null : idempotencyScope(command),
       content: file && path ? { path, bytes: file.bytes } : null,
       conclude: async (stored) => {
         const additionalData = await command.additionalData();

@@ -1,4 +1,5 @@
-import { encodePathSegment, utcDate } from './layout.js';
+import { encodePathSegment } from '../../common/text.js';
+import { utcDate } from './layout.js';
 import { UPLOAD_KINDS } from './upload.js';
 
 export const UPLOAD_ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;

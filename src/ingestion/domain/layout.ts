@@ -1,7 +1,5 @@
-import { encodePathSegment } from './path-segment.js';
+import { encodePathSegment } from '../../common/text.js';
 import type { Upload, UploadKind } from './upload.js';
-
-export { encodePathSegment } from './path-segment.js';
 
 /**
  * The last extension of the client's file name, in lower case, if it is `.` and 1-8 letters or digits; otherwise empty.

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { ServiceError } from '../../common/service-error.js';
-import { assertUploadParameters, isCustomerId, isFilename, isManufacturer } from './upload.js';
+import { isCustomerId, isFilename, isManufacturer } from './upload.js';
 
 const rules = { customerId: isCustomerId, filename: isFilename, manufacturer: isManufacturer };
 
@@ -45,18 +44,11 @@ const CASES: [string, unknown, boolean, boolean, boolean][] = [
 ];
 
 describe.each(CASES)('%s', (_, value, asCustomerId, asFilename, asManufacturer) => {
-  const good = { customerId: 'customer', filename: 'file.csv', manufacturer: 'maker' };
-
   it.each([
     ['customerId', asCustomerId],
     ['filename', asFilename],
     ['manufacturer', asManufacturer],
   ] as const)('as %s: %s', (parameter, allowed) => {
     expect(rules[parameter](value)).toBe(allowed);
-    const asserting = () => {
-      assertUploadParameters({ ...good, [parameter]: value });
-    };
-    if (allowed) expect(asserting).not.toThrow();
-    else expect(asserting).toThrow(expect.objectContaining({ kind: 'invalid-query-parameter' }) as ServiceError);
   });
 });

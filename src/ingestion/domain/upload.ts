@@ -1,12 +1,13 @@
-import { ServiceError } from '../../common/service-error.js';
-import { isNameUpTo } from '../../common/text.js';
-import { encodePathSegment } from './path-segment.js';
+import { encodePathSegment, isNameUpTo } from '../../common/text.js';
 
 export const UPLOAD_KINDS = ['historical', 'nowcast'] as const;
 /** The purpose of the data: training forecasting models, or generating forecasts. */
 export type UploadKind = (typeof UPLOAD_KINDS)[number];
 
-/** The three query parameters of an upload (service interface, part 2). */
+/**
+ * The three query parameters of an upload (service interface, part 2). Valid by the rules below, which are checked where
+ * a request is read.
+ */
 export interface UploadParameters {
   readonly customerId: string;
   readonly filename: string;
@@ -56,11 +57,3 @@ export const isFilename = (value: unknown): value is string =>
 
 /** 1-128 code points, not blank, no control characters. */
 export const isManufacturer = isParameter;
-
-/** @throws ServiceError `invalid-query-parameter` if one of the three is invalid. */
-export function assertUploadParameters(parameters: UploadParameters): void {
-  const { customerId, filename, manufacturer } = parameters;
-  if (!isCustomerId(customerId) || !isFilename(filename) || !isManufacturer(manufacturer)) {
-    throw new ServiceError('invalid-query-parameter');
-  }
-}

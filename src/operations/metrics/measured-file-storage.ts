@@ -1,7 +1,15 @@
 import type { OnApplicationShutdown } from '@nestjs/common';
 import { ServiceError } from '../../common/service-error.js';
 import { FileStorage, type UploadDraft, type UploadReceipt } from '../../ingestion/application/ports/file-storage.port.js';
+import type { IndexFlush } from '../../ingestion/application/ports/index-flush.js';
 import type { Metrics } from './metrics.js';
+
+/** Counts the flushes of the index. */
+export const measuredFlush = (metrics: Metrics) => ({ lines, seconds, ok }: IndexFlush): void => {
+  metrics.flushes.inc({ outcome: ok ? 'ok' : 'failed' });
+  metrics.flushedLines.inc(lines);
+  metrics.flushSeconds.observe(seconds);
+};
 
 /** Counts the uploads to a file storage, and forwards the application's shutdown to it. */
 export class MeasuredFileStorage extends FileStorage implements OnApplicationShutdown {

@@ -4,7 +4,6 @@ import { PermissionGuard, RequirePermission } from '../../../../authentication/p
 import type { Permission } from '../../../../authentication/permissions.js';
 import type { ErrorKind } from '../../../../common/service-error.js';
 import { ApiErrors } from '../../../../http/api-errors.decorator.js';
-import { JsonContentGuard } from './json-content.guard.js';
 import { RefusalFilter } from './refusal.filter.js';
 
 const operation = (permission: Permission, summary: string, note?: string): MethodDecorator =>
@@ -31,7 +30,7 @@ export const IdentityQuery = (permission: Permission, summary: string): MethodDe
 export const IdentityCommand = (permission: Permission, summary: string, refusal: ErrorKind, note?: string): MethodDecorator =>
   applyDecorators(
     operation(permission, summary, note),
-    UseGuards(PermissionGuard, JsonContentGuard),
+    UseGuards(PermissionGuard),
     UseFilters(new RefusalFilter(refusal)),
     ApiErrors(
       refusal,

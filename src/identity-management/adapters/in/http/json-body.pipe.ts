@@ -5,7 +5,8 @@ import { getMetadataStorage, validateSync } from 'class-validator';
 import type { JsonMember } from '../../../../common/json-reader.js';
 import { ServiceError } from '../../../../common/service-error.js';
 import { BodyMemory } from '../../../../http/body-memory.js';
-import { readJson } from '../../../../http/json-body.js';
+import { hasBody, mediaType } from '../../../../http/content-headers.js';
+import { assertJsonContent, readJson } from '../../../../http/json-body.js';
 import { RequestParam } from '../../../../http/request-param.js';
 import { JsonLimits } from '../../../identity-management.options.js';
 
@@ -17,13 +18,16 @@ export class JsonBodyPipe implements PipeTransform<IncomingMessage, Promise<obje
   constructor(private readonly limits: JsonLimits) {}
 
   /**
-   * @throws ServiceError `invalid-request-body` when the body isn't a valid object of this type; errors of `readJson`
-   * and `assertPermitted`.
+   * @throws ServiceError `payload-too-large` or `unsupported-media-type`, judging only by the headers;
+   * `invalid-request-body` when the body isn't a valid object of this type; errors of `readJson` and `assertPermitted`.
    */
   async transform(request: IncomingMessage, { metatype }: ArgumentMetadata): Promise<object> {
     const { maxJsonBytes, idleTimeoutMs } = this.limits;
     const dtoType = metatype as new () => object;
-    const memory = new BodyMemory(request);
+    assertJsonContent(request, maxJsonBytes);
+    assertJsonType(request);
+    let held: BodyMemory | undefined;
+    const memory = (): BodyMemory => (held ??= new BodyMemory(request));
     try {
       const members = await readJson(request, { maxBytes: maxJsonBytes, idleTimeoutMs, memory }, memberNames(dtoType));
       if (!members) throw new ServiceError('invalid-request-body', 'no object');
@@ -31,7 +35,7 @@ export class JsonBodyPipe implements PipeTransform<IncomingMessage, Promise<obje
       this.assertPermitted(request, values);
       return validated(dtoType, values);
     } finally {
-      memory.release();
+      held?.release();
     }
   }
 
@@ -44,6 +48,12 @@ export class JsonBodyPipe implements PipeTransform<IncomingMessage, Promise<obje
   protected assertPermitted(_request: IncomingMessage, _members: Readonly<Record<string, unknown>>): void {
     // The guard has already checked the operation's own permission.
   }
+}
+
+/** A request without a body needs no Content-Type. */
+function assertJsonType(request: IncomingMessage): void {
+  const type = mediaType(request);
+  if (type !== 'application/json' && (type !== '' || hasBody(request))) throw new ServiceError('unsupported-media-type');
 }
 
 const namesByType = new WeakMap<new () => object, ReadonlySet<string>>();

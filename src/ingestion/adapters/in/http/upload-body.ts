@@ -1,35 +1,32 @@
 import type { IncomingMessage } from 'node:http';
+import { isLongText, isUnicodeText } from '../../../../common/long-text.js';
 import { ServiceError } from '../../../../common/service-error.js';
-import { isUnicodeText } from '../../../../common/long-text.js';
 import { Turns } from '../../../../common/turns.js';
 import { Utf8Decoder } from '../../../../common/utf8.js';
-import { type ExpectedDigest, parseDigestField, verified } from '../../../../http/digest-fields.js';
 import { BodyMemory } from '../../../../http/body-memory.js';
+import { mediaTypeParameter } from '../../../../http/content-headers.js';
+import { type ExpectedDigest, verified } from '../../../../http/digest-fields.js';
 import { type JsonObject, openJson } from '../../../../http/json-body.js';
-import { contentTypeAsSent, mediaTypeParameter } from '../../../../http/media-type.js';
 import { requestBody } from '../../../../http/request-body.js';
 import type { UploadLoadDataCommand } from '../../../application/upload-load-data.use-case.js';
 import type { UploadLimits } from '../../../ingestion.options.js';
 import { type MultipartPart, MultipartReader } from './multipart-reader.js';
-import { maxBodyBytes, uploadForm } from './upload-content.js';
+import { DEFAULT_CONTENT_TYPE, type UploadForm, type UploadHead } from './upload-head.js';
 
-/** The part of the command that comes from the body of a request. */
-type UploadContent = Pick<UploadLoadDataCommand, 'file' | 'additionalData'>;
-
-/** The body of a request after it was opened. */
-export interface UploadBody {
-  readonly content: UploadContent;
+/** The body of an upload after it was opened. */
+export interface UploadBody extends Pick<UploadLoadDataCommand, 'file' | 'additionalData'> {
   /** Releases the memory of the body. Call it when the upload has ended, whether or not it succeeded. */
   close(): void;
 }
 
-const DEFAULT_CONTENT_TYPE = 'application/octet-stream';
 /** A client that serializes a `Blob` as JSON sends `file` without the bytes. It should have sent a form. */
 const JSON_MEMBERS: ReadonlySet<string> = new Set(['additional_data', 'file']);
 /** A text up to this length in bytes is decoded without yielding to other requests. */
 const SMALL_TEXT_BYTES = 16 * 1024;
 /** How much text is decoded in one step, in bytes. */
 const STEP_BYTES = 64 * 1024;
+/** The longest boundary of a form (RFC 2046, section 5.1.1). */
+const MAX_BOUNDARY_LENGTH = 70;
 
 const malformed = (message: string, cause?: unknown): ServiceError => new ServiceError('invalid-request-body', message, { cause });
 
@@ -37,57 +34,45 @@ const malformed = (message: string, cause?: unknown): ServiceError => new Servic
  * Opens the body of an upload. JSON with only `additional_data` is read to its end. A file is left to be streamed, and
  * so is JSON with other members, which is stored as a file too.
  *
- * @throws ServiceError `invalid-digest`, `invalid-request-body`, `digest-mismatch`, `payload-too-large`,
- *   `request-timeout`, `client-aborted`; reading the file or calling `additionalData` may throw the same errors.
+ * @throws ServiceError `invalid-request-body`, `digest-mismatch`, `payload-too-large`, `request-timeout`,
+ *   `client-aborted`; reading the file or calling `additionalData` may throw the same errors.
  */
-export async function openUploadBody(request: IncomingMessage, limits: UploadLimits): Promise<UploadBody> {
-  const digests = expectedDigests(request);
-  const memory = new BodyMemory(request);
-  const close = (): void => {
-    memory.release();
-  };
+export async function openUploadBody(request: IncomingMessage, head: UploadHead, limits: UploadLimits): Promise<UploadBody> {
+  let held: BodyMemory | undefined;
+  const memory = (): BodyMemory => (held ??= new BodyMemory(request));
+  const close = (): void => held?.release();
   try {
-    const { file, additionalData } = await openContent(request, limits, digests, memory);
+    const { file, additionalData } = await OPEN[head.form](request, head, limits, memory);
     const withLineMemory = async (): Promise<string | null> => {
       const text = await additionalData();
-      if (text !== null) await memory.growForLine(text);
+      if (text !== null && isLongText(text)) await memory().growForLine(text);
       return text;
     };
-    return { content: { file, additionalData: withLineMemory }, close };
+    return { file, additionalData: withLineMemory, close };
   } catch (error) {
     close();
     throw error;
   }
 }
 
-async function openContent(
-  request: IncomingMessage,
-  limits: UploadLimits,
-  { file, content }: ExpectedDigests,
-  memory: BodyMemory,
-): Promise<UploadContent> {
-  const { idleTimeoutMs } = limits;
-  switch (uploadForm(request)) {
-    case 'json': {
-      const object = await openJson(request, { idleTimeoutMs, maxBytes: limits.maxJsonBytes, digests: content, memory }, JSON_MEMBERS);
-      if (!object?.bytes) {
-        const additionalData = await additionalDataOf(object);
-        return { file: null, additionalData: () => Promise.resolve(additionalData) };
-      }
-      return {
-        file: fileOf(contentTypeAsSent(request) ?? DEFAULT_CONTENT_TYPE, object.bytes, file),
-        additionalData: () => additionalDataOf(object),
-      };
-    }
-    case 'bytes': {
-      const contentType = contentTypeAsSent(request) ?? DEFAULT_CONTENT_TYPE;
-      const bytes = requestBody(request, { idleTimeoutMs, maxBytes: limits.maxUploadBytes });
-      // The content of the request is the file, so both kinds of digests apply.
-      return { file: fileOf(contentType, bytes, [...file, ...content]), additionalData: () => Promise.resolve(null) };
-    }
-    case 'multipart':
-      return openForm(request, limits, { file, content }, memory);
+type Opened = Pick<UploadBody, 'file' | 'additionalData'>;
+type Open = (request: IncomingMessage, head: UploadHead, limits: UploadLimits, memory: () => BodyMemory) => Opened | Promise<Opened>;
+
+const OPEN: Readonly<Record<UploadForm, Open>> = { json: openJsonUpload, bytes: openBytes, multipart: openForm };
+
+async function openJsonUpload(...[request, head, { idleTimeoutMs }, memory]: Parameters<Open>): Promise<Opened> {
+  const object = await openJson(request, { idleTimeoutMs, maxBytes: head.maxBodyBytes, digests: head.contentDigests, memory }, JSON_MEMBERS);
+  if (object?.bytes) {
+    return { file: fileOf(head.contentType, object.bytes, head.fileDigests), additionalData: () => additionalDataOf(object) };
   }
+  const additionalData = await additionalDataOf(object);
+  return { file: null, additionalData: () => Promise.resolve(additionalData) };
+}
+
+function openBytes(...[request, { contentType, maxBodyBytes, fileDigests, contentDigests }, { idleTimeoutMs }]: Parameters<Open>): Opened {
+  const bytes = requestBody(request, { idleTimeoutMs, maxBytes: maxBodyBytes });
+  // The content of the request is the file, so both kinds of digests apply.
+  return { file: fileOf(contentType, bytes, [...fileDigests, ...contentDigests]), additionalData: () => Promise.resolve(null) };
 }
 
 async function additionalDataOf(object: JsonObject | undefined): Promise<string | null> {
@@ -97,22 +82,8 @@ async function additionalDataOf(object: JsonObject | undefined): Promise<string 
   return value;
 }
 
-interface ExpectedDigests {
-  readonly file: ExpectedDigest[];
-  readonly content: ExpectedDigest[];
-}
-
-/**
- * The digests that the client sent for the file (`X-Upload-Digest`) and for the content of the request (RFC 9530:
- * `Content-Digest`, and `Repr-Digest`, which is the same for a request).
- */
-function expectedDigests({ headers }: IncomingMessage): ExpectedDigests {
-  const fields = (...names: string[]) => names.flatMap((name) => (headers[name] === undefined ? [] : parseDigestField(headers[name].toString())));
-  return { file: fields('x-upload-digest'), content: fields('content-digest', 'repr-digest') };
-}
-
 /** A file whose sha-256 is left to the store, which computes it anyway. */
-function fileOf(contentType: string, bytes: AsyncGenerator<Buffer, void, undefined>, digests: ExpectedDigest[]): UploadContent['file'] {
+function fileOf(contentType: string, bytes: AsyncGenerator<Buffer, void, undefined>, digests: readonly ExpectedDigest[]): UploadBody['file'] {
   const isSha256 = ({ algorithm }: ExpectedDigest): boolean => algorithm === 'sha-256';
   return {
     contentType,
@@ -121,21 +92,18 @@ function fileOf(contentType: string, bytes: AsyncGenerator<Buffer, void, undefin
   };
 }
 
-async function openForm(
-  request: IncomingMessage,
-  limits: UploadLimits,
-  digests: ExpectedDigests,
-  memory: BodyMemory,
-): Promise<UploadContent> {
+async function openForm(...[request, head, limits, memoryOf]: Parameters<Open>): Promise<Opened> {
   const boundary = mediaTypeParameter(request, 'boundary');
-  if (!boundary || boundary.length > 70) throw malformed('no boundary');
-  const { idleTimeoutMs } = limits;
-  const body = requestBody(request, { idleTimeoutMs, maxBytes: maxBodyBytes('multipart', limits), digests: digests.content, memory });
+  if (!boundary || boundary.length > MAX_BOUNDARY_LENGTH) throw malformed('no boundary');
+  const memory = memoryOf();
+  const { maxBodyBytes, fileDigests, contentDigests } = head;
+  const body = requestBody(request, { idleTimeoutMs: limits.idleTimeoutMs, maxBytes: maxBodyBytes, digests: contentDigests, memory });
   const form = new UploadFormReader(new MultipartReader(body, boundary), limits, memory);
   const file = await form.nextFile();
   if (!file) throw malformed('no part "file"');
+  const contentType = file.contentType ?? DEFAULT_CONTENT_TYPE;
   return {
-    file: fileOf(file.contentType ?? DEFAULT_CONTENT_TYPE, limited(file.bytes, limits.maxUploadBytes), digests.file),
+    file: fileOf(contentType, limited(file.bytes, limits.maxUploadBytes), fileDigests),
     additionalData: () => form.finish(),
   };
 }

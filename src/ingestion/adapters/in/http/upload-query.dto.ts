@@ -1,4 +1,7 @@
-import { ValidateBy } from 'class-validator';
+import type { IncomingMessage } from 'node:http';
+import { ValidateBy, validateSync } from 'class-validator';
+import { ServiceError } from '../../../../common/service-error.js';
+import { RawQuery } from '../../../../http/raw-query.js';
 import { isCustomerId, isFilename, isManufacturer } from '../../../domain/upload.js';
 
 const Satisfies = (name: string, validate: (value: unknown) => boolean): PropertyDecorator =>
@@ -14,4 +17,23 @@ export class UploadQueryDto {
 
   @Satisfies('isManufacturer', isManufacturer)
   readonly manufacturer!: string;
+}
+
+/**
+ * Reads the three parameters from the URL as it was sent. An earlier parser would hide what must be refused.
+ *
+ * @throws ServiceError `invalid-query-parameter` if one of them is missing, repeated or invalid.
+ */
+export function readUploadQuery(request: IncomingMessage): UploadQueryDto {
+  const raw = new RawQuery(request);
+  const query = Object.assign(new UploadQueryDto(), {
+    customer_id: raw.single('customer_id'),
+    filename: raw.single('filename'),
+    manufacturer: raw.single('manufacturer'),
+  });
+  const defects = validateSync(query);
+  if (defects.length > 0) {
+    throw new ServiceError('invalid-query-parameter', defects.map(({ property }) => property).join(', '));
+  }
+  return query;
 }

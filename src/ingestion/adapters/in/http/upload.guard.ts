@@ -1,37 +1,30 @@
 import type { IncomingMessage } from 'node:http';
 import { type CanActivate, type ExecutionContext, Injectable, type Type, mixin } from '@nestjs/common';
+import type { AccessTokenVerifier } from '../../../../authentication/access-token.js';
 import { ServiceError } from '../../../../common/service-error.js';
 import { RawQuery } from '../../../../http/raw-query.js';
 import type { UploadKind } from '../../../domain/upload.js';
-import { UploadAuthorization, UploadLimits } from '../../../ingestion.options.js';
-import { assertUploadContent } from './upload-content.js';
+import { UploadAuthorization } from '../../../ingestion.options.js';
 
-/**
- * Decides by the headers and the query alone, before the body is read. First checks who may upload what for whom (403,
- * 503), then refuses requests that are too long (413) or of an unsupported type (415).
- */
+/** Decides who may upload what for whom (403, 503), before anything else of the request is examined. */
 export function UploadGuard(kind: UploadKind): Type<CanActivate> {
   @Injectable()
   class KindUploadGuard implements CanActivate {
-    constructor(
-      private readonly authorization: UploadAuthorization,
-      private readonly limits: UploadLimits,
-    ) {}
+    constructor(private readonly authorization: UploadAuthorization) {}
 
-    async canActivate(context: ExecutionContext): Promise<boolean> {
-      const request = context.switchToHttp().getRequest<IncomingMessage>();
-      await this.authorize(request);
-      assertUploadContent(request, this.limits);
-      return true;
-    }
-
-    private async authorize(request: IncomingMessage): Promise<void> {
-      const token = await this.authorization.accessTokens?.verify(request);
-      if (!token) return;
-      const customer = new RawQuery(request).single('customer_id');
-      const covered = token.customerIds.has('*') || (customer !== undefined && token.customerIds.has(customer));
-      if (!token.permissions.has(`upload:${kind}`) || !covered) throw new ServiceError('unauthorized');
+    canActivate(context: ExecutionContext): boolean | Promise<boolean> {
+      const { accessTokens } = this.authorization;
+      return accessTokens === undefined || mayUpload(accessTokens, context.switchToHttp().getRequest<IncomingMessage>());
     }
   }
+
+  async function mayUpload(accessTokens: AccessTokenVerifier, request: IncomingMessage): Promise<boolean> {
+    const { permissions, customerIds } = await accessTokens.verify(request);
+    const customer = new RawQuery(request).single('customer_id');
+    const isCovered = customerIds.has('*') || (customer !== undefined && customerIds.has(customer));
+    if (!permissions.has(`upload:${kind}`) || !isCovered) throw new ServiceError('unauthorized');
+    return true;
+  }
+
   return mixin(KindUploadGuard);
 }

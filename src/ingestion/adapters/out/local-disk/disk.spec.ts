@@ -1,6 +1,6 @@
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { NodeDisk } from './disk.js';
 
@@ -47,7 +47,7 @@ describe('NodeDisk', () => {
   });
 
   it.runIf(process.platform === 'linux')('syncs each file system that has one of the files', async () => {
-    const other = await mkdtemp('/dev/shm/disk-');
+    const other = await mkdtemp(resolve(directory.startsWith('/dev/shm/') ? 'dist' : '/dev/shm', 'disk-'));
     const commands = await mkdtemp(join(tmpdir(), 'commands-'));
     try {
       const log = join(commands, 'log');

@@ -317,11 +317,13 @@ class NodeDiskFile implements DiskFile {
   }
 
   async write(chunks: readonly Uint8Array[], position: number): Promise<void> {
-    let at = position;
-    for (let rest = behind(chunks, 0); rest.length > 0; ) {
+    let left = 0;
+    for (const { length } of chunks) left += length;
+    for (let rest = chunks, at = position; left > 0; ) {
       const { bytesWritten } = await this.handle.writev(rest, at);
       at += bytesWritten;
-      rest = behind(rest, bytesWritten);
+      left -= bytesWritten;
+      if (left > 0) rest = behind(rest, bytesWritten);
     }
   }
 

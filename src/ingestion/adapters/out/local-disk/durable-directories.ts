@@ -23,7 +23,8 @@ export async function makeRoot(disk: Disk, directory: string): Promise<void> {
 
 /** Creates directories below a root and syncs the entry of each in its parent. Remembers those it created or found. */
 export class DurableDirectories {
-  private readonly known = new Map<string, Promise<void>>();
+  private readonly known = new Set<string>();
+  private readonly making = new Map<string, Promise<void>>();
 
   constructor(
     private readonly disk: Disk,
@@ -47,26 +48,23 @@ export class DurableDirectories {
    *
    * @throws DataDirectoryError if something else has the name of a directory; StoreAwayError; an error of the action.
    */
-  async within<T>(directory: string, action: () => Promise<T>): Promise<T> {
-    await this.made(directory);
-    try {
-      return await action();
-    } catch (error) {
+  within<T>(directory: string, action: () => Promise<T>): Promise<T> {
+    const first = this.known.has(directory) ? action() : this.made(directory).then(action);
+    return first.catch(async (error: unknown) => {
       if (!hasCode(error, 'ENOENT', 'ENOTDIR')) throw error;
       this.known.clear();
       await this.made(directory);
       return action();
-    }
+    });
   }
 
-  private made(directory: string): Promise<void> {
-    const known = this.known.get(directory);
-    if (known) return known;
+  private async made(directory: string): Promise<void> {
+    if (this.known.has(directory)) return;
+    const making = this.making.get(directory) ?? this.make(directory).finally(() => this.making.delete(directory));
+    this.making.set(directory, making);
+    await making;
     if (this.known.size >= MOST_KNOWN) this.known.clear();
-    const made = this.make(directory);
-    this.known.set(directory, made);
-    made.catch(() => this.known.delete(directory));
-    return made;
+    this.known.add(directory);
   }
 
   private async make(directory: string): Promise<void> {

@@ -1,5 +1,6 @@
 import { v7 as uuidV7 } from 'uuid';
 import { joined } from '../../../../common/joined.js';
+import type { IndexFlush } from '../../../application/ports/index-flush.js';
 import { FileRemovedError } from './disk-error.js';
 import type { IndexPosition } from './pending-markers.js';
 import { Segment } from './segment.js';
@@ -10,17 +11,10 @@ import type { StoreDirectory } from './store-directory.js';
  */
 export const MAX_BATCH_BYTES = 1024 * 1024;
 
-/** The result of one group commit. */
-export interface Flush {
-  readonly lines: number;
-  readonly seconds: number;
-  readonly ok: boolean;
-}
-
 export interface IndexLogOptions {
   /** A segment of at least this many bytes accepts no further batch. */
   readonly maxSegmentBytes: number;
-  readonly onFlush: (flush: Flush) => void;
+  readonly onFlush: (flush: IndexFlush) => void;
 }
 
 /** A line could not be made durable, but the next boot may still find it. */

@@ -3,6 +3,7 @@ import { mkdir, mkdtemp, readFile, readdir, rename, rm, rmdir, stat } from 'node
 import { tmpdir } from 'node:os';
 import { basename, dirname, join, relative } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import type { IndexFlush } from '../../../application/ports/index-flush.js';
 import { ServiceError } from '../../../../common/service-error.js';
 import type { FileIdentity } from '../../../../common/data-directory/file-identity.js';
 import { DataDirectoryView } from '../../../../testing/data-directory.view.js';
@@ -10,7 +11,6 @@ import { fileStorageContract } from '../../../../testing/file-storage.contract.j
 import { GatedDisk } from '../../../../testing/gated-disk.js';
 import { anUploadDraft } from '../../../../testing/upload-draft.builder.js';
 import { type DirectoryOrigin, NodeDisk } from './disk.js';
-import type { Flush } from './index-log.js';
 import { LocalDiskFileStorage, type LocalDiskOptions } from './local-disk.file-storage.adapter.js';
 
 /** Too long for a journal. */
@@ -193,7 +193,7 @@ describe('LocalDiskFileStorage', () => {
   });
 
   it('shares a flush among the lines that wait, one megabyte at most, or one line', async () => {
-    const flushes: Flush[] = [];
+    const flushes: IndexFlush[] = [];
     const disk = new GatedDisk();
     await open({ disk, onFlush: (flush) => flushes.push(flush) });
     await storage.store(anUploadDraft().build());
@@ -211,7 +211,7 @@ describe('LocalDiskFileStorage', () => {
   });
 
   it('fails those who share a failed flush, and no one else', async () => {
-    const flushes: Flush[] = [];
+    const flushes: IndexFlush[] = [];
     const disk = new GatedDisk();
     await open({ disk, onFlush: (flush) => flushes.push(flush) });
     const held = disk.holdNext('file.sync');

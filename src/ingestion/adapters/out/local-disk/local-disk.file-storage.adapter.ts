@@ -3,12 +3,12 @@ import { Logger, type OnApplicationShutdown } from '@nestjs/common';
 import { ServiceError } from '../../../../common/service-error.js';
 import { SharedProbe } from '../../../../common/shared-probe.js';
 import { FileStorage, type UploadDraft, type UploadReceipt } from '../../../application/ports/file-storage.port.js';
+import type { IndexFlush } from '../../../application/ports/index-flush.js';
 import { storageFailure } from '../../../application/storage-failure.js';
 import type { StorageLogger } from '../../../application/storage-logger.js';
 import { StoreAwayError } from './disk-error.js';
 import { type Disk, NodeDisk } from './disk.js';
 import { makeRoot } from './durable-directories.js';
-import type { Flush } from './index-log.js';
 import { OpenStore, type OpenStoreOptions } from './open-store.js';
 import { ensureStoreId, readStoreId } from './store-id.js';
 import { StoreVolumes } from './store-volumes.js';
@@ -27,7 +27,7 @@ export interface LocalDiskOptions {
    */
   readonly maxJournalBytes?: number;
   /** Called after each group commit of index lines. */
-  readonly onFlush?: (flush: Flush) => void;
+  readonly onFlush?: (flush: IndexFlush) => void;
   readonly logger?: StorageLogger;
 }
 

@@ -38,6 +38,8 @@ export interface OpenStoreOptions extends IndexLogOptions {
 export class OpenStore {
   private readonly logs: Record<UploadKind, IndexLog>;
   private readonly health: HealthProbe;
+  /** Absolute path of the directory for staged files. */
+  private readonly staging: string;
   private readonly finishing = new Set<Promise<void>>();
   private closing: Promise<void> | undefined;
 
@@ -48,6 +50,7 @@ export class OpenStore {
   ) {
     this.logs = { historical: new IndexLog(directory, options), nowcast: new IndexLog(directory, options) };
     this.health = new HealthProbe(directory);
+    this.staging = directory.at('staging');
   }
 
   /**
@@ -161,17 +164,13 @@ export class OpenStore {
   }
 
   private async stage(uploadId: string): Promise<StagedFile> {
-    const { disk, directories, presence } = this.directory;
+    const { disk, presence } = this.directory;
     const path = `staging/${uploadId}`;
-    const staging = this.directory.at('staging');
-    const create = () => {
-      presence.assertHere([staging]);
-      return disk.create(this.directory.at(path));
+    const create = async (): Promise<StagedFile> => {
+      presence.assertHere([this.staging]);
+      return { path, file: await disk.create(this.directory.at(path)) };
     };
-    const file = await directories
-      .within(staging, create)
-      .catch(storageFailure('A staged file could not be made.'));
-    return { path, file };
+    return this.directory.directories.within(this.staging, create).catch(storageFailure('A staged file could not be made.'));
   }
 
   /** Runs the part of an upload that changes visible state. `close` waits for it. */

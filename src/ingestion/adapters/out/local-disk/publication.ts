@@ -62,7 +62,7 @@ export async function publishStaged(
     }
     throw error;
   }
-  await store.attempt(`Removing the marker of ${contentPath}`, () => markers.remove(uploadId));
+  await store.attempt(`Removing the marker of ${contentPath}`, () => markers.remove(uploadId), [markers.directory]);
 }
 
 /**

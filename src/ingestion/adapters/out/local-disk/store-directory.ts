@@ -81,10 +81,12 @@ export class StoreDirectory {
   /**
    * Tries an action that recovery would do otherwise. Logs a failure and resolves. Does nothing while the store is
    * away.
+   *
+   * @param parts absolute paths of the parts that the action changes.
    */
-  async attempt(what: string, action: () => Promise<void>): Promise<void> {
+  async attempt(what: string, action: () => Promise<void>, parts = this.parts): Promise<void> {
     try {
-      this.presence.assertHere();
+      this.presence.assertHere(parts);
       await action();
     } catch (error) {
       if (!this.presence.isAway) this.logger.warn(`${what} failed; the next boot does it.`, error);

@@ -5,6 +5,7 @@ import { withTimeLimit } from '../../../../common/time-limit.js';
 import { ContentDigest, readContent } from '../../../application/content-digest.js';
 import { encodeIndexLine } from '../../../application/encoded-upload.js';
 import { FileStorage, receiptOf, type StoredContent, type UploadDraft, type UploadReceipt } from '../../../application/ports/file-storage.port.js';
+import type { IndexFlush } from '../../../application/ports/index-flush.js';
 import { storageFailure } from '../../../application/storage-failure.js';
 import { segmentDirectory } from '../../../domain/layout.js';
 import type { Upload } from '../../../domain/upload.js';
@@ -15,7 +16,7 @@ import { FENCE, HEALTH, HEALTH_RIGHTS, markerKey, ownSegment } from './keys.js';
 import { Lease } from './lease.js';
 import type { Marker } from './marker.js';
 import { Retries } from './retries.js';
-import { type Flush, SegmentLog } from './segment-log.js';
+import { SegmentLog } from './segment-log.js';
 import type { StorageLogger } from '../../../application/storage-logger.js';
 import { Sweeper } from './sweeper.js';
 
@@ -29,7 +30,7 @@ const RIGHTS_GOOD_FOR_MS = 60_000;
 export interface ObjectStorageOptions {
   readonly bucket: Bucket;
   /** Called after each PUT of a segment that uploads share. */
-  readonly onFlush?: (flush: Flush) => void;
+  readonly onFlush?: (flush: IndexFlush) => void;
   readonly logger?: StorageLogger;
 }
 

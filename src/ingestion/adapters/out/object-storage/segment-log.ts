@@ -1,5 +1,6 @@
 import { joined } from '../../../../common/joined.js';
 import { uuidAt } from '../../../../common/uuid.js';
+import type { IndexFlush } from '../../../application/ports/index-flush.js';
 import { type Bucket, StoreSilentError } from './bucket.js';
 import { FENCE } from './keys.js';
 import type { Retries } from './retries.js';
@@ -10,13 +11,6 @@ const MOST_IN_FLIGHT = 4;
 const MAX_SEGMENT_BYTES = 8 * 1024 * 1024;
 /** Lines are refused while this many segments, which may have been written, are still to be undone. */
 const MOST_DOUBTFUL = 64;
-
-/** The result of one PUT of a segment, for metrics. */
-export interface Flush {
-  readonly lines: number;
-  readonly seconds: number;
-  readonly ok: boolean;
-}
 
 interface WaitingLine {
   readonly bytes: Buffer;
@@ -34,7 +28,7 @@ export class SegmentLog {
     private readonly bucket: Bucket,
     /** Undoes segments that may have been written. Used by this log only. */
     private readonly doubtful: Retries,
-    private readonly onFlush: (flush: Flush) => void,
+    private readonly onFlush: (flush: IndexFlush) => void,
   ) {}
 
   /** Whether new lines are refused. */

@@ -1,7 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type ArgumentsHost, Catch, type ExceptionFilter, Logger } from '@nestjs/common';
-import { sendEarly } from '../../../../../http/answer.js';
-import { exchangeOf } from '../../../../../http/exchange.js';
+import { exchangeOf, sendEarly } from '../../../../../http/exchange.js';
 import { OAuthError } from './oauth-error.js';
 
 /** Answers in the form of RFC 6749, section 5.2. Other errors than OAuth 2 errors go to the global filter. */

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { ServiceError } from '../../../../../common/service-error.js';
-import { declaredLength } from '../../../../../http/exchange.js';
-import { collect, contentCoding } from '../../../../../http/json-body.js';
+import { contentCoding, declaredLength } from '../../../../../http/content-headers.js';
+import { collect } from '../../../../../http/json-body.js';
 import { requestBody } from '../../../../../http/request-body.js';
 import { formDecode } from './form-encoding.js';
 import { OAuthError } from './oauth-error.js';
@@ -47,7 +47,7 @@ function pairs(form: string): (readonly [string, string])[] {
 
 async function bodyOf(request: IncomingMessage): Promise<Buffer> {
   const tooLarge = new OAuthError('invalid_request', `The body is over ${MAX_BODY_BYTES} bytes.`, { status: 413 });
-  if ((declaredLength(request.headers) ?? 0) > MAX_BODY_BYTES) throw tooLarge;
+  if ((declaredLength(request) ?? 0) > MAX_BODY_BYTES) throw tooLarge;
   try {
     return await collect(requestBody(request, { idleTimeoutMs: IDLE_TIMEOUT_MS, maxBytes: MAX_BODY_BYTES }));
   } catch (error) {

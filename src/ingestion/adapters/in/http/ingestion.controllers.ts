@@ -1,0 +1,71 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { Controller, HttpCode, Injectable, Post, Req, Res, UseGuards } from '@nestjs/common';
+import { ApiTags } from '@nestjs/swagger';
+import { UploadLoadData } from '../../../application/upload-load-data.use-case.js';
+import type { UploadKind } from '../../../domain/upload.js';
+import { UploadLimits } from '../../../ingestion.options.js';
+import { ApiUpload } from './api-upload.decorator.js';
+import { openUploadBody } from './upload-body.js';
+import { readUploadHead } from './upload-head.js';
+import { UploadGuard } from './upload.guard.js';
+
+interface Success {
+  readonly status: 'success';
+  readonly message: string;
+}
+
+/** The common part of the two upload operations. */
+@Injectable()
+abstract class UploadController {
+  constructor(
+    private readonly uploadLoadData: UploadLoadData,
+    private readonly limits: UploadLimits,
+  ) {}
+
+  /**
+   * Responds when the upload is durable, with `X-Upload-Id` and, for a file, `X-Upload-Digest` (in the syntax of RFC
+   * 9530). `Idempotent-Replayed: true` means that an earlier request stored it.
+   */
+  protected async store(kind: UploadKind, request: IncomingMessage, response: ServerResponse): Promise<Success> {
+    const head = readUploadHead(request, this.limits);
+    const body = await openUploadBody(request, head, this.limits);
+    const { customer_id: customerId, filename, manufacturer } = head.query;
+    try {
+      const { file, additionalData } = body;
+      const command = { kind, customerId, filename, manufacturer, idempotencyKey: head.idempotencyKey, file, additionalData };
+      const { uploadId, content, replayed } = await this.uploadLoadData.execute(command);
+      response.setHeader('X-Upload-Id', uploadId);
+      if (content) response.setHeader('X-Upload-Digest', `sha-256=:${Buffer.from(content.sha256, 'hex').toString('base64')}:`);
+      if (replayed) response.setHeader('Idempotent-Replayed', 'true');
+      return { status: 'success', message: 'Data uploaded successfully.' };
+    } finally {
+      body.close();
+    }
+  }
+}
+
+/** Receives historical load data, for training forecasting models (service interface, 4.1). */
+@ApiTags('Historical ingestion')
+@Controller('ingestHistoricalLoadData')
+export class HistoricalIngestionController extends UploadController {
+  @Post('upload_historical')
+  @HttpCode(200)
+  @UseGuards(UploadGuard('historical'))
+  @ApiUpload('historical')
+  upload(@Req() request: IncomingMessage, @Res({ passthrough: true }) response: ServerResponse): Promise<Success> {
+    return this.store('historical', request, response);
+  }
+}
+
+/** Receives nowcast load data, for generating forecasts (service interface, 4.2). */
+@ApiTags('Nowcast ingestion')
+@Controller('ingestNowcastLoadData')
+export class NowcastIngestionController extends UploadController {
+  @Post('upload_nowcast')
+  @HttpCode(200)
+  @UseGuards(UploadGuard('nowcast'))
+  @ApiUpload('nowcast')
+  upload(@Req() request: IncomingMessage, @Res({ passthrough: true }) response: ServerResponse): Promise<Success> {
+    return this.store('nowcast', request, response);
+  }
+}

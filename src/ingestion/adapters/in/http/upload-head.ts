@@ -1,0 +1,79 @@
+import type { IncomingMessage } from 'node:http';
+import { ServiceError } from '../../../../common/service-error.js';
+import { assertDeclaredLength, contentCoding, contentTypeAsSent, hasBody, mediaType } from '../../../../http/content-headers.js';
+import { type ExpectedDigest, parseDigestField } from '../../../../http/digest-fields.js';
+import { assertJsonContent } from '../../../../http/json-body.js';
+import type { UploadLimits } from '../../../ingestion.options.js';
+import { readUploadQuery, type UploadQueryDto } from './upload-query.dto.js';
+
+/**
+ * How much a form may contain beside the file and `additional_data`: delimiters, headers and parts that are skipped. In
+ * bytes.
+ */
+const FORM_OVERHEAD_BYTES = 1_048_576;
+/** The type of bytes that were sent without one. */
+export const DEFAULT_CONTENT_TYPE = 'application/octet-stream';
+const NO_DIGESTS: readonly ExpectedDigest[] = [];
+
+/** The form in which an upload is sent (`Sending the file itself`). */
+export type UploadForm = 'json' | 'multipart' | 'bytes';
+
+/** Everything that the head of a request says about its upload. */
+export interface UploadHead {
+  readonly form: UploadForm;
+  /** The media type as sent, or the default for bytes. */
+  readonly contentType: string;
+  /** Maximum length of the body in bytes; of JSON, after decoding. */
+  readonly maxBodyBytes: number;
+  readonly query: UploadQueryDto;
+  /** The client's `Idempotency-Key`; null without one. */
+  readonly idempotencyKey: string | null;
+  /** Expected digests of the file (`X-Upload-Digest`). */
+  readonly fileDigests: readonly ExpectedDigest[];
+  /** Expected digests of the content of the request (RFC 9530: `Content-Digest`, and `Repr-Digest`, the same here). */
+  readonly contentDigests: readonly ExpectedDigest[];
+}
+
+/**
+ * Reads the head of an upload, before its body.
+ *
+ * @throws ServiceError, the first that applies of `payload-too-large`, `unsupported-media-type`,
+ *   `invalid-query-parameter`, `invalid-idempotency-key`, `invalid-digest`.
+ */
+export function readUploadHead(request: IncomingMessage, limits: UploadLimits): UploadHead {
+  const { form, maxBodyBytes } = assertUploadContent(request, limits);
+  return {
+    form,
+    maxBodyBytes,
+    contentType: contentTypeAsSent(request) ?? DEFAULT_CONTENT_TYPE,
+    query: readUploadQuery(request),
+    idempotencyKey: idempotencyKeyOf(request),
+    fileDigests: digestsIn(request.headers['x-upload-digest']),
+    contentDigests: [...digestsIn(request.headers['content-digest']), ...digestsIn(request.headers['repr-digest'])],
+  };
+}
+
+function assertUploadContent(request: IncomingMessage, limits: UploadLimits): Pick<UploadHead, 'form' | 'maxBodyBytes'> {
+  const { maxJsonBytes, maxUploadBytes } = limits;
+  const type = mediaType(request);
+  if (type === 'application/json' || (type === '' && !hasBody(request))) {
+    assertJsonContent(request, maxJsonBytes);
+    return { form: 'json', maxBodyBytes: maxJsonBytes };
+  }
+  const isForm = type === 'multipart/form-data';
+  const maxBodyBytes = isForm ? maxUploadBytes + maxJsonBytes + FORM_OVERHEAD_BYTES : maxUploadBytes;
+  assertDeclaredLength(request, maxBodyBytes);
+  if (type === 'application/x-www-form-urlencoded' || contentCoding(request) !== 'identity') throw new ServiceError('unsupported-media-type');
+  return { form: isForm ? 'multipart' : 'bytes', maxBodyBytes };
+}
+
+/** The `Idempotency-Key`, unchanged, if it is 1-255 visible ASCII characters; null if it is missing. */
+function idempotencyKeyOf({ headers }: IncomingMessage): string | null {
+  const key = headers['idempotency-key'];
+  if (key === undefined) return null;
+  if (typeof key !== 'string' || !/^[!-~]{1,255}$/.test(key)) throw new ServiceError('invalid-idempotency-key');
+  return key;
+}
+
+const digestsIn = (field: string | string[] | undefined): readonly ExpectedDigest[] =>
+  field === undefined ? NO_DIGESTS : parseDigestField(field.toString());

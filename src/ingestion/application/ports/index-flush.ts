@@ -1,0 +1,6 @@
+/** The result of one group commit of index lines. An adapter reports it to the `onFlush` of its options. */
+export interface IndexFlush {
+  readonly lines: number;
+  readonly seconds: number;
+  readonly ok: boolean;
+}

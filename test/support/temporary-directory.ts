@@ -1,0 +1,25 @@
+import { mkdtempSync, rmSync, statfsSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+const MEMORY = '/dev/shm';
+const NEEDED_BYTES = 4 * 1024 ** 3;
+
+/** Whether there is a file system in memory with enough room. A flush to it costs nothing. */
+function isMemoryLargeEnough(): boolean {
+  try {
+    const { bavail, bsize } = statfsSync(MEMORY);
+    return bavail * bsize >= NEEDED_BYTES;
+  } catch {
+    return false;
+  }
+}
+
+/** Puts the temporary files of all specs, and of the processes that they start, into memory if possible. */
+export default function useMemory(): () => void {
+  const directory = mkdtempSync(join(isMemoryLargeEnough() ? MEMORY : tmpdir(), 'load-data-tests-'));
+  process.env.TMPDIR = directory;
+  return () => {
+    rmSync(directory, { recursive: true, force: true });
+  };
+}
