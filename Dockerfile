@@ -17,5 +17,5 @@ ENV NODE_ENV=production HOST=0.0.0.0 DATA_DIR=/data UV_THREADPOOL_SIZE=16
 VOLUME /data
 EXPOSE 3000
 USER node
-# Without npm between, so that signals reach the service.
+# Not through npm, so that signals reach the service.
 CMD ["node", "--enable-source-maps", "dist/main.js"]

@@ -41,8 +41,8 @@ export interface VerificationProgress {
 }
 
 /**
- * Compares every line of a store's index with its file, and every file with the index (docs/durability.md). Takes no
- * lock and writes nothing, so a service may be running on the store. Its work in progress isn't reported as a defect.
+ * Compares every line of a store's index with its file, and every file with the index (docs/checking-a-store.md). Takes
+ * no lock and writes nothing, so a service may be running on the store. Its work in progress isn't reported as a defect.
  * The memory needed doesn't depend on the size of the store.
  *
  * Iterate it only once. It yields the findings in no particular order, each as soon as it is certain. Iterating rejects
