@@ -1,11 +1,11 @@
 import { Turns } from './turns.js';
 
-/** Longer texts, in UTF-16 units, are processed in turns. */
-const LONG_LENGTH = 64 * 1024;
+/**
+ * Texts longer than this, in UTF-16 units, are processed in turns, because per-character work on them could block the
+ * event loop for long.
+ */
+export const LONG_TEXT = 64 * 1024;
 const PIECE_LENGTH = 16 * 1024;
-
-/** Whether per-character work on the text could block the event loop for long. */
-export const isLongText = (text: string): boolean => text.length > LONG_LENGTH;
 
 /**
  * Calls `work` with each piece of a long text in order, taking turns with other jobs. A piece never ends within a
@@ -23,7 +23,7 @@ export async function forEachPiece(text: string, work: (piece: string) => void):
 
 /** Like `isUnicode`, but takes turns if the text is long. */
 export async function isUnicodeText(text: string): Promise<boolean> {
-  if (!isLongText(text)) return text.isWellFormed();
+  if (text.length <= LONG_TEXT) return text.isWellFormed();
   let isUnicode = true;
   await forEachPiece(text, (piece) => {
     isUnicode &&= piece.isWellFormed();

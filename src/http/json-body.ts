@@ -72,7 +72,7 @@ export async function openJson(
 ): Promise<JsonObject | undefined> {
   if (!hasBody(request) && !limits.digests?.length) return undefined;
   const coding = contentCoding(request);
-  if (coding === 'identity' && request.readableLength <= SMALL_BODY_BYTES) {
+  if (request.readableLength <= SMALL_BODY_BYTES && coding === 'identity') {
     const bytes = arrivedBody(request, limits.maxBytes, limits.digests);
     if (bytes) return parseSmall(bytes, wanted);
   }

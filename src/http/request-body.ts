@@ -43,8 +43,10 @@ export function requestBody(request: IncomingMessage, limits: RequestBodyLimits)
  */
 export function arrivedBody(request: IncomingMessage, maxBytes: number, digests: readonly ExpectedDigest[] = []): Buffer | undefined {
   assertUnread(request);
-  if (!request.complete || request.readableLength === 0) return undefined;
-  if (request.readableLength > maxBytes) throw new ServiceError('payload-too-large');
+  const { readableLength: length } = request;
+  // Node calls the handler of the last byte before it counts the request as complete.
+  if (length === 0 || !(request.complete || length === declaredLength(request))) return undefined;
+  if (length > maxBytes) throw new ServiceError('payload-too-large');
   const bytes = request.read() as Buffer;
   request.resume();
   if (digests.length > 0) assertDigests(bytes, digests);

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { JsonReader } from '../../common/json-reader.js';
-import { forEachPiece, isLongText } from '../../common/long-text.js';
+import { forEachPiece, LONG_TEXT } from '../../common/long-text.js';
 import { Turns } from '../../common/turns.js';
 import { requestIdentity } from '../domain/idempotency.js';
 import { indexLine, parseIndexLine } from '../domain/layout.js';
@@ -21,7 +21,7 @@ const STEP_BYTES = 16 * 1024;
 /** A control character, which no other text of an upload may contain. */
 const PLACEHOLDER = '\u0000';
 
-const hasLongText = ({ additionalData }: Upload): boolean => additionalData !== null && isLongText(additionalData);
+const hasLongText = ({ additionalData }: Upload): boolean => (additionalData?.length ?? 0) > LONG_TEXT;
 
 /** `text` as JSON, without its quotes. */
 const escaped = (text: string): string => JSON.stringify(text).slice(1, -1);

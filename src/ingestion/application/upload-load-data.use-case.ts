@@ -19,7 +19,7 @@ export interface UploadLoadDataCommand extends UploadParameters {
     readonly expectedSha256: readonly string[];
   } | null;
   /** Called once, after the last byte of the file. Only then is the data known that follows the file in the request. */
-  additionalData(): Promise<string | null>;
+  additionalData(): Promise<string | null> | string | null;
 }
 
 /** Stores one upload, which is JSON or a file. */

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import { isLongText, isUnicodeText } from '../../../../common/long-text.js';
+import { isUnicodeText } from '../../../../common/long-text.js';
 import { ServiceError } from '../../../../common/service-error.js';
 import { Turns } from '../../../../common/turns.js';
 import { Utf8Decoder } from '../../../../common/utf8.js';
@@ -45,10 +45,11 @@ export async function openUploadBody(request: IncomingMessage, head: UploadHead,
     const { file, additionalData } = await OPEN[head.form](request, head, limits, memory);
     const withLineMemory = async (): Promise<string | null> => {
       const text = await additionalData();
-      if (text !== null && isLongText(text)) await memory().growForLine(text);
+      if (text !== null) await held?.growForLine(text);
       return text;
     };
-    return { file, additionalData: withLineMemory, close };
+    // A long text took memory as it arrived.
+    return { file, additionalData: held ? withLineMemory : additionalData, close };
   } catch (error) {
     close();
     throw error;
@@ -66,13 +67,13 @@ async function openJsonUpload(...[request, head, { idleTimeoutMs }, memory]: Par
     return { file: fileOf(head.contentType, object.bytes, head.fileDigests), additionalData: () => additionalDataOf(object) };
   }
   const additionalData = await additionalDataOf(object);
-  return { file: null, additionalData: () => Promise.resolve(additionalData) };
+  return { file: null, additionalData: () => additionalData };
 }
 
 function openBytes(...[request, { contentType, maxBodyBytes, fileDigests, contentDigests }, { idleTimeoutMs }]: Parameters<Open>): Opened {
   const bytes = requestBody(request, { idleTimeoutMs, maxBytes: maxBodyBytes });
   // The content of the request is the file, so both kinds of digests apply.
-  return { file: fileOf(contentType, bytes, [...fileDigests, ...contentDigests]), additionalData: () => Promise.resolve(null) };
+  return { file: fileOf(contentType, bytes, [...fileDigests, ...contentDigests]), additionalData: () => null };
 }
 
 async function additionalDataOf(object: JsonObject | undefined): Promise<string | null> {

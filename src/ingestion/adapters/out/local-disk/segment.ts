@@ -1,6 +1,5 @@
 import { basename, dirname } from 'node:path';
 import { v7 as uuidV7 } from 'uuid';
-import { allDone } from './all-done.js';
 import { FileRemovedError } from './disk-error.js';
 import type { DiskFile } from './disk.js';
 import { closeQuietly } from './staged-file.js';
@@ -12,6 +11,7 @@ import type { StoreDirectory } from './store-directory.js';
  */
 export class Segment {
   readonly path: string;
+  private readonly absolutePath: string;
   private readonly id = uuidV7();
   /**
    * The part of the store that contains the files of these lines; each append checks that it is still present. The
@@ -28,6 +28,7 @@ export class Segment {
     readonly directory: string,
   ) {
     this.path = `${directory}/${this.id}.ndjson`;
+    this.absolutePath = store.at(this.path);
     this.contentParts = [store.at('files', basename(dirname(directory)))];
   }
 
@@ -49,9 +50,12 @@ export class Segment {
     try {
       const file = this.file ?? (await this.create());
       await file.write([bytes], this.length);
-      const [, isThere] = await allDone([file.sync(), file.standsAt(this.store.at(this.path))]);
+      const isThere = file.standsAt(this.absolutePath);
+      // Awaited below, after the sync.
+      isThere.catch(() => undefined);
+      await file.sync();
       this.store.presence.assertHere(this.contentParts);
-      if (!isThere) throw new FileRemovedError(this.path);
+      if (!(await isThere)) throw new FileRemovedError(this.path);
     } catch (error) {
       this.state = 'torn';
       throw error;
@@ -71,7 +75,7 @@ export class Segment {
     const { file } = this;
     if (file) await closeQuietly(file);
     await this.store.attempt(`Closing ${this.path}`, async () => {
-      if (this.length === 0) await this.store.disk.remove(this.store.at(this.path));
+      if (this.length === 0) await this.store.disk.remove(this.absolutePath);
       await this.store.markers.remove(this.id);
     });
   }
@@ -103,8 +107,8 @@ export class Segment {
     await markers.add(this.id, { segment: this.path });
     this.store.idempotency.segmentOpened(this);
     const directory = this.store.at(this.directory);
-    this.file = await directories.within(directory, () => disk.create(this.store.at(this.path)));
-    presence.assertOnVolumeOf(dirname(directory), this.store.at(this.path));
+    this.file = await directories.within(directory, () => disk.create(this.absolutePath));
+    presence.assertOnVolumeOf(dirname(directory), this.absolutePath);
     await disk.syncDirectory(directory);
     return this.file;
   }
