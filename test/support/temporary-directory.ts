@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, statfsSync } from 'node:fs';
+import { chmodSync, mkdtempSync, rmSync, statfsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -18,6 +18,8 @@ function isMemoryLargeEnough(): boolean {
 /** Puts the temporary files of all specs, and of the processes that they start, into memory if possible. */
 export default function useMemory(): () => void {
   const directory = mkdtempSync(join(isMemoryLargeEnough() ? MEMORY : tmpdir(), 'load-data-tests-'));
+  // Some specs run a command as another user.
+  chmodSync(directory, 0o755);
   process.env.TMPDIR = directory;
   return () => {
     rmSync(directory, { recursive: true, force: true });

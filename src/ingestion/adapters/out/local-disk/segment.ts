@@ -50,10 +50,11 @@ export class Segment {
     try {
       const file = this.file ?? (await this.create());
       await file.write([bytes], this.length);
+      const synced = file.sync();
       const isThere = file.standsAt(this.absolutePath);
       // Awaited below, after the sync.
       isThere.catch(() => undefined);
-      await file.sync();
+      await synced;
       this.store.presence.assertHere(this.contentParts);
       if (!(await isThere)) throw new FileRemovedError(this.path);
     } catch (error) {
