@@ -1,14 +1,16 @@
 import { configDefaults, defineConfig } from 'vitest/config';
 
+/** `npm test`: every rule of the interface, against the in-memory fakes, the local disk and the stand-ins. */
 export default defineConfig({
   test: {
     include: ['src/**/*.spec.ts', 'test/**/*.spec.ts'],
-    exclude: [...configDefaults.exclude, 'test/integration/**', 'test/tenant/**'],
+    exclude: [...configDefaults.exclude, 'test/integration/**', 'test/tenant/**', '**/*.slow.spec.ts'],
     environment: 'node',
     globalSetup: ['test/support/build.ts', 'test/support/auth0-description.ts', 'test/support/temporary-directory.ts'],
     isolate: false,
     maxWorkers: 2,
-    testTimeout: 30_000,
+    testTimeout: 60_000,
+    hookTimeout: 60_000,
     reporters: ['default', ['json', { outputFile: 'dist/test-results.json' }]],
   },
 });

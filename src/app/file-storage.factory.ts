@@ -3,7 +3,6 @@ import { openBucket } from './bucket.factory.js';
 import type { ProviderDefinition } from '../common/provider-definition.js';
 import type { Environment } from '../configuration/service.js';
 import { LocalDiskFileStorage } from '../ingestion/adapters/out/local-disk/local-disk.file-storage.adapter.js';
-import { ObjectStorageFileStorage } from '../ingestion/adapters/out/object-storage/object-storage.file-storage.adapter.js';
 import type { FileStorage } from '../ingestion/application/ports/file-storage.port.js';
 import { MeasuredFileStorage, measuredFlush } from '../operations/metrics/measured-file-storage.js';
 import { Metrics } from '../operations/metrics/metrics.js';
@@ -16,8 +15,10 @@ async function open({ fileStorage, dataDirectory, maxUploadBytes }: Environment,
       return LocalDiskFileStorage.open({ directory: dataDirectory, logger, onFlush });
     }
     case 's3':
-    case 'azure':
+    case 'azure': {
+      const { ObjectStorageFileStorage } = await import('../ingestion/adapters/out/object-storage/object-storage.file-storage.adapter.js');
       return new ObjectStorageFileStorage({ bucket: await openBucket(fileStorage, maxUploadBytes), onFlush });
+    }
   }
 }
 

@@ -3,12 +3,10 @@ import { AuthenticationModule } from '../authentication/authentication.module.js
 import type { ProviderDefinition } from '../common/provider-definition.js';
 import type { Auth0Environment, KeycloakEnvironment } from '../configuration/identity.js';
 import type { Environment } from '../configuration/service.js';
-import { Auth0IdentityProvider } from '../identity-management/adapters/out/auth0/auth0.identity-provider.adapter.js';
 import { EmbeddedIdentityProvider } from '../identity-management/adapters/out/embedded/embedded.identity-provider.adapter.js';
 import { EmbeddedIdentityProviderModule } from '../identity-management/adapters/out/embedded/embedded-identity-provider.module.js';
 import { TokenIssuer } from '../identity-management/adapters/out/embedded/token-issuer.js';
 import { realmUrl } from '../identity-management/adapters/out/keycloak/keycloak-connection.js';
-import { KeycloakIdentityProvider } from '../identity-management/adapters/out/keycloak/keycloak.identity-provider.adapter.js';
 import type { IdentityProvider } from '../identity-management/application/ports/identity-provider.port.js';
 import { MeasuredIdentityProvider } from '../operations/metrics/measured-identity-provider.js';
 import { Metrics } from '../operations/metrics/metrics.js';
@@ -22,7 +20,10 @@ export interface ChosenIdentityProvider {
   readonly authentication: DynamicModule;
 }
 
-/** The identity provider that the environment selects, and the matching authentication. */
+/**
+ * The identity provider that the environment selects, and the matching authentication. An external adapter is loaded
+ * only if it is chosen.
+ */
 export function identityProviderFor(environment: Environment): ChosenIdentityProvider {
   const { identityProvider } = environment;
   switch (identityProvider.adapter) {
@@ -41,7 +42,10 @@ function auth0(tenant: Auth0Environment, { oidc: { issuer, audience }, swaggerUi
     imports: [],
     identityProvider: {
       inject: [Metrics],
-      useFactory: (metrics: Metrics) => new MeasuredIdentityProvider(new Auth0IdentityProvider(options), metrics),
+      useFactory: async (metrics: Metrics) => {
+        const { Auth0IdentityProvider } = await import('../identity-management/adapters/out/auth0/auth0.identity-provider.adapter.js');
+        return new MeasuredIdentityProvider(new Auth0IdentityProvider(options), metrics);
+      },
     },
     authentication: AuthenticationModule.forRoot({
       issuer: issuer ?? `${tenant.url}/`,
@@ -58,7 +62,10 @@ function keycloak(connection: KeycloakEnvironment, { oidc: { issuer, audience },
     imports: [],
     identityProvider: {
       inject: [Metrics],
-      useFactory: (metrics: Metrics) => new MeasuredIdentityProvider(new KeycloakIdentityProvider(options), metrics),
+      useFactory: async (metrics: Metrics) => {
+        const { KeycloakIdentityProvider } = await import('../identity-management/adapters/out/keycloak/keycloak.identity-provider.adapter.js');
+        return new MeasuredIdentityProvider(new KeycloakIdentityProvider(options), metrics);
+      },
     },
     authentication: AuthenticationModule.forRoot({
       issuer: issuer ?? realmUrl(connection),

@@ -23,7 +23,7 @@ const READINESS_INTERVAL_MS = 1_000;
  * @throws errors of the environment, of DATA_DIR, and of listening.
  */
 export async function serve(environment: Environment): Promise<void> {
-  const logger = createLogger(environment.logLevel);
+  const logger = await createLogger(environment.logLevel);
   for (const warning of environment.warnings) logger.warn(warning);
   const options = { bodyParser: false, abortOnError: false, logger: new PinoLoggerService(logger) };
   const app = await NestFactory.create<NestExpressApplication>(AppModule.forRoot(environment), new HttpAdapter(), options);

@@ -1,11 +1,12 @@
 import type { LoggerService } from '@nestjs/common';
 import { type Logger, pino } from 'pino';
-import pretty from 'pino-pretty';
 
 /** Logs one JSON object per line to standard output, or readable text if that is a terminal. */
-export function createLogger(level: string): Logger {
+export async function createLogger(level: string): Promise<Logger> {
   const options = { level, base: null, serializers: LOG_SERIALIZERS };
-  return process.stdout.isTTY ? pino(options, pretty({ sync: true, colorize: true })) : pino(options);
+  if (!process.stdout.isTTY) return pino(options);
+  const { default: pretty } = await import('pino-pretty');
+  return pino(options, pretty({ sync: true, colorize: true }));
 }
 
 /** Removes customer ids from file paths, which the errors of file systems and stores quote. */
