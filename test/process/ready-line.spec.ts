@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type Program, Workspace } from '../support/process.js';
 
 const UPLOADED = '{"status":"success","message":"Data uploaded successfully."}';
-const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'];
+const LOG_LEVELS = ['info', 'trace', 'silent'];
 
 describe('ready line', () => {
   let workspace: Workspace;
