@@ -156,7 +156,7 @@ export function identityProviderContract(name: string, setUp: () => Promise<Iden
         expect(listed).toContainEqual({ userId: bobId, name: 'Bob', email: bob.email });
       });
 
-      it('assigns all given roles to the user, and no others', async () => {
+      it('gives the user their roles, all of them and no others', async () => {
         await someRole(['other:role']);
         const roleIds = [await someRole(['a:1', 'b:2']), await someRole(['b:2', 'c:3'])];
         const userId = await provider.createUser(someUser({ roleIds }), options);
