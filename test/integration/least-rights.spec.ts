@@ -24,7 +24,7 @@ import { isVersitygwAvailable, startVersitygw, type Versitygw } from '../servers
 const MIB = 1024 * 1024;
 const USER = { accessKeyId: 'service', secretAccessKey: 'service-secret' };
 const KEYED = { idempotencyKey: 'key', customerId: 'customer-1' };
-/** What only somebody who may write can do. */
+/** The steps that need write access. */
 const WRITING = [
   'readiness',
   'an upload without a file',
@@ -37,7 +37,7 @@ const WRITING = [
   'clearing away what a lost process left',
   'compaction',
 ];
-/** What fails without each action. */
+/** The steps that fail without each action. */
 const NEEDED_FOR: Readonly<Record<string, readonly string[]>> = {
   's3:GetObject': ['readiness', 'its repeat', 'clearing away what a lost process left', 'compaction', 'verification'],
   's3:PutObject': WRITING,
@@ -65,7 +65,7 @@ async function policyOfPage(): Promise<Policy> {
   return JSON.parse(json) as Policy;
 }
 
-/** The page's policy for a bucket and the user, with those of its actions that are to be left. */
+/** The policy in the page for a bucket and the user, with only some of its actions. */
 async function policyFor(bucket: string, isLeft: (action: string) => boolean): Promise<string> {
   const policy = await policyOfPage();
   const statements = policy.Statement.map((statement) => ({
@@ -77,7 +77,7 @@ async function policyFor(bucket: string, isLeft: (action: string) => boolean): P
   return JSON.stringify({ ...policy, Statement: statements.filter(({ Action }) => Action.length > 0) });
 }
 
-describe.runIf(isVersitygwAvailable())('with the rights that docs/object-storage.md names', () => {
+describe.runIf(isVersitygwAvailable())('with the rights in docs/object-storage.md', () => {
   let server: Versitygw;
   let client: S3Client;
   let count = 0;
@@ -93,7 +93,7 @@ describe.runIf(isVersitygwAvailable())('with the rights that docs/object-storage
     await server.stop();
   });
 
-  /** Does all that the service and its commands do, in a bucket of its own. @returns what failed. */
+  /** Runs all steps of the service and its commands in a new bucket. @returns the failed steps. */
   async function failures(isLeft: (action: string) => boolean): Promise<string[]> {
     const Bucket = `load-data-${count++}`;
     await server.createBucket(Bucket);
@@ -179,16 +179,16 @@ describe.runIf(isVersitygwAvailable())('with the rights that docs/object-storage
     return failed;
   }
 
-  it('all works', async () => {
+  it('everything works', async () => {
     expect((await policyOfPage()).Statement.flatMap(({ Action }) => Action).sort()).toEqual(Object.keys(NEEDED_FOR).sort());
     expect(await failures(() => true)).toEqual([]);
   });
 
-  it.each(Object.entries(NEEDED_FOR))('but not without %s', async (action, failing) => {
+  it.each(Object.entries(NEEDED_FOR))('but not everything without %s', async (action, failing) => {
     expect(await failures((left) => left !== action)).toEqual(failing);
   });
 
-  it('two of them are enough to verify', async () => {
+  it('and two of them are enough to verify', async () => {
     expect(await failures((left) => ['s3:GetObject', 's3:ListBucket'].includes(left))).toEqual(WRITING);
   });
 });
