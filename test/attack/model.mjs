@@ -8,9 +8,9 @@ const SLACK_MS = MINUTE_MS;
 const HOLDS_KEY_MS = 10_000;
 /** A request that takes longer may be answered with 408. */
 const SLOW_MS = 10_000;
-/** How long the log of an answer may take to get here. */
+/** How long the log line of an answer may take to arrive. */
 const LOG_MS = 500;
-/** How much of a log line is shown. */
+/** The maximum length of a log line in a finding. */
 const LONGEST_LINE = 1_500;
 const REFUSAL = '{"error":"Internal server error."}';
 
@@ -231,7 +231,7 @@ export class Model {
     else if (!troubles.some(({ remains, breaks }) => remains || breaks) && !attempt.entry) this.ledger.refuse(attempt.upload.sent, 500, REFUSAL, attempt.service);
   }
 
-  /** Adds what the service's log says of the request, as soon as it is here. */
+  /** Adds the service's log line about the request once it has arrived. */
   async #unexplained(attempt, requestId) {
     const finding = this.find('answers', `${describe(attempt)} was answered with 500, and nothing was wrong any more`);
     await delay(LOG_MS);
