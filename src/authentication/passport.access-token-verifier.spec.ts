@@ -117,7 +117,7 @@ describe('a token that is refused', () => {
     ['two headers', () => [`Bearer ${token()}`, `Bearer ${token()}`]],
     ['a valid and an empty header', () => [`Bearer ${token()}`, '']],
     ['a token of 16_385 characters', () => [`Bearer ${tokenOf(16_385)}`]],
-  ])('%s', async (_, values) => {
+  ])('because of %s', async (_, values) => {
     await refused(requestWith(...values()));
   });
 
@@ -193,7 +193,7 @@ describe('a token that is refused', () => {
     ["Cognito's ID token", () => token({ token_use: 'id' })],
     ['a token whose token_use is refresh', () => token({ token_use: 'refresh' })],
     ['a logout token', () => token({ events: { 'http://schemas.openid.net/event/backchannel-logout': {} } })],
-  ])('%s', async (_, text) => {
+  ])('because of %s', async (_, text) => {
     await refused(bearer(text()));
   });
 

@@ -47,7 +47,7 @@ describe('the boundary check of npm run lint', () => {
     expect(scripts.lint).toContain('&& node test/boundaries.mjs');
   });
 
-  it('passes as the code stands', () => {
+  it('passes on the current code', () => {
     expect(check()).toMatchObject({ status: 0, stderr: '' });
   });
 

@@ -23,7 +23,7 @@ export class LoopFileSystem {
   #isMounted = false;
   #isDisposed = false;
 
-  /** @param {import('../../bench/support/service.mjs').Services} services contain the file system in their directory, and dispose of it at their end */
+  /** @param {import('../../bench/support/service.mjs').Services} services own the file system and its directory */
   constructor(services) {
     services.atEnd(() => this.#dispose());
     this.#image = join(services.directory, 'image');
@@ -63,7 +63,7 @@ export class LoopFileSystem {
   /**
    * Unmounts it. Data that is only in memory is lost after a power cut.
    *
-   * @param {{ lazily?: boolean }} [options] lazily: removes only the mount point while files are in use; the same file system can be mounted again
+   * @param {{ lazily?: boolean }} [options] lazily: removes only the mount point while files are in use
    */
   unmount({ lazily = false } = {}) {
     run('umount', ...(lazily ? ['--lazy'] : []), this.path);

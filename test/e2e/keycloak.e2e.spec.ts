@@ -45,7 +45,7 @@ describe('with an unreachable Keycloak, the service', () => {
   });
 });
 
-describe("on a Keycloak, Swagger UI's Authorize", () => {
+describe("on Keycloak, Swagger UI's Authorize", () => {
   const KEYCLOAK = { ...REALM, KEYCLOAK_URL: 'http://keycloak:8080' };
   const LOGIN = { ...KEYCLOAK, SWAGGER_UI_CLIENT_ID: 'swagger-ui' };
   const PROXIED = { BASE_PATH: '/v1', PUBLIC_URL: 'https://api.example/outer/v1' };
@@ -62,7 +62,7 @@ describe("on a Keycloak, Swagger UI's Authorize", () => {
     ['by itself', LOGIN, { issuer: HERE, base: (port) => `http://127.0.0.1:${port}` }],
     ['behind a proxy', { ...LOGIN, ...PROXIED }, { issuer: HERE, base: () => PROXIED.PUBLIC_URL }],
     ['with a Keycloak that has another name outside', { ...LOGIN, OIDC_ISSUER: PUBLIC }, { issuer: PUBLIC, base: (port) => `http://127.0.0.1:${port}` }],
-  ])('logs people in with SWAGGER_UI_CLIENT_ID: %s', async (_, variables, { issuer, base }) => {
+  ])('logs users in with SWAGGER_UI_CLIENT_ID: %s', async (_, variables, { issuer, base }) => {
     const service = await startService(variables);
     const url = `http://127.0.0.1:${service.port}${variables.BASE_PATH ?? ''}`;
     const tokenUrl = `${issuer}/protocol/openid-connect/token`;

@@ -298,7 +298,7 @@ describe('health', () => {
     ['nothing', () => undefined, { file_storage: up, identity_provider: up }, {}],
     ['the provider', () => { provider.failWith(new ProviderUnavailable('the-cause')); }, { file_storage: up }, { identity_provider: down }],
     [
-      'what the provider lacks',
+      'a misconfigured provider',
       () => { provider.failWith(new ProviderMisconfigured(['There is no realm.', 'There is no client.'])); },
       { file_storage: up },
       { identity_provider: { status: 'down', problems: ['There is no realm.', 'There is no client.'] } },

@@ -30,21 +30,21 @@ const WRITING = [
   'an upload without a file',
   'a file',
   'a file in parts',
-  'giving back the parts of a file that breaks off',
+  'removing the parts of an interrupted file',
   'an upload under a key',
   'its repeat',
   'removing markers',
-  'clearing away what a lost process left',
+  'cleaning up after a crash',
   'compaction',
 ];
 /** The steps that fail without each action. */
 const NEEDED_FOR: Readonly<Record<string, readonly string[]>> = {
-  's3:GetObject': ['readiness', 'its repeat', 'clearing away what a lost process left', 'compaction', 'verification'],
+  's3:GetObject': ['readiness', 'its repeat', 'cleaning up after a crash', 'compaction', 'verification'],
   's3:PutObject': WRITING,
-  's3:DeleteObject': ['readiness', 'removing markers', 'clearing away what a lost process left', 'compaction'],
-  's3:AbortMultipartUpload': ['readiness', 'giving back the parts of a file that breaks off', 'clearing away what a lost process left'],
-  's3:ListBucket': ['readiness', 'clearing away what a lost process left', 'compaction', 'verification'],
-  's3:ListBucketMultipartUploads': ['readiness', 'clearing away what a lost process left'],
+  's3:DeleteObject': ['readiness', 'removing markers', 'cleaning up after a crash', 'compaction'],
+  's3:AbortMultipartUpload': ['readiness', 'removing the parts of an interrupted file', 'cleaning up after a crash'],
+  's3:ListBucket': ['readiness', 'cleaning up after a crash', 'compaction', 'verification'],
+  's3:ListBucketMultipartUploads': ['readiness', 'cleaning up after a crash'],
 };
 const logger = { warn: () => undefined };
 
@@ -121,7 +121,7 @@ describe.runIf(isVersitygwAvailable())('with the rights in docs/object-storage.m
       'an upload without a file': () => stored(anUploadDraft()),
       'a file': () => stored(anUploadDraft().file('the bytes')),
       'a file in parts': () => stored(anUploadDraft().file(randomBytes(12 * MIB))),
-      'giving back the parts of a file that breaks off': async () => {
+      'removing the parts of an interrupted file': async () => {
         const breakingOff = async function* () {
           yield randomBytes(6 * MIB);
           yield randomBytes(6 * MIB);
@@ -139,7 +139,7 @@ describe.runIf(isVersitygwAvailable())('with the rights in docs/object-storage.m
         await storage.store(anUploadDraft().file('the bytes').build());
         await expect.poll(() => view.keys('staging/'), { timeout: 3_000 }).toEqual([]);
       },
-      'clearing away what a lost process left': async () => {
+      'cleaning up after a crash': async () => {
         const uploadId = uuidAt(new Date());
         const path = contentPath({ kind: 'nowcast', customerId: 'lost', filename: 'load.csv', uploadId, beganAt: new Date() });
         const segment = ownSegment(segmentDirectory('nowcast', new Date()), uploadId);

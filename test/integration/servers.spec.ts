@@ -84,7 +84,7 @@ describe('Azurite', () => {
   });
 });
 
-describe('a server that serves a shell', () => {
+describe('a server that runs for a shell', () => {
   let workspace: Workspace;
 
   beforeEach(async () => {

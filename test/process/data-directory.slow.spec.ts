@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Workspace } from '../support/process.js';
 
-describe('DATA_DIR over restarts', () => {
+describe('DATA_DIR across restarts', () => {
   let workspace: Workspace;
 
   beforeEach(async () => {

@@ -22,7 +22,7 @@ export interface CutOptions extends AnswerOptions {
   times?: number;
 }
 
-/** A proxy between a client and an HTTP server, without TLS. It has one mode at a time, initially `pass`. It doesn't change Host, which may be signed. */
+/** A proxy for an HTTP server, without TLS. It has one mode at a time, initially `pass`, and never changes Host, which may be signed. */
 export interface FaultProxy {
   /** `http://host:port`, which never changes. */
   readonly endpoint: string;

@@ -1,6 +1,6 @@
 import type { Server, ServerOptions } from './server.mjs';
 
-/** Keycloak on the loopback interface, with one realm besides its own. It keeps everything in memory: `restart()` begins with the original realm and new keys. */
+/** Keycloak on the loopback interface, with one realm besides its own, all in memory: `restart()` restores the original realm with new keys. */
 export interface Keycloak extends Server {
   /**
    * Calls the Admin API of the realm as Keycloak's administrator. `path` begins after the name of the realm. Rejects if the

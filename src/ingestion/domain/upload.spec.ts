@@ -48,7 +48,7 @@ describe.each(CASES)('%s', (_, value, asCustomerId, asFilename, asManufacturer) 
     ['customerId', asCustomerId],
     ['filename', asFilename],
     ['manufacturer', asManufacturer],
-  ] as const)('as %s: %s', (parameter, allowed) => {
+  ] as const)('is valid as %s: %s', (parameter, allowed) => {
     expect(rules[parameter](value)).toBe(allowed);
   });
 });

@@ -28,13 +28,13 @@ const json = () => anUploadDraft().with({ customerId: 'json', additionalData: 't
 
 const SCENARIOS: Record<string, Scenario> = {
   'a first file': { stored: 0, maxSegmentBytes: 1e6, uploads: () => [file()] },
-  'a file behind others': { stored: 1, maxSegmentBytes: 1e6, uploads: () => [file()] },
+  'a file after others': { stored: 1, maxSegmentBytes: 1e6, uploads: () => [file()] },
   'a file for which a journal is full': { stored: 3, maxSegmentBytes: 1e6, maxJournalBytes: 1, uploads: () => [file()] },
   'a first large file': { stored: 0, maxSegmentBytes: 1e6, uploads: () => [large()] },
-  'a large file behind others': { stored: 1, maxSegmentBytes: 1e6, uploads: () => [large()] },
+  'a large file after others': { stored: 1, maxSegmentBytes: 1e6, uploads: () => [large()] },
   'a large file for which a segment is full': { stored: 1, maxSegmentBytes: 1, uploads: () => [large()] },
   'a first upload without a file': { stored: 0, maxSegmentBytes: 1e6, uploads: () => [json()] },
-  'an upload without a file behind others': { stored: 1, maxSegmentBytes: 1e6, uploads: () => [json()] },
+  'an upload without a file after others': { stored: 1, maxSegmentBytes: 1e6, uploads: () => [json()] },
   'a file for which a segment is full': { stored: 1, maxSegmentBytes: 1, uploads: () => [file()] },
   'several at once': { stored: 1, maxSegmentBytes: 1e6, uploads: () => [file(), json(), large(), file(), json()] },
 };

@@ -165,7 +165,7 @@ describe('a valid token request', () => {
   });
 });
 
-describe('a wrong client', () => {
+describe('an invalid client', () => {
   it.each<[string, () => Posting]>([
     ['no Authorization', () => ({ authorization: '' })],
     ['a wrong secret', () => ({ authorization: basic('admin', 'wrong') })],
