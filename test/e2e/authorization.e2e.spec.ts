@@ -296,7 +296,7 @@ describe('INGESTION_AUTH by default', () => {
   afterAll(() => open.close());
 
   it.each(Object.values(UPLOADS).flatMap((path) => [undefined, 'Bearer x', 'Basic eDp5'].map((header) => [path, header] as const)))(
-    'requires no token for POST %s, and ignores %s',
+    'needs no token for POST %s (Authorization: %s)',
     async (path, authorization) => {
       const answer = await fetch(open.url + path + QUERY, { method: 'POST', headers: authorization ? { authorization } : {} });
       expect(answer.status).toBe(200);

@@ -124,7 +124,7 @@ const FAILURES: [string, unknown, number, string][] = [
   ['throws a string', 'the-cause', 502, BROKEN],
 ];
 
-describe.each(OPERATIONS)('%s /%s when the provider', (method, operation, fields) => {
+describe.each(OPERATIONS)('%s /%s answers with the documented error when the provider', (method, operation, fields) => {
   it.each(FAILURES)('%s', async (_what, failure, status, body) => {
     provider.failWith(failure as Error);
     const answer = await identity(method, operation, fields);

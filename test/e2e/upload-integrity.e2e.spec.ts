@@ -68,7 +68,7 @@ const ABOUT: [name: string, sent: Sent, field: string, bytes: Buffer][] = [
 ];
 const OTHER = Buffer.from('other bytes');
 
-describe.each(ABOUT)('%s with %s%s', (_name, sent, field, bytes) => {
+describe.each(ABOUT)('$0 with $2', (_name, sent, field, bytes) => {
   it.each([
     ['sha-256', digest(bytes)],
     ['sha-512', digest(bytes, 'sha512')],
@@ -158,13 +158,13 @@ describe('Idempotency-Key', () => {
   });
 
   it.each<[string, Sent, Sent]>([
-    ['filename', RAW, { ...RAW, query: { filename: 'other.csv' } }],
-    ['manufacturer', RAW, { ...RAW, query: { manufacturer: 'other' } }],
-    ['bytes', RAW, { ...RAW, body: OTHER }],
-    ['additional_data', JSON_SENT, { ...JSON_SENT, body: Buffer.from('{"additional_data":"other"}') }],
-    ['additional_data of a form', MULTIPART, { ...MULTIPART, body: form({ name: 'file', value: FILE }) }],
+    ['another filename', RAW, { ...RAW, query: { filename: 'other.csv' } }],
+    ['another manufacturer', RAW, { ...RAW, query: { manufacturer: 'other' } }],
+    ['other bytes', RAW, { ...RAW, body: OTHER }],
+    ['other additional_data', JSON_SENT, { ...JSON_SENT, body: Buffer.from('{"additional_data":"other"}') }],
+    ['no additional_data in a form', MULTIPART, { ...MULTIPART, body: form({ name: 'file', value: FILE }) }],
     ['a file instead of none', NOTHING, EMPTY_FILE],
-  ])('rejects a different request under the same key: another %s', async (_, first, second) => {
+  ])('rejects a different request under the same key: %s', async (_, first, second) => {
     const key = newKey();
     expect((await post(keyed(first, key))).status).toBe(200);
     await expectRefused(keyed(second, key), 422, 'Idempotency key reused.');
