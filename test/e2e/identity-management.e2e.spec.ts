@@ -132,7 +132,7 @@ describe('paths and methods', () => {
 
 describe('content types and codings', () => {
   const json = (): string => JSON.stringify(GOOD['create-role']());
-  /** The same with blanks behind it, so many bytes in all. */
+  /** The same with trailing blanks, of this many bytes in total. */
   const padded = (length: number): Buffer => Buffer.from(json().padEnd(length));
 
   it.each(['application/json', 'application/json; charset=utf-8', 'application/json;charset=UTF-8', 'Application/JSON'])('%s is accepted', async (type) => {
