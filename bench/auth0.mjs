@@ -9,7 +9,7 @@ const FREE = { burst: 2, perSecond: 2 };
 const FASTER = { burst: 15, perSecond: 15 };
 const AT_ONCE = 50;
 const STORM = { commandsPerSecond: 15, seconds: 30 };
-/** A list of five pages. */
+/** Enough users for a list of five pages. */
 const LISTED_USERS = 450;
 const HEALTH_EVERY_MS = 5_000;
 const CALLER_LEAVES_AFTER_SECONDS = 10;
@@ -17,8 +17,8 @@ const REMOVED_WITHIN_SECONDS = 60;
 const ROLE_PERMISSIONS = ['read:roles'];
 
 /**
- * What callers see where more is asked of the service than a tenant takes, and what is in the tenant then. The tenant is a
- * stand-in; each row has one of its own.
+ * Measures the answers to callers when they request more than a tenant allows, and compares the tenant's contents with
+ * them. Each row has its own stand-in for a tenant.
  */
 export default async function auth0() {
   const progress = new Progress();
@@ -49,7 +49,7 @@ async function atOnce(tenant, rateLimit, operation) {
   });
 }
 
-/** Meanwhile a list is read, the health is asked for, and Auth0 loses three answers, as one may be a 429. */
+/** During the storm a list is read, readiness is checked, and Auth0 loses three answers, because one of them may be a 429. */
 async function storm(tenant, rateLimit, processes) {
   const services = await tenant.startServices(processes);
   tenant.standIn.loadUsers(LISTED_USERS);
@@ -83,7 +83,7 @@ async function withTenant(services, run) {
   }
 }
 
-/** A stand-in for a tenant, with services that use it, and what they answered. */
+/** A stand-in for a tenant, the services that use it, and their answers. */
 class Tenant {
   #services;
   #token;
@@ -102,7 +102,7 @@ class Tenant {
     this.#token = await this.standIn.issueToken({ permissions: PERMISSIONS });
   }
 
-  /** They have seen the role that users get. */
+  /** Starts services, which then know the role that new users get. */
   async startServices(count) {
     const { domain, service } = this.standIn;
     const variables = {
@@ -119,7 +119,7 @@ class Tenant {
     return started;
   }
 
-  /** @returns the row's figures, once what failed is taken back; its calls are those of the Management API while the limit held. */
+  /** @returns the row's figures, once failed creations have been undone. It counts the calls to the Management API during the rate limit. */
   async measured(rateLimit, work) {
     const before = new Set(Object.values(await this.#present()).flat());
     const callsBefore = this.#calls();
@@ -156,7 +156,7 @@ class Tenant {
     this.#answers.push({ service, ...(await this.#post(service, operation, fields)) });
   }
 
-  /** @returns how many came, 0 unless the list is whole. */
+  /** @returns the number of distinct items. 0 if the list is incomplete. */
   async list(service, member = 'users') {
     const response = await fetch(`${service.url}/idpManagementBackend/${member}`, { headers: { authorization: `Bearer ${this.#token}` } });
     const body = await response.json().catch(() => ({}));
@@ -184,7 +184,7 @@ class Tenant {
     return this.standIn.count(/ \/api\/v2\//);
   }
 
-  /** Lost is what was told and isn't there, or not whole; doubled what is there and wasn't told of, when nothing more is removed. */
+  /** Lost: acknowledged but missing or incomplete. Doubled: present but not acknowledged once removals have ended. */
   async #compared(made, before) {
     const end = performance.now() + REMOVED_WITHIN_SECONDS * 1_000;
     for (;;) {
@@ -196,7 +196,7 @@ class Tenant {
     }
   }
 
-  /** The ids of all users and roles: those that may do what they are meant to, and others. */
+  /** The ids of all users and roles: those with the intended permissions (`whole`), and the others. */
   async #present() {
     const present = { whole: [], partial: [] };
     const note = (id, permissions) => present[permissions.join() === ROLE_PERMISSIONS.join() ? 'whole' : 'partial'].push(id);

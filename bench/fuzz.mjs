@@ -12,14 +12,14 @@ const CONNECTIONS = 16;
 const MOST_SHOWN = 10;
 const ANSWER_TIMEOUT_MS = 20_000;
 
-/** Small limits, so that random requests come to them. */
+/** Small limits, so that random requests reach them. */
 const VARIABLES = { MAX_UPLOAD_BYTES: '4096', MAX_JSON_BYTES: '262144', REQUEST_IDLE_TIMEOUT_MS: '1000' };
 
 /**
- * Sends random requests and holds each answer against the interface.
+ * Sends random requests and checks each answer against the documented interface.
  *
  * @param {string[]} parameters
- * @returns {Promise<boolean>} whether all is as it must be.
+ * @returns {Promise<boolean>} whether there are no defects.
  */
 export default function fuzz(parameters) {
   const { values } = parseArgs({
@@ -43,7 +43,7 @@ export default function fuzz(parameters) {
   });
 }
 
-/** A token, a user and a role, so that random requests can also be right. */
+/** A token, a user and a role, so that random requests can also be valid. */
 async function prepare(service) {
   const token = await service.token();
   const create = async (operation, body) => {
@@ -78,7 +78,7 @@ async function sendAll(service, known, { seed, first, end }) {
   return { counts, defects };
 }
 
-/** What came back; undefined for nothing. */
+/** The answer. Undefined if there is none. */
 function send(port, { parts, method, hangsUp, garbage }) {
   return new Promise((resolve) => {
     const chunks = [];
@@ -99,7 +99,7 @@ function send(port, { parts, method, hangsUp, garbage }) {
       socket.write(part, () => {
         if (rest.length > 0) write(rest);
         else if (hangsUp) socket.destroy();
-        // The service shouldn't wait for the rest of what will never be whole.
+        // The service shouldn't wait for the rest of a request that will never be complete.
         else if (garbage && method === '') socket.end();
       });
     };
@@ -124,7 +124,7 @@ function describe({ index, request, answer, defect }, seed, { token }) {
   ].join('\n');
 }
 
-/** The service must live, have written no error, end in order, and leave nothing half there. */
+/** The problems afterwards: the service must be ready, have logged no error, end in order, and leave no incomplete upload. */
 async function lookAfterwards(services, service) {
   const problems = [];
   const ready = await fetch(`${service.url}/health/ready`).then(({ status }) => status, () => 'no answer');
@@ -132,7 +132,7 @@ async function lookAfterwards(services, service) {
   const { code } = await service.end('SIGTERM');
   if (code !== 0) problems.push(`the service ended with ${code}`);
   const [, ...said] = service.output.trimEnd().split('\n');
-  for (const line of said) problems.push(`the service said: ${line}`);
+  for (const line of said) problems.push(`the service printed: ${line}`);
   for await (const { path, detail } of verifyStore(services.data)) problems.push(`${path}: ${detail}`);
   return problems;
 }

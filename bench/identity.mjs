@@ -5,8 +5,8 @@ import { ROWS } from './identity/rows.mjs';
 import { Stage } from './identity/stage.mjs';
 
 /**
- * Holds the service, with roles and users in Keycloak, against who asks Keycloak's Admin API for the same with as few
- * calls as can be.
+ * Compares the service, with roles and users in Keycloak, with the fewest possible direct calls to Keycloak's Admin API
+ * for the same work.
  *
  * @param {string[]} parameters
  * @returns {Promise<boolean>} whether every goal is reached.
@@ -16,7 +16,7 @@ export default async function identity(parameters) {
   if (!options) return false;
   const { rounds, seconds, rows } = options;
   return interruptible(async (signal) => {
-    tellConditions(options, 'provider: Keycloak, which keeps all in memory');
+    tellConditions(options, 'provider: Keycloak, which keeps everything in memory');
     const stage = await Stage.set();
     try {
       const context = { stage, seconds, signal };

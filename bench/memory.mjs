@@ -17,7 +17,7 @@ const TARGET = '/ingestHistoricalLoadData/upload_historical?customer_id=c&filena
 const FORM_HEAD = '--b\r\nContent-Disposition: form-data; name="file"; filename="big.bin"\r\n\r\n';
 const FORM_TAIL = '\r\n--b--\r\n';
 
-/** How much the service's memory grows by what must not be held in it. Each row is a service of its own. */
+/** Measures how much the service's memory grows with data that it must not hold. Each row has its own service. */
 export default async function memory() {
   const chunk = randomBytes(MIB);
   const digest = digestOf(chunk);
@@ -39,7 +39,7 @@ function digestOf(chunk) {
   return `sha-256=:${hash.digest('base64')}:`;
 }
 
-/** Sends a file that is made on the way, so that nobody holds it. */
+/** Sends a file that is generated while it is sent, so that it is never in memory as a whole. */
 async function upload(services, title, { type, head, tail, chunk, digest }) {
   const service = await services.start();
   const progress = new Progress();
@@ -63,14 +63,14 @@ async function upload(services, title, { type, head, tail, chunk, digest }) {
   return { title, ok, columns: { ...answer.row, rate, result: ok ? '200, digest right' : 'WRONG' } };
 }
 
-/** Lists users that stand in the embedded provider's database. */
+/** Lists users in the embedded provider's database. */
 async function listEmbeddedUsers(services) {
   await fillDatabase(services.data);
   const service = await services.start();
   return listUsers('100,000 users', service, await service.token());
 }
 
-/** Lists users of a stand-in for an Auth0 tenant, which has a process of its own. */
+/** Lists users of a stand-in for an Auth0 tenant, which runs in its own process. */
 async function listAuth0Users(services) {
   const { TOKEN, ...variables } = await startTenant(services);
   return listUsers("100,000 users of Auth0's", await services.start(variables), TOKEN);
@@ -88,7 +88,7 @@ async function listUsers(title, service, token) {
   return { title, ok: distinct === USERS && users.length === USERS, columns };
 }
 
-/** @returns what to set for the service, and a token. */
+/** @returns the environment of the service, and a token. */
 async function startTenant(services) {
   const tenant = spawn(process.execPath, ['test/servers/auth0.mjs', String(USERS)], { stdio: ['ignore', 'pipe', 'inherit'] });
   services.atEnd(() => tenant.kill());
@@ -101,7 +101,7 @@ async function startTenant(services) {
   throw new Error('The stand-in for an Auth0 tenant did not start.');
 }
 
-/** A hundred thousand requests would measure something else. */
+/** Writes to the database directly, because a hundred thousand requests would measure something else. */
 async function fillDatabase(data) {
   const embedded = resolve('dist/identity-management/adapters/out/embedded');
   const { EmbeddedIdentityProvider } = await import(join(embedded, 'embedded.identity-provider.adapter.js'));

@@ -6,7 +6,7 @@ import { ROWS } from './object-storage/rows.mjs';
 import { takeTurn } from './object-storage/turn.mjs';
 
 /**
- * Holds the service, with uploads in a bucket of S3 that is some way off, against others who do the same with less.
+ * Compares the service, with uploads in an S3 bucket with latency, with simpler programs that do the same.
  *
  * @param {string[]} parameters
  * @returns {Promise<boolean>} whether every goal is reached.

@@ -15,8 +15,8 @@ const MOST_PAUSE_MS = 50;
 const MOST_LATENCY_MS = 250;
 
 /**
- * How long requests that are made to cost keep the service's event loop, and `/health/live` waiting. Each row is a
- * service of its own.
+ * Measures how long expensive requests block the service's event loop and delay `/health/live`. Each row has its own
+ * service.
  *
  * @param {string[]} parameters
  * @returns {Promise<boolean>} whether every goal is reached.
@@ -31,7 +31,7 @@ export default async function pauses(parameters) {
   }
   progress.clear();
   console.table(Object.fromEntries(rows.map(({ title, columns }) => [title, columns])));
-  console.log(`goals: a pause of ${MOST_PAUSE_MS} ms at most, /health/live within ${MOST_LATENCY_MS} ms`);
+  console.log(`goals: a pause of at most ${MOST_PAUSE_MS} ms, /health/live within ${MOST_LATENCY_MS} ms`);
   return rows.every(({ ok }) => ok);
 }
 
@@ -82,7 +82,7 @@ async function send(service, { path, headers, body, keyed }, key) {
     headers: { ...headers, 'Content-Length': Buffer.byteLength(body), ...(keyed ? { 'Idempotency-Key': key } : {}) },
   });
   sent.end(body);
-  // An early answer may end the connection while we still send.
+  // An early answer may end the connection during the upload.
   const [answer] = await once(sent, 'response').catch(() => [{ statusCode: 0, resume: () => undefined }]);
   sent.on('error', () => undefined);
   answer.resume();

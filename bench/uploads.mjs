@@ -6,7 +6,7 @@ import { ROWS } from './uploads/rows.mjs';
 import { takeTurn } from './uploads/turn.mjs';
 
 /**
- * Holds the service against others who do the same with less, on one disk and with one client, in alternating rounds.
+ * Compares the service with simpler programs that do the same, on one disk and with one client, in alternating rounds.
  *
  * @param {string[]} parameters
  * @returns {Promise<boolean>} whether every goal is reached.

@@ -9,7 +9,7 @@ import { askBySignal } from './support/signal-question.mjs';
 const UPLOAD = '/ingestHistoricalLoadData/upload_historical?customer_id=acme-energy&filename=load.csv&manufacturer=acme';
 const WARM_UPS = 20;
 const TAKES = 5;
-/** What a request leaves for later, such as its log line, belongs to it. */
+/** Time for the deferred work of a request, such as its log line, which counts too. */
 const SETTLE_MS = 100;
 
 const json = (value) => ({ headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(value) });
@@ -38,8 +38,8 @@ const REQUESTS = [
 ];
 
 /**
- * How many of our files, and calls of our functions, one request runs on the embedded defaults, after a warm-up: V8's
- * precise coverage between two takes, the least of five.
+ * Counts the files, and the calls of functions, of the service that one request runs with the embedded defaults after a
+ * warm-up: V8's precise coverage between two takes, the smallest of five.
  *
  * @param {string[]} parameters
  * @returns {Promise<boolean>} whether every goal is reached.
@@ -89,7 +89,7 @@ async function measure(service, counts, token, request) {
   return { title, ok, files: least.files, columns: { files: count, calls: least.calls, goal: most.join(' / '), '': ok ? 'ok' : 'missed' } };
 }
 
-/** Which functions ran since the last call. */
+/** The functions that ran since the last call. */
 const takeCounts = async (service, counts) => JSON.parse(await askBySignal(service, counts));
 
 function show(title, files) {

@@ -1,4 +1,4 @@
-// Checks which part of src may import which. Run by `npm run lint`; another folder than src may be named.
+// Checks which part of src may import which. Run by `npm run lint`. An argument names another folder than src.
 import { cruise } from 'dependency-cruiser';
 import extractTSConfig from 'dependency-cruiser/config-utl/extract-ts-config';
 
@@ -6,7 +6,7 @@ const root = process.argv[2] ?? 'src';
 const FEATURE = '(?:ingestion|identity-management)';
 const inner = (path) => `^${root}/${path}`;
 
-/** What checks a store or sets a provider up, and serves nothing. */
+/** Modules that check a store or set up a provider, and serve nothing. */
 const COMMAND_TOOLS = '/store-verification/|/(tenant|realm)-setup\\.ts$';
 
 const forbidden = [
@@ -82,7 +82,7 @@ const { output } = await cruise(
 
 const sources = output.modules.map(({ source }) => source);
 const loose = sources.filter((source) => source.startsWith(`${root}/`) && /^[^/]+$/.test(source.slice(root.length + 1)) && !/\/(main|index)\.ts$/.test(source));
-// A rule that matches nothing checks nothing: a folder was renamed, or the pattern is wrong.
+// A rule without matches checks nothing, because a folder was renamed or its pattern is wrong.
 const idle = forbidden.filter(({ from }) => from.path && !sources.some((source) => new RegExp(from.path).test(source)));
 const { violations } = output.summary;
 

@@ -1,6 +1,6 @@
-// Checks the dependencies: licences, deprecations, install scripts, the Node version that they need, and the tables that
-// say what each is for. Reads package.json, package-lock.json and node_modules, and asks no registry. Run by `npm run lint`;
-// another folder than this one may be named.
+// Checks the dependencies: licences, deprecations, install scripts, required Node versions, and the tables that describe
+// them. Reads package.json, package-lock.json and node_modules, and calls no registry. Run by `npm run lint`. An argument
+// names another folder than this one.
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import semver from 'semver';
@@ -8,11 +8,11 @@ import semver from 'semver';
 const OLDEST_NODE = '20.19.0';
 /** Free licences whose terms the service's own licence (Apache-2.0) can be distributed under. */
 const LICENCES = ['0BSD', 'Apache-2.0', 'BSD-2-Clause', 'BSD-3-Clause', 'BlueOak-1.0.0', 'ISC', 'MIT', 'MIT-0', 'Python-2.0'];
-/** Packages that name their licence in a text only, and where. */
+/** Packages that name their licence only in a text, and the place of the text. */
 const LICENCES_IN_TEXTS = { 'pause@0.0.1': 'MIT' /* Readme.md */ };
-/** Packages with a script at installation, which `allowScripts` in package.json forbids. */
+/** Packages with an installation script, which `allowScripts` in package.json forbids. */
 const SCRIPTS_FORBIDDEN = ['@scarf/scarf'];
-/** Where the table of each group is. */
+/** The file with the table of each group. */
 const TABLES = { dependencies: 'README.md', devDependencies: 'CONTRIBUTING.md' };
 
 const root = process.argv[2] ?? '.';
@@ -25,7 +25,7 @@ const problems = [];
 
 const nameOf = (path) => path.slice(path.lastIndexOf('node_modules/') + 'node_modules/'.length);
 
-/** The lock's, or that of the old form `licenses`, which the lock leaves out. Undefined when it isn't known. */
+/** The licence in the lock file, or in the old form `licenses`, which the lock file omits. Undefined if unknown. */
 function licenceOf(path, entry) {
   const file = `${path}/package.json`;
   const [old] = entry.license === undefined && existsSync(join(root, file)) ? (readJson(file).licenses ?? []) : [];

@@ -1,5 +1,5 @@
 /**
- * The first final answer in what a connection has received; undefined while it isn't whole.
+ * The first final answer in the bytes that a connection received. Undefined while it is incomplete.
  *
  * @param {Buffer} received
  * @param {string} method of the request: an answer to HEAD has no body.

@@ -4,7 +4,7 @@ const DEEP = 20_000;
 const ODD_TEXTS = ['', ' ', '\u0000', '\ud800', 'x'.repeat(300), '\u{1f50c}', '__proto__', 'a\r\nb', 'null', '\u00a0', 'ä'];
 const ODD_NUMBERS = ['0', '-0', '1e400', '-1', '9007199254740993', '1.5'];
 
-/** A body, and the headers that go with it. */
+/** A body and its headers. */
 export function randomBody(random, known) {
   const kind = random.pick(['none', 'json', 'json', 'json', 'json', 'form', 'form', 'bytes', 'urlencoded', 'broken']);
   return coded(random, KINDS[kind](random, known));
@@ -112,7 +112,7 @@ function randomPart(random, name) {
   return Buffer.concat([Buffer.from(`${headers}\r\n`), random.bytes(random.below(300))]);
 }
 
-/** At times in a content coding, which may be broken, or not the one that is named. */
+/** Sometimes encodes the body, possibly broken or in another coding than the header says. */
 function coded(random, { headers, body }) {
   if (random.chance(0.8)) return { headers, body };
   const coding = random.pick(['gzip', 'deflate', 'br', 'identity', 'zstd', 'GZIP', 'gzip, gzip', '', 'constructor']);

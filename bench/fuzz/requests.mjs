@@ -6,20 +6,20 @@ const METHODS = ['GET', 'POST', 'PUT', 'DELETE', 'PATCH', 'HEAD', 'OPTIONS', 'TR
 const PATHS = [...Object.keys(OPERATIONS), ...Object.keys(OPERATIONS), ...Object.keys(OTHERS)];
 
 /**
- * A request as bytes, in parts that are written one after the other.
+ * A request as bytes, in parts that are written one after another.
  *
  * @typedef {object} FuzzRequest
  * @property {Buffer[]} parts
  * @property {string} method
  * @property {string} path without the query.
  * @property {string} [requestId] that the answer must carry.
- * @property {boolean} hangsUp the client goes away after the last part.
- * @property {boolean} garbage it needn't be a request at all: the service may close without an answer.
+ * @property {boolean} hangsUp the client disconnects after the last part.
+ * @property {boolean} garbage the bytes need not be a request, and the service may close the connection without an answer.
  */
 
 /**
  * @param {import('../../dist/testing/random.js').Random} random
- * @param {{ token: string, userId: string, roleId: string }} known what a client may know.
+ * @param {{ token: string, userId: string, roleId: string }} known values that a client may know.
  * @returns {FuzzRequest}
  */
 export function randomRequest(random, known) {
@@ -137,7 +137,7 @@ function oddHeaders(random) {
   ])();
 }
 
-/** How the body is delimited: mostly right. `broken` where the parser may wait or refuse. */
+/** Delimits the body, mostly correctly. `broken`: the parser may wait or reject the request. */
 function frame(random, body) {
   if (random.chance(0.25)) {
     const size = 1 + random.below(1_000);

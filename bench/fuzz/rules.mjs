@@ -1,4 +1,4 @@
-// What the interface lets an answer be.
+// The answers that the interface allows.
 
 const UPLOAD = {
   methods: ['POST'],
@@ -35,7 +35,7 @@ export const OPERATIONS = {
   '/idpManagementBackend/users': list('users', ['user_id', 'name', 'email']),
 };
 
-/** What stands beside them, and answers in a form of its own. */
+/** Other endpoints, which answer in their own form. */
 export const OTHERS = {
   '/docs': ['GET', 'HEAD'],
   '/docs-json': ['GET', 'HEAD'],
@@ -65,7 +65,7 @@ const exactly = (body, texts, id) =>
   Object.keys(body).length === (id === undefined ? 2 : 3);
 
 /**
- * What is wrong with an answer; undefined where nothing is.
+ * The defect of an answer. Undefined if there is none.
  *
  * @param {{ method: string, path: string, requestId?: string }} request `path` without query, as it was sent.
  * @param {{ status: number, headers: Map<string, string>, body: string }} answer
@@ -75,25 +75,25 @@ export function defectOf({ method, path, requestId }, { status, headers, body })
   const id = headers.get('x-request-id');
   if (!/^[A-Za-z0-9._-]{1,128}$/.test(id ?? '')) return 'no X-Request-Id';
   if (requestId !== undefined && ![400, 408, 431].includes(status) && id !== requestId) return 'another X-Request-Id';
-  // Swagger UI's own files answer with slashes behind `/docs` too.
+  // Swagger UI also answers `/docs` with trailing slashes.
   const route = path.replace(/^http:\/\/[^/]*/, '').split('#', 1)[0].replace(/^\/docs\/+$/, '/docs');
   const operation = OPERATIONS[route];
   if (status < 400) return defectOfSuccess(method, route, operation, status, headers, body);
-  if (!headers.get('content-type')?.startsWith('application/json')) return 'an error that is no JSON';
+  if (!headers.get('content-type')?.startsWith('application/json')) return 'an error that is not JSON';
   if (method === 'HEAD' && body === '') return undefined;
   const parsed = parse(body);
   if (route === '/idp/token' && typeof parsed?.error_description === 'string') return undefined;
   if (typeof parsed?.error !== 'string' || Object.keys(parsed).length !== 1) return 'an error of another form';
   const texts = status === 400 ? ['Bad request.', ...(operation?.refusals ?? [])] : [TEXTS[status]];
-  return texts.includes(parsed.error) ? undefined : 'an error text that the interface has not';
+  return texts.includes(parsed.error) ? undefined : 'an error text that is not documented';
 }
 
 function defectOfSuccess(method, route, operation, status, headers, body) {
   const served = (operation?.methods ?? OTHERS[route])?.includes(method);
-  if (!served) return 'a success where nothing is';
-  // RFC 9110, 13.1.2: what `If-None-Match: *` asks for.
+  if (!served) return 'a success at an unknown path';
+  // RFC 9110, 13.1.2: the answer to `If-None-Match: *`.
   if (status === 304 && !operation) return undefined;
-  if (status !== (operation?.status ?? 200)) return 'a success of another status';
+  if (status !== (operation?.status ?? 200)) return 'a success with another status';
   if (method === 'HEAD' || !operation) return undefined;
   const parsed = parse(body);
   if (!parsed || !operation.success(parsed)) return 'a success of another form';

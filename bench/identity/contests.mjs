@@ -4,13 +4,13 @@ import { check, command, list, listAll } from './loads.mjs';
 const DIRECT = { title: "Keycloak's Admin API" };
 const JOSE = { title: "jose's jwtVerify" };
 
-/** The same asked of both; each once beforehand, so that both are warm. */
+/** The same work for both. Each runs once before the measurement, so that both are warm. */
 const both = (load) => ({
   direct: { competitor: DIRECT, load: load('direct'), users: 20_000, warmUp: true },
   service: { competitor: SERVICE, load: load('service'), users: 20_000, warmUp: true },
 });
 
-/** Who is measured in turns with whom, under which load, and with how many users at least. */
+/** The entrants that are measured in alternation, their load, and the minimum number of users. */
 export const CONTESTS = {
   roles: both(list('roles')),
   users: both(list('users')),

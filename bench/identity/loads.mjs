@@ -14,24 +14,24 @@ const MOST_WARM_UP_SECONDS = 2;
  * @typedef {(context: { stage: object, seconds: number, signal: AbortSignal }) => Promise<import('../support/contests.mjs').Outcome>} Load
  */
 
-/** @returns {Load} median and p99 (ms) and rate (/s) of one of the four, over 8 connections. */
+/** @returns {Load} median and p99 (ms) and rate (/s) of one of the four commands over 8 connections. */
 export const command = (name) => (way) => async ({ stage, seconds, signal }) => {
   const { users, roles } = await stage.some();
   const job = { command: name, way, users, roles, connections: CONNECTIONS, seconds, warmUpSeconds: Math.min(seconds, MOST_WARM_UP_SECONDS) };
   return run('command', await stage.access(way), job, signal);
 };
 
-/** @returns {Load} median (ms) until who asked has the whole list. */
+/** @returns {Load} median time (ms) until a caller has the complete list. */
 export const list = (member) => (way) => async ({ stage, seconds, signal }) =>
   run('list', await stage.access(way), { member, way, seconds, expected: await stage.count(member) }, signal);
 
-/** @returns {Load} rate (checks/s) of one token, with the issuer's keys at hand. */
+/** @returns {Load} rate (checks/s) of one token, with the issuer's keys cached. */
 export const check = (way) => async ({ stage, seconds, signal }) => {
   const { token } = await stage.access('service');
   return run('check', { token }, { way, seconds, ...(await stage.issuer()) }, signal);
 };
 
-/** By how much the memory of a fresh service grows (MiB), and how many pages Keycloak has answered by the first byte. */
+/** The growth of memory of a new service (MiB), and the number of pages that Keycloak answered before the first byte. */
 export async function listAll({ stage, signal }) {
   const proxy = await CountingProxy.start(stage.endpoint, (path) => path.includes('/users?'));
   try {

@@ -5,23 +5,23 @@ import * as realm from '../../dist/identity-management/adapters/out/keycloak/rea
 
 const REALM = 'loads';
 const AUDIENCE = 'load-data-api';
-/** The service's own client, which asks Keycloak directly, too. */
+/** The service's own client, which is also used for direct calls to Keycloak. */
 const SERVICE = { clientId: 'load-data-service', secret: 'service-secret' };
-/** Who asks the service. */
+/** The client that calls the service. */
 const OPERATOR = { clientId: 'operator', secret: 'operator-secret' };
 
-/** For load: the compiler that starts slowly, and room for 100,000 users. */
+/** Options for load: the compiler that starts slowly, and memory for 100,000 users. */
 const VIRTUAL_MACHINE = ['-Xms1g', '-Xmx3g'];
 const TOKEN_SECONDS = 3600;
 const CONNECTIONS = 8;
-/** So many users an import: with more each of them takes longer. */
+/** Users in one import. With more, each user takes longer. */
 const USERS_AT_ONCE = 20;
 
-/** A realm of a Keycloak that is there for the bench alone. */
+/** A realm of a Keycloak that only the bench uses. */
 export class Realm {
   #server;
   #agent = new Agent({ connections: CONNECTIONS });
-  /** How many it was filled with. */
+  /** The number of items it was filled with. */
   roles = 0;
 
   static async start() {
@@ -34,7 +34,7 @@ export class Realm {
     return this.#server.endpoint;
   }
 
-  /** Of the realm: its issuer. */
+  /** The issuer of the realm. */
   get url() {
     return `${this.endpoint}/realms/${REALM}`;
   }
@@ -43,7 +43,7 @@ export class Realm {
     return `${this.endpoint}/admin/realms/${REALM}`;
   }
 
-  /** The environment of a service that finds Keycloak at an address. */
+  /** The environment of a service that uses Keycloak at an address. */
   variables(address) {
     return {
       IDENTITY_PROVIDER: 'keycloak',
@@ -63,7 +63,7 @@ export class Realm {
     return this.#token(OPERATOR);
   }
 
-  /** Makes roles and users, as many as are wanting. */
+  /** Creates the missing roles and users. */
   async fill({ roles, users }, { signal, show }) {
     const token = await this.serviceToken();
     const ask = (method, path, body) => {
@@ -85,12 +85,12 @@ export class Realm {
     });
   }
 
-  /** Calls the Admin API as the service does; rejects when the status isn't 2xx. */
+  /** Calls the Admin API like the service. Rejects if the status isn't 2xx. */
   async administer(method, path) {
     return this.#ask(await this.serviceToken(), method, path);
   }
 
-  /** Its public keys (RFC 7517). */
+  /** The public keys of the realm (RFC 7517). */
   async keySet() {
     return (await fetch(`${this.url}/protocol/openid-connect/certs`)).json();
   }
@@ -116,7 +116,7 @@ export class Realm {
   }
 }
 
-/** What the service needs, and a client that has all permissions. */
+/** The realm: everything that the service needs, and a client with all permissions. */
 function representation() {
   const account = ({ clientId }) => ({ username: `service-account-${clientId}`, enabled: true, serviceAccountClientId: clientId });
   return {
@@ -137,7 +137,7 @@ function representation() {
 
 const role = (number) => realm.composedRole(`Role ${number}`, AUDIENCE, [PERMISSIONS[number % PERMISSIONS.length]]);
 
-/** An import gives no other roles than those that it names. */
+/** An import assigns only the roles that it names. */
 const user = (number) => {
   const email = `user${number}@grid.example`;
   return { username: email, email, firstName: `User ${number}`, enabled: true, realmRoles: [`default-roles-${REALM}`] };

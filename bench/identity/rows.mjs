@@ -4,7 +4,7 @@ const againstDirect = (name, work, goal) => row(name, work, name, ['service', 'm
 const command = (name) => againstDirect(name, `${name}, 8 connections, median`, noLater(0.1, 3));
 
 /**
- * What the bench is to show, as in the other benches. Lists come before commands that make them longer.
+ * The rows of the bench, as in the other benches. Lists come before commands that make them longer.
  *
  * Figures: median (ms), growth (MiB), pages (that Keycloak has answered by the first byte), rate (checks/s).
  */

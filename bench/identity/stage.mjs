@@ -5,10 +5,10 @@ import { Services } from '../support/service.mjs';
 import { Realm } from './realm.mjs';
 
 const ROLES = 5_000;
-/** Commands go to these, of all that there are. */
+/** The users and roles that commands use, out of all. */
 const SOME_USERS = 1_000;
 const SOME_ROLES = 200;
-/** Until the compilers of both have little left to do. */
+/** Duration after which the compilers of both have little left to do. */
 const WARM_UP_SECONDS = 20;
 
 /** One Keycloak and one service for all rounds, so that both are warm. */
@@ -31,12 +31,12 @@ export class Stage {
     }
   }
 
-  /** Of Keycloak. */
+  /** The address of Keycloak. */
   get endpoint() {
     return this.#realm.endpoint;
   }
 
-  /** Makes the users that entrants begin with, and lets each of those take a turn who is to be warm. */
+  /** Creates the initial users, and lets each entrant that must be warm take a turn. */
   async prepare(entrants, { show, ...context }) {
     const users = Math.max(...Object.values(entrants).map((entrant) => entrant.users));
     if (users > 0) await this.#realm.fill({ roles: ROLES, users }, { show, ...context });
@@ -47,13 +47,13 @@ export class Stage {
     }
   }
 
-  /** Where one asks, and with which token: Keycloak's Admin API (`direct`), or the service. */
+  /** The URL and the token for Keycloak's Admin API (`direct`) or the service. */
   async access(way) {
     if (way === 'direct') return { url: this.#realm.adminUrl, token: await this.#realm.serviceToken() };
     return { url: `${this.#service.url}/idpManagementBackend`, token: await this.#realm.operatorToken() };
   }
 
-  /** Some users, by Keycloak's ids, and roles, as who gives them knows them: the same each time. */
+  /** Some users by their Keycloak ids, and some roles as a caller knows them. The same each time. */
   async some() {
     const all = (path) => this.#realm.administer('GET', path);
     return (this.#some ??= {
@@ -62,7 +62,7 @@ export class Stage {
     });
   }
 
-  /** How many there are of `users`, or of `roles` before any are created. */
+  /** The number of `users`, or of `roles` before any are created. */
   async count(member) {
     return member === 'users' ? this.#realm.administer('GET', '/users/count') : this.#realm.roles;
   }
@@ -71,7 +71,7 @@ export class Stage {
     return { issuer: this.#realm.url, keySet: await this.#realm.keySet() };
   }
 
-  /** Gives work a service of its own, which finds Keycloak at an address. */
+  /** Runs `work` with a new service that uses Keycloak at an address. */
   async withFreshService(address, work) {
     const service = await this.#start(address);
     try {
@@ -86,7 +86,7 @@ export class Stage {
     await this.#realm?.stop();
   }
 
-  /** On data of its own: one process at a time. */
+  /** Uses its own data directory, because only one process at a time can use one. */
   async #start(address) {
     const data = await mkdtemp(join(this.#services.directory, 'data-'));
     return this.#services.start({ NODE_ENV: 'production', ...this.#realm.variables(address), DATA_DIR: data });

@@ -9,10 +9,10 @@ const program = (name) => fileURLToPath(new URL(`competitors/${name}.mjs`, impor
 const SERVICE = { ...ON_DISK, variables: { FILE_STORAGE: 's3' } };
 const PUT_EACH = { title: 'same app, a PUT for each', program: program('put-each') };
 const STREAMED_OBJECT = { title: "bare stream into the SDK's Upload", program: program('streamed-object') };
-/** No process between the client and the store. */
+/** The client calls the store directly. */
 const DIRECT = { title: "the SDK's PutObject" };
 
-/** Who is measured in turns with whom, and under which load. */
+/** The entrants that are measured in alternation, and their load. */
 export const CONTESTS = {
   'json-128': {
     service: { competitor: SERVICE, load: json(128) },

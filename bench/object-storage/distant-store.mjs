@@ -5,12 +5,12 @@ import { fileURLToPath } from 'node:url';
 import { startVersitygw } from '../../test/servers/versitygw.mjs';
 import { Services } from '../support/service.mjs';
 
-/** What a request takes longer than with the store at hand. */
+/** The added latency of a request. */
 export const LATENCY_MS = 10;
 const PROXY = fileURLToPath(new URL('latency-proxy.mjs', import.meta.url));
 const BUCKET = 'load-data';
 
-/** A store with an empty bucket, behind a proxy that has what is sent to it come in later. */
+/** A store with an empty bucket, behind a proxy that delays incoming data. */
 export class DistantStore {
   #server;
   #proxies;
@@ -18,9 +18,9 @@ export class DistantStore {
   constructor(server, proxies, proxy) {
     this.#server = server;
     this.#proxies = proxies;
-    /** Where it keeps objects. */
+    /** The directory of its objects. */
     this.directory = server.directory;
-    /** The environment of who uses it. */
+    /** The environment of its clients. */
     this.variables = {
       ...server.environment(BUCKET),
       S3_ENDPOINT: proxy.url,
@@ -41,7 +41,7 @@ export class DistantStore {
     }
   }
 
-  /** Ends it and removes its data. */
+  /** Stops it and removes its data. */
   async stop() {
     await Promise.all([this.#server.stop(), this.#proxies.end()]);
   }

@@ -1,5 +1,5 @@
-// Passes connections on to TARGET, and each piece of what comes in LATENCY_MS later, in order and however much is on its
-// way; what comes back goes at once. So a request takes so much longer, and none waits for another.
+// Passes connections on to TARGET, and delays each incoming piece by LATENCY_MS. The order is kept, and any amount can be
+// in flight. Responses are not delayed. So each request takes this much longer, and none waits for another.
 import { connect, createServer } from 'node:net';
 import { listen } from '../uploads/competitors/listen.mjs';
 
@@ -8,12 +8,12 @@ const latency = Number(process.env.LATENCY_MS);
 
 const server = createServer({ allowHalfOpen: true, noDelay: true }, (client) => {
   const target = connect({ host, port: Number(port), allowHalfOpen: true, noDelay: true });
-  // Timers of one length end in the order of their beginning.
+  // Timers with the same delay fire in the order in which they were set.
   client.on('data', (piece) => setTimeout(() => target.write(piece), latency));
   client.on('end', () => setTimeout(() => target.end(), latency));
   target.pipe(client);
   for (const [one, other] of [[client, target], [target, client]]) {
-    // Whoever is gone is told of by its end.
+    // When one side is gone, the other is ended too.
     one.on('error', () => other.destroy()).on('close', () => setTimeout(() => other.destroy(), latency));
   }
 });

@@ -15,15 +15,15 @@ const SAMPLE_EVERY_MS = 250;
 const SILENT = { connections: 600, declared: 100_000_000, sent: 5_000_000 };
 const SILENT_S = 20;
 
-/** Rate (requests/s), median and p99 (ms) of one caller of the SDK that PUTs index lines, one after the other. */
+/** Rate (requests/s), median and p99 (ms) of one caller of the SDK that PUTs index lines one after another. */
 export function putObjects(store, seconds, signal) {
   const program = new URL('clients/put-object.mjs', import.meta.url);
   return runClient(program, { warmUpSeconds: seconds, seconds }, signal, store.variables);
 }
 
 /**
- * Small JSON over 128 connections for a minute, and what memory the service has meanwhile: `settled` is the median of
- * the 10 s that follow the first 10, `last` that of the last 10 s (MiB).
+ * Small JSON over 128 connections for a minute, and the memory of the service: `settled` is the median of the 10 s after
+ * the first 10 s, `last` that of the last 10 s (MiB).
  */
 export async function jsonForAMinute(service, seconds, signal) {
   const meter = new MemoryMeter(service.child.pid);
@@ -49,12 +49,12 @@ export async function jsonForAMinute(service, seconds, signal) {
 }
 
 /**
- * 600 clients that declare 100 MB, send 5,000,000 bytes, fall silent for 20 s, and leave; the same again a minute later.
- * By how much the service's memory grows at most (`growth`), and how much more there is a minute after the second crowd
- * than a minute after the first (`left`, both MiB): what a process takes once and keeps is no leak.
+ * 600 clients declare 100 MB, send 5,000,000 bytes, stall for 20 s, and disconnect. The same again a minute later.
+ * Measures the largest growth of the service's memory (`growth`), and how much larger it is a minute after the second
+ * crowd than a minute after the first (`left`, both MiB). Memory that a process takes only once is not a leak.
  */
 export async function silentClients(service, _seconds, signal) {
-  // What the first uploads take anyway is no growth.
+  // The memory that the first uploads take anyway doesn't count as growth.
   await json(8)(service, 1, signal);
   const meter = new MemoryMeter(service.child.pid);
   await meter.begin();
@@ -65,13 +65,13 @@ export async function silentClients(service, _seconds, signal) {
   return { figures: { growth: growth / MIB, left: ((await meter.now()) - afterFirst) / MIB }, others: {} };
 }
 
-/** Resolves a minute after it left. */
+/** Resolves a minute after the crowd has disconnected. */
 async function silentCrowd(service, signal) {
   const program = fileURLToPath(new URL('clients/silent.mjs', import.meta.url));
   const job = JSON.stringify({ port: service.port, target: TARGET, ...SILENT });
   const clients = spawn(process.execPath, [program, job], { stdio: ['pipe', 'pipe', 'inherit'], signal });
   const ended = once(clients, 'close');
-  // The caller hears of it by its own signal.
+  // The caller is notified by its own signal.
   ended.catch(() => undefined);
   await Promise.race([once(clients.stdout, 'data'), ended]);
   await delay(SILENT_S * 1000, undefined, { signal });

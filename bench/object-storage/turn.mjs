@@ -6,7 +6,7 @@ import { settle } from '../uploads/disk.mjs';
 import { DistantStore } from './distant-store.mjs';
 
 /**
- * One fresh store, one process that keeps uploads there, one measurement.
+ * One new store, one process that stores uploads in it, one measurement.
  *
  * @param {object} entrant see contests.mjs
  * @param {{ signal: AbortSignal, seconds: number }} context

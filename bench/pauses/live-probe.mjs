@@ -5,7 +5,7 @@ import { isMainThread, parentPort, Worker, workerData } from 'node:worker_thread
 
 const PAUSE_MS = 20;
 
-/** Asks a service for `/health/live` again and again, on a thread of its own: what the bench sends doesn't hold it up. */
+/** Requests `/health/live` of a service continuously, on a separate thread so that the load of the bench doesn't delay it. */
 export class LiveProbe {
   #worker;
 
@@ -36,7 +36,7 @@ if (!isMainThread) {
   let longest = 0;
   let isOver = false;
   parentPort.once('message', () => { isOver = true; });
-  // The first one loads what a request takes.
+  // The first request loads the modules.
   await latency(workerData);
   parentPort.postMessage('started');
   while (!isOver) {

@@ -3,12 +3,12 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 
 /**
- * Runs a client in a process of its own, so that its work and the bench's don't mix.
+ * Runs a client in its own process, so that its work doesn't mix with that of the bench.
  *
- * @param {URL} program is given the job as JSON, and prints what came back as JSON
+ * @param {URL} program receives the job as JSON, and prints the outcome as JSON
  * @param {object} job
  * @param {AbortSignal} signal
- * @param {Record<string, string>} [env] beside the bench's own
+ * @param {Record<string, string>} [env] variables in addition to those of the bench
  * @returns {Promise<import('./contests.mjs').Outcome>}
  */
 export async function runClient(program, job, signal, env = {}) {

@@ -1,5 +1,5 @@
 /**
- * Runs a command line to its exit code. Wrong arguments (`parseArgs`) are one line on standard error and exit code 1.
+ * Runs a command line to its exit code. Wrong arguments (`parseArgs`) cause one line on standard error and exit code 1.
  *
  * @param {() => Promise<number>} main resolves to the exit code
  */

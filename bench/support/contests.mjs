@@ -4,15 +4,15 @@ import { Progress } from './progress.mjs';
 import { judge, summary, table } from './table.mjs';
 
 /**
- * @typedef {{ figures: Record<string, number>, others: Record<string, number> }} Outcome others: how many answers
- *   weren't 200, by status.
+ * @typedef {{ figures: Record<string, number>, others: Record<string, number> }} Outcome others: the number of answers
+ *   other than 200, by status.
  */
 
 /**
- * The options that every bench of rows has, beside its own.
+ * The common options of every bench with rows, and those of this bench.
  *
  * @returns {{ rounds: number, seconds: number, rows: object[], values: object } | undefined} undefined when one is wrong,
- *   which is told then.
+ *   which is then reported.
  */
 export function parseOptions(parameters, rows, others = {}) {
   const text = (value) => ({ type: 'string', default: value });
@@ -32,10 +32,10 @@ export function parseOptions(parameters, rows, others = {}) {
 function problemWith(names, known, rounds, seconds) {
   const unknown = names.filter((name) => !known.includes(name));
   if (unknown.length > 0) return `--only: there is no row ${unknown.join(', ')}; there are ${known.join(', ')}`;
-  return Number.isInteger(rounds) && rounds > 0 && seconds >= 1 ? undefined : '--rounds, --seconds: must be numbers from 1 on';
+  return Number.isInteger(rounds) && rounds > 0 && seconds >= 1 ? undefined : '--rounds, --seconds: must be numbers of at least 1';
 }
 
-/** Says where and how often is measured, before anything is. */
+/** Prints the machine and the number of rounds before the measurement. */
 export function tellConditions({ rounds, seconds }, ...lines) {
   const load = loadavg()[0].toFixed(1);
   console.log(`machine: ${availableParallelism()} cores of ${cpus()[0]?.model.trim()}, load ${load} before the start`);
@@ -45,7 +45,7 @@ export function tellConditions({ rounds, seconds }, ...lines) {
 }
 
 /**
- * Runs each contest once, with those entrants that a row asks for, and prints a table of the rows.
+ * Runs each contest once, with the entrants that the rows need, and prints a table of the rows.
  *
  * @param {object[]} rows
  * @param {Record<string, Record<string, object>>} contests entrants by name, by contest
@@ -76,7 +76,7 @@ export async function runContests(rows, contests, { rounds, prepare, takeTurn })
   return results.every(({ ok }) => ok);
 }
 
-/** In turns, so that what changes on the machine meets all alike. */
+/** Alternates the entrants, so that changes on the machine affect all of them alike. */
 async function runRounds(entrants, { rounds, takeTurn, show }) {
   const outcomes = Object.fromEntries(Object.keys(entrants).map((name) => [name, []]));
   for (let round = 1; round <= rounds; round++) {

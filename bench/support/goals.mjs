@@ -1,4 +1,4 @@
-/** A figure of one entrant of a contest, held against one of another (or of the same), and the goal for the two medians. */
+/** A figure of one entrant of a contest, compared with one of another (or of the same), and the goal for the two medians. */
 export function row(name, work, contest, of, to, goal) {
   return { name, work, contest, of, to, goal };
 }
@@ -15,7 +15,7 @@ export function below(most, unit) {
   return { title: `< ${most} ${unit}`, isMet: (value) => value < most };
 }
 
-/** No more than a share, or so many milliseconds, above the other. */
+/** At most this share, or this many milliseconds, above the other figure. */
 export function noLater(share, milliseconds) {
   return {
     title: `<= ${(1 + share).toFixed(2)} or + ${milliseconds} ms`,
@@ -23,7 +23,7 @@ export function noLater(share, milliseconds) {
   };
 }
 
-/** So much of it by itself, or the other goal, which is held against the other. */
+/** At least this much by itself, or the other goal in comparison with the other figure. */
 export function either(goal, least, unit) {
   return {
     title: `${goal.title} or >= ${least}${unit}`,

@@ -2,7 +2,7 @@
  * Rate (requests/s), median and p99 (ms).
  *
  * @param {number[]} latencies in milliseconds
- * @param {number} seconds that they took together
+ * @param {number} seconds their total duration
  */
 export function figuresOf(latencies, seconds) {
   const sorted = Float64Array.from(latencies).sort();

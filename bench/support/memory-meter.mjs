@@ -1,6 +1,6 @@
 import { readFile, writeFile } from 'node:fs/promises';
 
-/** How much a process's memory grows, by Linux's own account. */
+/** Measures how much the memory of a process grows, as reported by Linux. */
 export class MemoryMeter {
   #pid;
   #before = 0;
@@ -9,18 +9,18 @@ export class MemoryMeter {
     this.#pid = pid;
   }
 
-  /** Begins: what the process has now is the base, and its peak is forgotten. */
+  /** Begins a measurement: sets the base to the current memory, and resets the peak. */
   async begin() {
     await writeFile(`/proc/${this.#pid}/clear_refs`, '5');
     this.#before = await this.now();
   }
 
-  /** What the process has now, in bytes. */
+  /** The current memory of the process, in bytes. */
   now() {
     return this.#bytes('VmRSS');
   }
 
-  /** The base, the peak since then, and what lies between, in bytes. */
+  /** The base, the peak since then, and their difference, in bytes. */
   async read() {
     const peak = await this.#bytes('VmHWM');
     return { before: this.#before, peak, growth: peak - this.#before };

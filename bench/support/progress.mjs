@@ -1,4 +1,4 @@
-/** A line on standard error that is rewritten; nothing where that is no terminal. */
+/** A line on standard error that is rewritten. Prints nothing if standard error isn't a terminal. */
 export class Progress {
   #shown = 0;
 

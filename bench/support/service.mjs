@@ -7,7 +7,7 @@ import { promisify } from 'node:util';
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'];
 
 /**
- * Gives work a directory of its own, and removes it, and what runs in it, whatever happens.
+ * Runs `work` with a temporary directory. Removes it and ends its processes in any case.
  *
  * @template T
  * @param {(services: Services) => Promise<T>} work
@@ -29,7 +29,7 @@ export async function withServices(work) {
   }
 }
 
-/** Service processes, one after the other, on one DATA_DIR; or those of another program that starts as the service does. */
+/** Successive service processes on one DATA_DIR, or processes of another program that starts like the service. */
 export class Services {
   #running = new Set();
   #cleanups = [];
@@ -51,7 +51,7 @@ export class Services {
     return service;
   }
 
-  /** Starts the service and doesn't wait. */
+  /** Starts the service without waiting. */
   launch(variables = {}) {
     const env = { PATH: process.env.PATH, PORT: '0', LOG_LEVEL: 'error', UV_THREADPOOL_SIZE: '16', DATA_DIR: this.data, ...variables };
     const child = spawn(process.execPath, [this.program], { cwd: this.directory, env });
@@ -61,7 +61,7 @@ export class Services {
     return service;
   }
 
-  /** Has something done at the end, when no service runs any more and the directory is still there. */
+  /** Adds a function to run at the end, when no service runs any more and the directory still exists. */
   atEnd(cleanup) {
     this.#cleanups.push(cleanup);
   }
@@ -94,11 +94,11 @@ class Service {
       child.stderr.setEncoding('utf8').on('data', (text) => (this.output += text));
       this.exited.then(() => failed(new Error(`The service did not start: ${this.output}`)));
     });
-    // For those who don't wait for it.
+    // For callers that don't wait for it.
     this.ready.catch(() => undefined);
   }
 
-  /** Rejects when it ends by itself. @param {string} title */
+  /** Rejects when the service ends by itself. @param {string} title */
   async death(title) {
     await this.exited;
     throw new Error(`${title} ended by itself: ${this.output}`);

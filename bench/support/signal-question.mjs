@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 const LOOK_EVERY_MS = 5;
 
 /**
- * What a module that is loaded into a service writes to a file on SIGUSR2, as one line.
+ * Asks a module that is loaded into a service: sends SIGUSR2, and returns the line that the module then writes to a file.
  *
  * @param {object} service of Services
  * @param {string} file

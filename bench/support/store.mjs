@@ -4,15 +4,15 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 
-/** All files beneath a folder of a data directory, as paths relative to that directory; none where there is no such folder. */
+/** All files below a folder of a data directory, as paths relative to that directory. None if the folder doesn't exist. */
 export async function filesIn(data, folder) {
   const entries = await entriesOf(join(data, folder), { recursive: true, withFileTypes: true });
   return entries.filter((entry) => entry.isFile()).map((entry) => relative(data, join(entry.parentPath, entry.name)));
 }
 
 /**
- * What a data directory, or a bucket's, shows while nothing is under way, read without the service: the index lines by
- * upload id; the uploads that have more than one line, and everything that is not whole, in words.
+ * Reads a data directory, or the directory of a bucket, without the service, while nothing is in progress. Returns the
+ * index lines by upload id, and sentences about uploads with several lines and about everything that is incomplete.
  */
 export async function inspect(data) {
   const lines = new Map();
@@ -23,7 +23,7 @@ export async function inspect(data) {
     if (texts.pop() !== '') halves.push(`${segment} ends in a torn line`);
     for (const text of texts) {
       const line = parse(text);
-      if (!line) halves.push(`${segment} has a line that is no JSON`);
+      if (!line) halves.push(`${segment} has a line that is not JSON`);
       else if (lines.has(line.upload_id)) doubled.push(`${line.upload_id} has two lines`);
       else lines.set(line.upload_id, line);
     }
@@ -31,8 +31,8 @@ export async function inspect(data) {
   const files = new Set(await filesIn(data, 'files'));
   for (const line of lines.values()) {
     if (line.content_path === null) continue;
-    if (!files.delete(line.content_path)) halves.push(`${line.upload_id} has a line and no bytes`);
-    else if (!(await hasBytes(data, line))) halves.push(`${line.upload_id} has a line and other bytes`);
+    if (!files.delete(line.content_path)) halves.push(`${line.upload_id} has a line but no bytes`);
+    else if (!(await hasBytes(data, line))) halves.push(`${line.upload_id} has a line but other bytes`);
   }
   for (const file of files) halves.push(`${file} has no line`);
   for (const path of await leftovers(data)) halves.push(`${path} is left over`);
@@ -41,7 +41,7 @@ export async function inspect(data) {
 
 /**
  * What is in progress, or was left in that state, as paths. In a bucket the marker of a failed upload stays for a while
- * after everything else of it was removed, in case the store carries something out late: that is no leftover.
+ * after everything else of it was removed, in case the store carries out a request late. It isn't a leftover.
  */
 export async function leftovers(data) {
   const found = [];
@@ -55,7 +55,7 @@ export async function leftovers(data) {
 
 const isClearedMarker = async (path) => parse(await readFile(path, 'utf8').catch(() => ''))?.cleared === true;
 
-/** A bucket has no folders but those of its objects. */
+/** A bucket has only the folders of its objects. */
 async function entriesOf(directory, options) {
   try {
     return await readdir(directory, options);

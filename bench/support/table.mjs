@@ -40,7 +40,7 @@ export function table(lines) {
   return [line(HEADS), line(widths.map((width) => '-'.repeat(width))), ...lines.map(line)].join('\n');
 }
 
-/** The medians of an entrant's figures, in words. */
+/** The medians of an entrant's figures as text. */
 export function summary(outcomes) {
   const names = Object.keys(outcomes[0].figures);
   const faults = faultsOf(outcomes);
@@ -55,7 +55,7 @@ function titleOf([own], [other, figure], entrants) {
   return entrants[own].competitor === entrants[other].competitor ? other : entrants[other].competitor.title;
 }
 
-/** How many answers weren't 200, by status; empty for none. */
+/** The number of answers other than 200, by status. Empty if there are none. */
 function faultsOf(outcomes) {
   const counts = new Map();
   for (const [status, count] of outcomes.flatMap(({ others }) => Object.entries(others))) {

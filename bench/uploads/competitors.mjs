@@ -2,7 +2,7 @@ import { fileURLToPath } from 'node:url';
 
 const program = (name) => fileURLToPath(new URL(`competitors/${name}.mjs`, import.meta.url));
 
-/** Who takes uploads in: a program that prints its address when it is ready, and variables beside the common ones. */
+/** Programs that accept uploads. Each prints its address when it is ready. `variables`: in addition to the common ones. */
 export const SERVICE = { title: 'service', program: fileURLToPath(new URL('../../dist/main.js', import.meta.url)) };
 export const NOTHING = { title: 'same app storing nothing', program: program('nothing') };
 export const APPEND = { title: 'same app, append + fdatasync', program: program('append') };

@@ -5,9 +5,9 @@ import { files4KiB, form, form1GiB, json, raw1GiB } from './loads.mjs';
 const held = new HeldUploads(1_000_000);
 
 /**
- * Who is measured in turns with whom, and under which load.
+ * The entrants that are measured in alternation, and their load.
  *
- * `prepare` and `keep` give the data directory something to begin with, and take it out before it goes.
+ * `prepare` fills the data directory before a turn, and `keep` moves the contents out before the directory is removed.
  */
 export const CONTESTS = {
   'json-32': {

@@ -9,10 +9,10 @@ const IMAGE_GIB = 6;
 const run = async (command, ...parameters) => (await promisify(execFile)(command, parameters)).stdout.trim();
 
 /**
- * Gives work a fresh journaled file system, where that can be mounted, otherwise a directory. Takes it away whatever
- * happens; when interrupted, aborts the work and ends the process afterwards. Linux only.
+ * Runs `work` on a new journaled file system if one can be mounted, otherwise in a directory. Removes it in any case. When
+ * interrupted, aborts the work and then ends the process. Linux only.
  *
- * @param {string} parent the directory that the image, or the directory, is made in.
+ * @param {string} parent the directory of the image or the directory.
  * @param {(disk: { path: string, title: string }, signal: AbortSignal) => Promise<boolean>} work
  * @returns {Promise<boolean>}
  */
@@ -31,28 +31,28 @@ async function workOnDisk(parent, work, signal) {
     const title = mounted ? `${kind} on a fresh image of ${IMAGE_GIB} GiB in ${parent}` : `${kind}, a directory in ${parent}: ${obstacle}`;
     return await work({ path: mountPoint, title }, signal);
   } finally {
-    // Lazily where somebody still looks at it; the image goes with the last who does.
+    // Lazily if a process still uses it. The image is freed when the last user ends.
     if (mounted) await run('umount', mountPoint).catch(() => run('umount', '--lazy', mountPoint));
     await rm(home, { recursive: true, force: true });
   }
 }
 
-/** @returns {Promise<string | undefined>} why it isn't mounted, if so; also rejects with why. */
+/** @returns {Promise<string | undefined>} the reason if it can't be mounted. May also reject with the reason. */
 async function mountImage(image, mountPoint) {
   if (process.getuid?.() !== 0) return 'only root can mount an image';
   await run('fallocate', '--length', `${IMAGE_GIB}GiB`, image);
-  // All at once: neither given back to the file system beneath, nor put off to the rounds.
+  // Initializes everything now: nothing is discarded to the file system below, or deferred into the rounds.
   await run('mkfs.ext4', '-q', '-F', '-E', 'nodiscard,lazy_itable_init=0,lazy_journal_init=0', image);
-  // Past the page cache of the file system beneath: a copy there would cost what a disk doesn't.
+  // Bypasses the page cache of the file system below, because a second copy there would add costs that a disk doesn't have.
   const device = await run('losetup', '--find', '--show', '--direct-io=on', image);
   try {
     await run('mount', device, mountPoint);
   } finally {
-    // While it is mounted this only says that unmounting frees it.
+    // While it is mounted, this only makes the unmount free the device.
     await run('losetup', '--detach', device);
   }
   return undefined;
 }
 
-/** Writes out what is still in memory, so that nobody pays for what was before. */
+/** Writes cached data to the disk, so that no turn pays for earlier writes. */
 export const settle = (disk) => run('sync', '--file-system', disk.path);

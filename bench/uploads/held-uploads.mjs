@@ -8,18 +8,18 @@ const DAYS = 4;
 const DAY_MS = 86_400_000;
 const SEGMENT_BYTES = 64 * 1024 * 1024;
 const BLOCK_BYTES = 1024 * 1024;
-/** One upload in so many has a file. */
+/** One upload in this many has a file. */
 const FILE_EVERY = 50;
 const FILE_BYTES = Buffer.from('2026-01-01T00:00Z,3.31\n');
 const FILE_SHA256 = createHash('sha256').update(FILE_BYTES).digest('hex');
 
-/** Starts the service once, so that the measured start finds what only the first one makes. */
+/** Starts the service once, so that the measured start isn't the first one. */
 export async function bootOnce(services) {
   const service = await services.start();
   await service.end('SIGTERM');
 }
 
-/** A data directory with many uploads, which is made once and goes from round to round. */
+/** A data directory with many uploads. It is created once and reused in every round. */
 export class HeldUploads {
   #count;
   #kept;
@@ -38,14 +38,14 @@ export class HeldUploads {
     await bootOnce(services);
   }
 
-  /** Takes the data directory out of one that is about to go. */
+  /** Moves the data directory out of a directory that is about to be removed. */
   async keep(services, { disk }) {
     this.#kept ??= join(disk.path, `held-${randomUUID()}`);
     await rename(services.data, this.#kept);
   }
 }
 
-/** Writes index lines and files as the service does, without its durability. */
+/** Writes index lines and files like the service, but without its durability. */
 async function fill(data, count, signal, show) {
   const began = Date.now() - (DAYS - 1) * DAY_MS;
   const segment = new SegmentWriter(data);

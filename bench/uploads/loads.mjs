@@ -14,7 +14,7 @@ const LARGE_BYTES = 1024 * MIB;
 const LARGE_WARM_UP_BYTES = 64 * MIB;
 
 /**
- * What a client does to one who is ready: it warms up, then measures.
+ * The work of a client on a ready service: a warm-up and a measurement.
  *
  * @typedef {(service: object, seconds: number, signal: AbortSignal) => Promise<import('../support/contests.mjs').Outcome>} Load
  */
@@ -27,13 +27,13 @@ const small = (type, body, connections, pauseMs) => (service, seconds, signal) =
 };
 
 export const json = (connections) => small('application/json', SMALL, connections);
-/** With a pause after each answer. */
+/** The same with a pause after each answer. */
 export const jsonWithPauses = (connections, pauseMs) => small('application/json', SMALL, connections, pauseMs);
-/** The same text as a form's file, for who takes nothing but files. */
+/** The same text as the file of a form, for programs that accept only files. */
 export const form = (connections) => small(FORM, FORM_HEAD + SMALL + FORM_TAIL, connections);
 export const files4KiB = (connections) => small('text/csv', randomBytes(2048).toString('hex'), connections);
 
-/** @returns {Load} throughput (MiB/s), and by how much the memory of who takes it in grows (MiB). */
+/** @returns {Load} throughput (MiB/s), and the growth of the receiving process's memory (MiB). */
 const large = (request) => async (service, seconds, signal) => {
   const send = (bytes) => run('large', { url: service.url + TARGET, bytes, ...request }, signal);
   const meter = new MemoryMeter(service.child.pid);

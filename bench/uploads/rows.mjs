@@ -1,7 +1,7 @@
 import { atLeast, atMost, below, noLater, row } from '../support/goals.mjs';
 
 /**
- * What the bench is to show: a figure of one entrant of a contest, held against one of another (or of the same), and
+ * The rows of the bench: a figure of one entrant of a contest, compared with one of another (or of the same), and
  * the goal for the two medians over the rounds.
  *
  * Figures: rate (requests/s), throughput (MiB/s), growth (MiB), median, p99 and boot (ms).

@@ -4,7 +4,7 @@ import { Services } from '../support/service.mjs';
 import { settle } from './disk.mjs';
 
 /**
- * One process, one fresh directory, one measurement.
+ * One process, one new directory, one measurement.
  *
  * @param {object} entrant see contests.mjs
  * @param {{ disk: object, signal: AbortSignal, seconds: number, show: (text: string) => void }} context

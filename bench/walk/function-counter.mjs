@@ -1,5 +1,5 @@
-// Loaded into a service (`node --import`). On SIGUSR2 it writes to COUNTS_FILE which of the service's functions ran since
-// the last time, as JSON: { [file]: { [function]: calls } }.
+// Loaded into a service (`node --import`). On SIGUSR2 it writes the functions of the service that ran since the last time
+// to COUNTS_FILE, as JSON: { [file]: { [function]: calls } }.
 import { Session } from 'node:inspector/promises';
 import { writeFile } from 'node:fs/promises';
 import { isMainThread } from 'node:worker_threads';

@@ -90,7 +90,7 @@ const get = async (url: string, token?: string) =>
   (await fetch(url, token === undefined ? {} : { headers: { Authorization: `Bearer ${token}` } })).text();
 
 describe('the guard', () => {
-  it('lets in who holds the permission, and hands on who that is', async () => {
+  it('admits a caller with the permission, and passes on the identity', async () => {
     const url = await serve(AuthenticationModule.forRoot(options(north)));
     expect(await get(`${url}/users`, tokenFrom(north.url, ['read:users']))).toBe('somebody');
     expect(await get(`${url}/users`, tokenFrom(north.url, ['read:roles', '*', 'read:*']))).toBe('unauthorized');
@@ -98,12 +98,12 @@ describe('the guard', () => {
     expect(await get(`${url}/open`, tokenFrom(north.url, ['read:users']))).toBe('nobody known');
   });
 
-  it('is closed for an operation that names no permission', async () => {
+  it('refuses every caller of an operation that declares no permission', async () => {
     const url = await serve(AuthenticationModule.forRoot(options(north)));
     expect(await get(`${url}/unnamed`, tokenFrom(north.url, ['read:users', 'undefined']))).toBe('unauthorized');
   });
 
-  it("takes the handler's permission before the controller's", async () => {
+  it("prefers the handler's permission to the controller's", async () => {
     const url = await serve(AuthenticationModule.forRoot(options(north)));
     const reader = tokenFrom(north.url, ['read:roles']);
     expect(await get(`${url}/roles`, reader)).toBe('roles');
@@ -123,7 +123,7 @@ describe('the module', () => {
     ]);
   });
 
-  it('takes an issuer of this process, whose name is known once it listens', async () => {
+  it('accepts an issuer in the same process, whose name is known only once it listens', async () => {
     let url = '';
     const useFactory = () => ({
       issuer: () => `${url}/idp`,
@@ -135,7 +135,7 @@ describe('the module', () => {
     expect(await get(`${url}/users`, tokenFrom('/idp', ['read:users']))).toBe('unauthorized');
   });
 
-  it('says that the provider is unavailable when its keys are', async () => {
+  it('reports that the provider is unavailable when its keys are', async () => {
     const keySet = { load: () => Promise.reject(new Error('gone')) };
     const url = await serve(AuthenticationModule.forRoot({ ...options(north), keySet }));
     expect(await get(`${url}/users`, tokenFrom(north.url, ['read:users']))).toBe('provider-unavailable');

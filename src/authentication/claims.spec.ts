@@ -6,25 +6,25 @@ const parsed = (text: string) => JSON.parse(text) as Claims;
 
 describe('permissions', () => {
   it.each<[string, Claims, string[]]>([
-    ['of the claim', { permissions: ['read:users', 'read:roles', 'read:users'] }, ['read:users', 'read:roles']],
-    ['of Keycloak', { resource_access: { api: { roles: ['read:users'] } } }, ['read:users']],
-    ['of both', { permissions: ['a:b'], resource_access: { api: { roles: ['c:d'] } } }, ['a:b', 'c:d']],
-    ['of another client', { resource_access: { account: { roles: ['read:users'] } } }, []],
-    ['of the realm', { realm_access: { roles: ['read:users'] } }, []],
-    ['of the scope', { scope: 'read:users' }, []],
-    ['of none', {}, []],
-    ['of a text', { permissions: 'read:users' }, []],
-    ['of an object', { permissions: { 0: 'read:users', length: 1 } }, []],
-    ['of other things', { permissions: [1, null, ['read:users'], { toString: 'x' }, 'a:b'] }, ['a:b']],
-    ['of null', { permissions: null, resource_access: null }, []],
-    ['of a client that is null', { resource_access: { api: null } }, []],
-    ['of roles that are a text', { resource_access: { api: { roles: 'read:users' } } }, []],
-    ['of a text for an object', { resource_access: 'api' }, []],
+    ['come from the claim', { permissions: ['read:users', 'read:roles', 'read:users'] }, ['read:users', 'read:roles']],
+    ['come from the roles of Keycloak', { resource_access: { api: { roles: ['read:users'] } } }, ['read:users']],
+    ['come from both', { permissions: ['a:b'], resource_access: { api: { roles: ['c:d'] } } }, ['a:b', 'c:d']],
+    ['do not come from another client', { resource_access: { account: { roles: ['read:users'] } } }, []],
+    ['do not come from the realm', { realm_access: { roles: ['read:users'] } }, []],
+    ['do not come from the scope', { scope: 'read:users' }, []],
+    ['are empty without claims', {}, []],
+    ['do not come from a string', { permissions: 'read:users' }, []],
+    ['do not come from an object', { permissions: { 0: 'read:users', length: 1 } }, []],
+    ['come only from the strings of a list', { permissions: [1, null, ['read:users'], { toString: 'x' }, 'a:b'] }, ['a:b']],
+    ['do not come from null', { permissions: null, resource_access: null }, []],
+    ['do not come from a client that is null', { resource_access: { api: null } }, []],
+    ['do not come from roles that are a string', { resource_access: { api: { roles: 'read:users' } } }, []],
+    ['do not come from a string in place of an object', { resource_access: 'api' }, []],
   ])('%s', (_, claims, permissions) => {
     expect([...read(claims).permissions]).toEqual(permissions);
   });
 
-  it('come from own members alone, whatever the audience is called', () => {
+  it('come only from own members, whatever the audience is called', () => {
     const inherited = parsed('{"resource_access":{"other":{"roles":["a:b"]}}}');
     for (const audience of ['__proto__', 'constructor', 'toString']) expect(read(inherited, audience).permissions.size).toBe(0);
     const own = parsed('{"resource_access":{"__proto__":{"roles":["a:b"]}}}');
@@ -46,11 +46,11 @@ describe('customers', () => {
     [null, []],
     [7, []],
     [{ 0: 'north' }, []],
-  ])('%j', (claim, customers) => {
+  ])('are read from the claim %j', (claim, customers) => {
     expect([...read({ customer_id: claim }).customerIds]).toEqual(customers);
   });
 });
 
-it('keeps the subject', () => {
+it('the subject is read from the claims', () => {
   expect(read({}).subject).toBe('s');
 });

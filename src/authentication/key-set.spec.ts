@@ -22,14 +22,14 @@ afterEach(async () => {
 
 const keySet = (times?: KeySetTimes) => new KeySet({ url: issuer.keySetUrl }, times);
 const later = (milliseconds: number) => vi.setSystemTime(Date.now() + milliseconds);
-/** What came of so many at once: `found`, or the kinds of error. */
+/** The results of `count` simultaneous calls: `found`, or the kinds of error. */
 async function many(count: number, find: (index: number) => Promise<unknown>): Promise<Set<string>> {
   const ends = await Promise.allSettled(Array.from({ length: count }, (_, index) => find(index)));
   return new Set(ends.map((end) => (end.status === 'fulfilled' ? 'found' : (end.reason as { kind: string }).kind)));
 }
 
-describe('a key set that can be had', () => {
-  it('is fetched once for all who ask at the same time, and kept', async () => {
+describe('an available key set', () => {
+  it('is fetched once for all simultaneous callers, and cached', async () => {
     const keys = keySet();
     const found = await Promise.all(Array.from({ length: 100 }, () => keys.find('first')));
     later(9 * MINUTE);
@@ -40,7 +40,7 @@ describe('a key set that can be had', () => {
     expect(issuer.fetches).toBe(1);
   });
 
-  it('is fetched again after ten minutes, and a key that was withdrawn counts no more', async () => {
+  it('is fetched again after ten minutes, and a withdrawn key is no longer accepted', async () => {
     const keys = keySet();
     await keys.find('first');
     issuer.keys = [jwkOf(second, { kid: 'second' })];
@@ -50,7 +50,7 @@ describe('a key set that can be had', () => {
     expect(issuer.fetches).toBe(2);
   });
 
-  it('shows a new key to those who ask for it within the cool-down: they wait for its end, and share the fetch', async () => {
+  it('provides a new key to callers that ask during the cool-down: they wait for its end and share one fetch', async () => {
     const keys = keySet({ cooldownMs: 300 });
     await keys.find('first');
     issuer.keys = [jwkOf(second, { kid: 'second' })];
@@ -59,7 +59,7 @@ describe('a key set that can be had', () => {
     expect(issuer.fetches).toBeLessThanOrEqual(3);
   });
 
-  it('shows a new key to those who ask for it beside junk', async () => {
+  it('provides a new key even while others ask for unknown keys', async () => {
     const keys = keySet({ cooldownMs: 300 });
     await keys.find('first');
     await expect(keys.find('junk')).rejects.toMatchObject(unauthorized);
@@ -70,7 +70,7 @@ describe('a key set that can be had', () => {
     expect(issuer.fetches).toBe(3);
   });
 
-  it('is fetched once more for any number of unknown kids at once, and not again for one that it did not have', async () => {
+  it('is fetched once more for any number of simultaneous unknown kids, and not again for a kid that it did not contain', async () => {
     const keys = keySet({ cooldownMs: 20 * SECOND });
     await keys.find('first');
     later(20 * SECOND);
@@ -83,7 +83,7 @@ describe('a key set that can be had', () => {
     expect(issuer.fetches).toBe(3);
   });
 
-  it('keeps 1,000 waiting for the next fetch at most: the others may ask again', async () => {
+  it('lets at most 1,000 callers wait for the next fetch, and asks the others to retry', async () => {
     const keys = keySet({ cooldownMs: 300 });
     await keys.find('first');
     const ends = await Promise.allSettled(Array.from({ length: 1_200 }, (_, index) => keys.find(`junk ${index}`)));
@@ -94,7 +94,7 @@ describe('a key set that can be had', () => {
     expect(issuer.fetches).toBe(2);
   });
 
-  it('may come from a function, which is asked for each unknown kid', async () => {
+  it('can come from a function, which is called for each unknown kid', async () => {
     const load = vi.fn(() => Promise.resolve({ keys: [jwkOf(first, { kid: 'first' })] }));
     const keys = new KeySet({ load });
     expect(await many(50, () => keys.find('first'))).toEqual(new Set(['found']));
@@ -112,13 +112,13 @@ describe('a key set that can be had', () => {
   });
 });
 
-describe("a key set that can't be had", () => {
+describe("an unavailable key set", () => {
   const answers: Readonly<Record<string, TestIssuer['answer']>> = {
     'an error': (_, response) => response.writeHead(500).end(),
     'an error around a key set': (_, response) => response.writeHead(500).end(JSON.stringify({ keys: issuer.keys })),
     HTML: (_, response) => response.end('<html>Sign in</html>'),
     'no key set': (_, response) => response.end('{"keys":{}}'),
-    'a list of no keys': (_, response) => response.end('{"keys":[null]}'),
+    'a list without keys': (_, response) => response.end('{"keys":[null]}'),
     'no body': (_, response) => response.writeHead(204).end(),
     'more than 1 MiB': (_, response) => response.end(JSON.stringify({ keys: issuer.keys, more: 'x'.repeat(1024 * 1024) })),
     'a broken connection': (_, response) => { response.write('{'); response.destroy(); },
@@ -126,7 +126,7 @@ describe("a key set that can't be had", () => {
     'silence after the first bytes': (_, response) => response.write('{'),
   };
 
-  it.each(Object.entries(answers))("%s: is the provider's fault", async (_, answer) => {
+  it.each(Object.entries(answers))("is the provider's fault when the answer is %s", async (_, answer) => {
     issuer.answer = answer;
     await expect(keySet({ timeoutMs: 100 }).find('first')).rejects.toMatchObject({
       ...unavailable,
@@ -136,7 +136,7 @@ describe("a key set that can't be had", () => {
     expect(issuer.fetches).toBe(1);
   });
 
-  it('is not looked for where a redirect points', async () => {
+  it('is not fetched from the target of a redirect', async () => {
     const elsewhere = await new TestIssuer().start();
     elsewhere.keys = issuer.keys;
     issuer.answer = (_, response) => response.writeHead(302, { Location: elsewhere.keySetUrl }).end();
@@ -145,12 +145,12 @@ describe("a key set that can't be had", () => {
     expect(elsewhere.fetches).toBe(0);
   });
 
-  it('is refused where a function never ends', async () => {
+  it('is reported when its function never ends', async () => {
     const keys = new KeySet({ load: () => new Promise(() => undefined) }, { timeoutMs: 50 });
     await expect(keys.find('first')).rejects.toMatchObject(unavailable);
   });
 
-  it('is asked for once by 100 calls, at once or one by one, until the cool-down is over; then all is well again', async () => {
+  it('is requested once for 100 calls, simultaneous or in sequence, until the cool-down is over, and then works again', async () => {
     issuer.answer = answers['an error'];
     const keys = keySet();
     expect(await many(50, () => keys.find('first'))).toEqual(new Set(['provider-unavailable']));
@@ -167,7 +167,7 @@ describe("a key set that can't be had", () => {
     await expect(keys.find('junk')).rejects.toMatchObject(unauthorized);
   });
 
-  it('is found again when its server listens again', async () => {
+  it('is available again when its server listens again', async () => {
     const keys = keySet();
     await issuer.stop();
     await expect(keys.find('first')).rejects.toMatchObject(unavailable);
@@ -176,7 +176,7 @@ describe("a key set that can't be had", () => {
     await expect(keys.find('first')).resolves.toBeDefined();
   });
 
-  it('keeps nobody waiting for a known key while the issuer is silent', async () => {
+  it('delays no call for a known key while the issuer does not respond', async () => {
     const keys = keySet({ timeoutMs: 60 * SECOND });
     await keys.find('first');
     issuer.answer = answers.silence;
@@ -185,7 +185,7 @@ describe("a key set that can't be had", () => {
     expect(issuer.fetches).toBe(2);
   });
 
-  it('leaves the keys that are known in use for an hour, and no longer', async () => {
+  it('leaves the known keys in use for one hour, but no longer', async () => {
     const keys = keySet();
     await keys.find('first');
     await issuer.stop();
@@ -208,37 +208,37 @@ describe('a key', () => {
 
   it.each([
     ['for encryption', rsa({ use: 'enc' })],
-    ['with operations that are not verifying', rsa({ key_ops: ['encrypt'] })],
+    ['with operations other than verifying', rsa({ key_ops: ['encrypt'] })],
     ['that is symmetric', { kty: 'oct', k: 'c2VjcmV0', ...usable }],
-    ['that is symmetric and named for HMAC', { kty: 'oct', k: 'c2VjcmV0', alg: 'HS256', ...usable }],
-    ['named for HMAC', rsa({ alg: 'HS256' })],
-    ['named for none', rsa({ alg: 'none' })],
-    ['named for encryption', rsa({ alg: 'RSA-OAEP' })],
+    ['that is symmetric and for HMAC', { kty: 'oct', k: 'c2VjcmV0', alg: 'HS256', ...usable }],
+    ['with the algorithm HS256', rsa({ alg: 'HS256' })],
+    ['with the algorithm none', rsa({ alg: 'none' })],
+    ['with an algorithm for encryption', rsa({ alg: 'RSA-OAEP' })],
     ['of RSA with 1024 bits', jwkOf(rsaKey(1024), usable)],
     ['that Node cannot read', { kty: 'RSA', n: 1, ...usable }],
     ['of an unknown type', { kty: 'new', ...usable }],
     ['whose kid is a number', rsa({ kid: 7 })],
-  ])("%s is none of ours, and stands in no other's way", async (_, jwk) => {
+  ])('%s is ignored, and does not hide other keys', async (_, jwk) => {
     issuer.keys = [jwk as TestIssuer['keys'][number], jwkOf(second, { kid: 'other', use: 'sig', key_ops: ['verify'] })];
     const keys = keySet();
     await expect(keys.find('k')).rejects.toMatchObject(unauthorized);
     await expect(keys.find('other')).resolves.toMatchObject({ algorithm: 'RS256' });
   });
 
-  it('has the algorithm that the key set names', async () => {
+  it('has the algorithm given in the key set', async () => {
     issuer.keys = [jwkOf(first, { kid: 'ps', alg: 'PS256' }), jwkOf(ecKey(), { kid: 'es', alg: 'ES256' })];
     const keys = keySet();
     await expect(keys.find('ps')).resolves.toMatchObject({ algorithm: 'PS256' });
     await expect(keys.find('es')).resolves.toMatchObject({ algorithm: 'ES256' });
   });
 
-  it('for encryption leaves its kid to the one for signatures', async () => {
+  it('for signatures is found even if one for encryption has the same kid', async () => {
     issuer.keys = [rsa({ use: 'enc', alg: 'RSA-OAEP' }), jwkOf(second, usable)];
     expect((await keySet().find('k')).key.export({ format: 'jwk' })).toEqual(jwkOf(second, {}));
   });
 });
 
-it('takes no URL but http and https', () => {
+it('a key set is fetched only from http and https URLs', () => {
   expect(() => new KeySet({ url: 'file:///keys.json' })).toThrow(TypeError);
   expect(() => new KeySet({ url: 'keys.json' })).toThrow(TypeError);
 });

@@ -47,14 +47,14 @@ const header = (members: Members = {}) => ({ alg: 'RS256', kid: 'plain', typ: 'a
 const payload = (members: Members = {}) => ({
   iss: ISSUER, aud: AUDIENCE, sub: 'somebody', iat: now(), exp: now() + 600, permissions: ['read:users'], ...members,
 });
-/** A good token but for these members; undefined leaves one out. */
+/** A valid token except for these members. A member that is undefined is left out. */
 const token = (claims: Members = {}, head: Members = {}, signer: Parameters<typeof signToken>[0] = key) =>
   signToken(signer, header(head), payload(claims));
 const bearer = (text: string) => requestWith(`Bearer ${text}`);
-/** A good token of exactly this many characters. */
+/** A valid token of exactly this many characters. */
 const tokenOf = (length: number) => {
   for (let size = Math.floor((length - token().length) * 0.75) - 32; ; size++) {
-    // Base64url has no text of 4n+1 characters, but two of them make up any length.
+    // No base64url text has 4n+1 characters, but two texts together can have any length.
     for (const more of ['', 'x']) {
       const text = token({ filler: 'x'.repeat(size) }, { more });
       if (text.length === length) return text;
@@ -64,25 +64,25 @@ const tokenOf = (length: number) => {
 
 describe('a token that is accepted', () => {
   it.each<[string, () => ReturnType<typeof requestWith>]>([
-    ['as the embedded provider makes it', () => bearer(token())],
+    ['as issued by the embedded provider', () => bearer(token())],
     ['without typ, as RFC 7515 allows', () => bearer(token({}, { typ: undefined }))],
     ['of typ JWT', () => bearer(token({}, { typ: 'JWT' }))],
     ['of typ jwt', () => bearer(token({}, { typ: 'jwt' }))],
     ['of typ application/at+jwt', () => bearer(token({}, { typ: 'application/AT+JWT' }))],
-    ['as Keycloak makes it', () => bearer(token({ typ: 'Bearer' }, { typ: 'JWT' }))],
-    ['as Cognito makes it', () => bearer(token({ token_use: 'access' }))],
+    ['as issued by Keycloak', () => bearer(token({ typ: 'Bearer' }, { typ: 'JWT' }))],
+    ['as issued by Cognito', () => bearer(token({ token_use: 'access' }))],
     ['for several audiences', () => bearer(token({ aud: ['account', AUDIENCE] }))],
     ['without iat', () => bearer(token({ iat: undefined }))],
     ['expired within the tolerance', () => bearer(token({ exp: now() - 4 }))],
-    ['valid from a moment ahead, within the tolerance', () => bearer(token({ nbf: now() + 5, iat: now() + 5 }))],
-    ['under a key named RS256', () => bearer(token({}, { kid: 'named' }))],
-    ['under a key named RS512', () => bearer(token({}, { kid: 'rs512', alg: 'RS512' }))],
-    ['under a key named PS256', () => bearer(token({}, { kid: 'ps', alg: 'PS256' }, ps))],
-    ['under a key named ES256', () => bearer(token({}, { kid: 'es', alg: 'ES256' }, es))],
+    ['not valid yet, within the tolerance', () => bearer(token({ nbf: now() + 5, iat: now() + 5 }))],
+    ['under a key with alg RS256', () => bearer(token({}, { kid: 'named' }))],
+    ['under a key with alg RS512', () => bearer(token({}, { kid: 'rs512', alg: 'RS512' }))],
+    ['under a key with alg PS256', () => bearer(token({}, { kid: 'ps', alg: 'PS256' }, ps))],
+    ['under a key with alg ES256', () => bearer(token({}, { kid: 'es', alg: 'ES256' }, es))],
     ['with a kid of 256 characters', () => bearer(token({}, { kid: 'k'.repeat(256) }))],
     ['of 16_384 characters', () => bearer(tokenOf(16_384))],
-    ['that brings keys, which are not looked at', () => bearer(token({}, { jwk: jwkOf(foreign, {}), jku: 'x:', x5u: 'x:' }))],
-    ['after a scheme in other letters', () => requestWith(`bEARER ${token()}`)],
+    ['that contains keys, which are ignored', () => bearer(token({}, { jwk: jwkOf(foreign, {}), jku: 'x:', x5u: 'x:' }))],
+    ['after a scheme in another letter case', () => requestWith(`bEARER ${token()}`)],
     ['after many blanks', () => requestWith(`Bearer \t  ${token()}`)],
   ])('%s', async (_, request) => {
     expect(await verifierFor().verify(request())).toEqual({
@@ -101,61 +101,61 @@ describe('a token that is refused', () => {
 
   it.each<[string, () => string[]]>([
     ['no header', () => []],
-    ['an empty one', () => ['']],
-    ['a scheme alone', () => ['Bearer']],
+    ['an empty header', () => ['']],
+    ['only a scheme', () => ['Bearer']],
     ['a scheme and a blank', () => ['Bearer ']],
-    ['a token alone', () => [token()]],
+    ['only a token', () => [token()]],
     ['another scheme', () => [`Basic ${token()}`]],
-    ['a scheme that begins alike', () => [`Bearers ${token()}`]],
-    ['something before the scheme', () => [`x Bearer ${token()}`]],
+    ['a scheme with the same beginning', () => [`Bearers ${token()}`]],
+    ['text before the scheme', () => [`x Bearer ${token()}`]],
     ['no blank', () => [`Bearer${token()}`]],
-    ['a line break for a blank', () => [`Bearer\n${token()}`]],
-    ['a no-break space for a blank', () => [`Bearer\u00a0${token()}`]],
+    ['a line break instead of a blank', () => [`Bearer\n${token()}`]],
+    ['a no-break space instead of a blank', () => [`Bearer\u00a0${token()}`]],
     ['two tokens', () => [`Bearer ${token()} ${token()}`]],
     ['a list', () => [`Bearer ${token()}, Bearer ${token()}`]],
     ['a quoted token', () => [`Bearer "${token()}"`]],
     ['two headers', () => [`Bearer ${token()}`, `Bearer ${token()}`]],
-    ['a good and an empty header', () => [`Bearer ${token()}`, '']],
+    ['a valid and an empty header', () => [`Bearer ${token()}`, '']],
     ['a token of 16_385 characters', () => [`Bearer ${tokenOf(16_385)}`]],
-  ])('%s', async (_, values) => {
+  ])('because of %s', async (_, values) => {
     await refused(requestWith(...values()));
   });
 
   it.each<[string, () => string]>([
     ['no token at all', () => 'abc'],
-    ['one part too few', () => token().split('.').slice(0, 2).join('.')],
-    ['one part too many', () => `${token()}.e30`],
+    ['a missing part', () => token().split('.').slice(0, 2).join('.')],
+    ['an extra part', () => `${token()}.e30`],
     ['an empty header', () => token().replace(/^[^.]*/, '')],
     ['padding', () => `${token()}==`],
-    ['a header that is no JSON', () => token().replace(/^[^.]*/, 'bm9wZQ')],
+    ['a header that is not JSON', () => token().replace(/^[^.]*/, 'bm9wZQ')],
     ['a header that is a list', () => token().replace(/^[^.]*/, 'W10')],
-    ['a payload that is no JSON', () => signToken(key, header(), 'nope')],
-    ['a payload that is no JSON, of typ JWT', () => signToken(key, header({ typ: 'JWT' }), 'nope')],
+    ['a payload that is not JSON', () => signToken(key, header(), 'nope')],
+    ['a payload that is not JSON, of typ JWT', () => signToken(key, header({ typ: 'JWT' }), 'nope')],
     ['a payload that is null', () => signToken(key, header(), null)],
     ['a payload that is null, of typ JWT', () => signToken(key, header({ typ: 'JWT' }), null)],
     ['a payload that is a list', () => signToken(key, header(), [])],
     ['a payload changed after signing', () => token().replace(/\..*\./, (/\..*\./.exec(token({ sub: 'admin' })))?.[0] ?? '')],
     ['no signature', () => token().replace(/[^.]*$/, '')],
     ['a foreign key', () => token({}, {}, foreign)],
-    ['a foreign key that it brings itself', () => token({}, { jwk: jwkOf(foreign, { kid: 'plain' }) }, foreign)],
+    ['a foreign key contained in the token', () => token({}, { jwk: jwkOf(foreign, { kid: 'plain' }) }, foreign)],
     ['alg none', () => token({}, { alg: 'none' })],
     ['alg none, with a signature', () => `${token({}, { alg: 'none' })}AAAA`],
     ['alg NONE', () => token({}, { alg: 'NONE' })],
-    ['HS256 with the public key for a secret', () => token({}, { alg: 'HS256' }, String(pem))],
+    ['HS256 with the public key as its secret', () => token({}, { alg: 'HS256' }, String(pem))],
     ['no alg', () => token({}, { alg: undefined })],
-    ['an alg that is no text', () => token({}, { alg: ['RS256'] })],
-    ['RS512 under a key that names none', () => token({}, { alg: 'RS512' })],
-    ['PS256 under a key that names none', () => token({}, { alg: 'PS256' })],
-    ['RS256 under a key named RS512', () => token({}, { kid: 'rs512' })],
-    ['RS256 under a key named PS256', () => token({}, { kid: 'ps' }, ps)],
-    ['ES256 under a key named RS256', () => token({}, { kid: 'es named rs', alg: 'ES256' }, es)],
-    ['ES256 under a key that names none', () => token({}, { kid: 'es unnamed', alg: 'ES256' }, es)],
-    ['RS256 under an elliptic key that names it', () => token({}, { kid: 'es named rs' }, es)],
+    ['an alg that is not a string', () => token({}, { alg: ['RS256'] })],
+    ['RS512 under a key without alg', () => token({}, { alg: 'RS512' })],
+    ['PS256 under a key without alg', () => token({}, { alg: 'PS256' })],
+    ['RS256 under a key with alg RS512', () => token({}, { kid: 'rs512' })],
+    ['RS256 under a key with alg PS256', () => token({}, { kid: 'ps' }, ps)],
+    ['ES256 under a key with alg RS256', () => token({}, { kid: 'es named rs', alg: 'ES256' }, es)],
+    ['ES256 under a key without alg', () => token({}, { kid: 'es unnamed', alg: 'ES256' }, es)],
+    ['RS256 under an elliptic key with alg RS256', () => token({}, { kid: 'es named rs' }, es)],
     ['a key for encryption', () => token({}, { kid: 'enc' })],
     ['no kid', () => token({}, { kid: undefined })],
-    ['a kid that is no text', () => token({}, { kid: 1 })],
+    ['a kid that is not a string', () => token({}, { kid: 1 })],
     ['an unknown kid', () => token({}, { kid: 'unknown' })],
-    ["a kid of an object's own kind", () => token({}, { kid: '__proto__' })],
+    ['a kid that is the name of a built-in property', () => token({}, { kid: '__proto__' })],
     ['a kid of 257 characters', () => token({}, { kid: 'k'.repeat(257) })],
     ['a crit header', () => token({}, { crit: ['b64'], b64: true })],
     ['an empty crit header', () => token({}, { crit: [] })],
@@ -163,26 +163,26 @@ describe('a token that is refused', () => {
     ['typ logout+jwt', () => token({}, { typ: 'logout+jwt' })],
     ['typ dpop+jwt', () => token({}, { typ: 'dpop+jwt' })],
     ['an empty typ', () => token({}, { typ: '' })],
-    ['a typ that is no text', () => token({}, { typ: null })],
+    ['a typ that is null', () => token({}, { typ: null })],
     ['no iss', () => token({ iss: undefined })],
     ['another iss', () => token({ iss: 'https://other.example' })],
-    ['an iss with a slash more', () => token({ iss: `${ISSUER}/` })],
+    ['an iss with an extra slash', () => token({ iss: `${ISSUER}/` })],
     ['a list for iss', () => token({ iss: [ISSUER] })],
     ['no aud', () => token({ aud: undefined })],
     ['another aud', () => token({ aud: 'account' })],
     ['other auds', () => token({ aud: ['account', `${AUDIENCE}2`] })],
     ['no sub', () => token({ sub: undefined })],
     ['an empty sub', () => token({ sub: '' })],
-    ['a sub that is no text', () => token({ sub: 1 })],
+    ['a sub that is not a string', () => token({ sub: 1 })],
     ['no exp', () => token({ exp: undefined })],
     ['an exp that is null', () => token({ exp: null })],
-    ['an exp that is a text', () => token({ exp: String(now() + 600) })],
-    ['an exp without end', () => signToken(key, header(), JSON.stringify(payload()).replace(/"exp":\d+/, '"exp":1e999'))],
+    ['an exp that is a string', () => token({ exp: String(now() + 600) })],
+    ['an infinite exp', () => signToken(key, header(), JSON.stringify(payload()).replace(/"exp":\d+/, '"exp":1e999'))],
     ['an exp in the past', () => token({ exp: now() - 5 })],
     ['an nbf in the future', () => token({ nbf: now() + 6 })],
-    ['an nbf that is a text', () => token({ nbf: '0' })],
+    ['an nbf that is a string', () => token({ nbf: '0' })],
     ['an iat in the future', () => token({ iat: now() + 6 })],
-    ['an iat that is a text', () => token({ iat: '0' })],
+    ['an iat that is a string', () => token({ iat: '0' })],
     ["Keycloak's ID token", () => token({ typ: 'ID' })],
     ["Keycloak's refresh token", () => token({ typ: 'Refresh' })],
     ["Keycloak's offline token", () => token({ typ: 'Offline' })],
@@ -191,13 +191,13 @@ describe('a token that is refused', () => {
     ['an ID token with at_hash', () => token({ at_hash: 'x' })],
     ['an ID token with c_hash', () => token({ c_hash: 'x' })],
     ["Cognito's ID token", () => token({ token_use: 'id' })],
-    ["a refresh token that is named so", () => token({ token_use: 'refresh' })],
+    ['a token whose token_use is refresh', () => token({ token_use: 'refresh' })],
     ['a logout token', () => token({ events: { 'http://schemas.openid.net/event/backchannel-logout': {} } })],
-  ])('%s', async (_, text) => {
+  ])('because of %s', async (_, text) => {
     await refused(bearer(text()));
   });
 
-  it('without its keys being fetched from where it says', async () => {
+  it('without a fetch of keys from the URLs in it', async () => {
     const evil = await new TestIssuer().start();
     evil.keys = [jwkOf(foreign, { kid: 'plain' }), jwkOf(foreign, { kid: 'evil' })];
     await refused(bearer(token({}, { jku: evil.keySetUrl, x5u: evil.url }, foreign)));
@@ -206,7 +206,7 @@ describe('a token that is refused', () => {
     expect(evil.fetches).toBe(0);
   });
 
-  it('when the header is anything, or nearly a token', async () => {
+  it('when the header is random or almost a token', async () => {
     const verifier = verifierFor();
     const good = token();
     const names = fc.constantFrom('alg', 'kid', 'typ', 'crit', 'jwk', '__proto__');
@@ -231,7 +231,7 @@ describe('a token that is refused', () => {
     );
   });
 
-  it('without a word of it in any message', async () => {
+  it('without any part of it in a message', async () => {
     const bad = [token({ exp: 1 }), token({}, { kid: 'unknown' }), token({}, {}, foreign), token({}, { alg: 'none' })];
     for (const text of [...bad, `x${token()}`]) {
       const error: unknown = await verifierFor().verify(bearer(text)).catch((reason: unknown) => reason);
@@ -243,7 +243,7 @@ describe('a token that is refused', () => {
 });
 
 describe('a verifier', () => {
-  it('tells parallel requests apart, also while the keys are on their way', async () => {
+  it('keeps parallel requests separate, even while the keys are being fetched', async () => {
     const verifier = verifierFor();
     const subjects = Array.from({ length: 100 }, (_, index) => (index % 3 ? `user ${index}` : 'nobody'));
     const ends = subjects.map(async (sub) => {
@@ -255,12 +255,12 @@ describe('a verifier', () => {
 
   it.each<[string, Members, boolean]>([
     ['nothing else is wrong', {}, true],
-    ['the issuer is another', { iss: 'https://elsewhere.example' }, false],
-    ['the audience is another', { aud: ['account'] }, false],
+    ['it has another issuer', { iss: 'https://elsewhere.example' }, false],
+    ['it has another audience', { aud: ['account'] }, false],
     ['it has no audience', { aud: undefined }, false],
     ['it is expired', { exp: now() - 60 }, false],
     ['it never expires', { exp: undefined }, false],
-  ])('looks for the key of a token whose kid it does not know where %s: %j', async (_, claims, isFetched) => {
+  ])('fetches the keys for a token with an unknown kid only if nothing else is wrong: %s', async (_, claims, isFetched) => {
     const verifier = verifierFor({ cooldownMs: 0 });
     await verifier.verify(bearer(token()));
     const before = issuer.fetches;
@@ -268,7 +268,7 @@ describe('a verifier', () => {
     expect(issuer.fetches - before).toBe(isFetched ? 1 : 0);
   });
 
-  it('says that the provider is unavailable when there are no keys, and when to come again', async () => {
+  it('reports that the provider is unavailable when there are no keys, and when to retry', async () => {
     const dead = await new TestIssuer().start();
     await dead.stop();
     await expect(verifierFor({ keySet: { url: dead.keySetUrl } }).verify(bearer(token()))).rejects.toMatchObject({
@@ -278,7 +278,7 @@ describe('a verifier', () => {
     });
   });
 
-  it('needs no keys to refuse what is no access token', async () => {
+  it('needs no keys to refuse a token that is not an access token', async () => {
     const before = issuer.fetches;
     const heads = [{ kid: undefined }, { crit: [] }, { typ: 'logout+jwt' }];
     for (const text of ['abc', ...heads.map((head) => token({}, head))]) {
@@ -287,7 +287,7 @@ describe('a verifier', () => {
     expect(issuer.fetches).toBe(before);
   });
 
-  it('asks for the issuer when a token comes', async () => {
+  it('reads the issuer for each token', async () => {
     let name = '';
     const verifier = verifierFor({ issuer: () => name });
     await expect(verifier.verify(bearer(token()))).rejects.toMatchObject({ kind: 'unauthorized' });
@@ -295,11 +295,11 @@ describe('a verifier', () => {
     await expect(verifier.verify(bearer(token()))).resolves.toMatchObject({ subject: 'somebody' });
   });
 
-  it('believes nobody where the audience is empty', async () => {
+  it('refuses every token when the audience is empty', async () => {
     await expect(verifierFor({ audience: '' }).verify(bearer(token()))).rejects.toMatchObject({ kind: 'unauthorized' });
   });
 
-  it('has a tolerance of 0 to 10 seconds', async () => {
+  it('accepts a tolerance of 0 to 10 seconds', async () => {
     for (const clockToleranceSeconds of [-1, 11, NaN]) {
       expect(() => verifierFor({ clockToleranceSeconds })).toThrow(RangeError);
     }

@@ -6,7 +6,7 @@ import { toDotEnv } from './dot-env.js';
 const value = fc.string({ unit: fc.constantFrom('a', 'n', ' ', '#', '$', '\\', '=', '"', "'", '`', 'é', '€'), maxLength: 8 });
 
 describe('a .env file', () => {
-  it('gives Node the same values again', () => {
+  it('gives Node the original values', () => {
     fc.assert(
       fc.property(value, value, (one, other) => {
         fc.pre(![one, other].some((text) => text.includes("'") && text.includes('`') && /"|\\n/.test(text)));
@@ -16,7 +16,7 @@ describe('a .env file', () => {
     );
   });
 
-  it.each(['"\'`', "\\n'`", 'two\nlines'])('is not made for what it has no form for: %j', (impossible) => {
+  it.each(['"\'`', "\\n'`", 'two\nlines'])('is not written for a value that it cannot represent: %j', (impossible) => {
     expect(() => toDotEnv({ SECRET: impossible })).toThrow(/^SECRET can't be written/);
   });
 });

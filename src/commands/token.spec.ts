@@ -58,7 +58,7 @@ describe('npm run token', () => {
     expect(stderr).toMatch(message);
   }
 
-  it("makes what is missing and prints the administrator's token", async () => {
+  it("creates the keys if they are missing, and prints the administrator's token", async () => {
     expect(await verify(await run())).toMatchObject({
       iss: 'http://127.0.0.1:3000/idp',
       aud: 'load-data-api',
@@ -68,11 +68,11 @@ describe('npm run token', () => {
     });
   });
 
-  it('names the customers that are given', async () => {
+  it('puts the given customers into the token', async () => {
     expect((await verify(await run(['--customer', '42', '--customer=a b']))).customer_id).toEqual(['42', 'a b']);
   });
 
-  it('prints the token of a user, with the permissions they have now', async () => {
+  it('prints a token for a user, with their current permissions', async () => {
     const provider = await EmbeddedIdentityProvider.open(data);
     const roleId = await provider.createRole({ name: 'Readers', permissions: ['read:users'] }, options);
     const userId = await provider.createUser({ email: 'ada@example.com', name: 'Ada', roleIds: [roleId] }, options);
@@ -82,9 +82,9 @@ describe('npm run token', () => {
     expect(await verify(await run(['--user', userId]))).not.toHaveProperty('customer_id');
   });
 
-  it('takes the issuer of the service that runs, and works beside it', async () => {
+  it('uses the issuer of the running service, and works while it runs', async () => {
     const provider = await EmbeddedIdentityProvider.open(data);
-    // The service has its keys before it listens.
+    // A service loads its keys before it listens.
     await loadSigningKeys(data);
     await provider.recordIssuer('http://127.0.0.1:49152/idp');
     const settings = { OIDC_ISSUER: 'https://issuer.example' };
@@ -94,34 +94,34 @@ describe('npm run token', () => {
     expect((await verify(await run([], settings))).iss).toBe('https://issuer.example');
   });
 
-  it('takes the environment beneath it from .env, and the issuer from the base URL', async () => {
+  it('reads missing variables from .env, and derives the issuer from the base URL', async () => {
     writeFileSync(join(directory, '.env'), 'PORT=4000\nBASE_PATH=/base\nOIDC_AUDIENCE=other\n');
     expect(await verify(await run())).toMatchObject({ iss: 'http://127.0.0.1:4000/base/idp', aud: 'other' });
   });
 
   it.each([
     ['an unknown user', ['--user', 'embedded|4b1b7a2e-6c2f-4d58-9d6a-0a8a3a4f9a10'], /There is no user "embedded\|4b1b/],
-    ['a user of an impossible form', ['--user', 'x\ny'], /There is no user "x\\ny"/],
+    ['a malformed user', ['--user', 'x\ny'], /There is no user "x\\ny"/],
     ['an empty user', ['--user', ''], /There is no user ""/],
     ['an unknown option', ['--role', 'x'], /Unknown option '--role'.*usage: npm run token/],
-    ['an argument too many', ['x'], /usage: npm run token/],
+    ['an extra argument', ['x'], /usage: npm run token/],
     ['an option without its value', ['--user'], /usage: npm run token/],
     ['an empty customer', ['--customer', ''], /--customer is empty.*usage: npm run token/],
   ])('refuses %s in one line', async (_, parameters, message) => {
     expectRefusal(await run(parameters), message);
   });
 
-  it('tells each problem of the environment in a line of its own', async () => {
+  it('reports each problem of the environment on its own line', async () => {
     const { code, stdout, stderr } = await run([], { PORT: 'x', LOG_LEVEL: 'loud' });
     expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
     expect(stderr.trimEnd().split('\n').map((line) => line.split(':')[0]).sort()).toEqual(['LOG_LEVEL', 'PORT']);
   });
 
-  it('has no token of another identity provider', async () => {
+  it('refuses to issue tokens for another identity provider', async () => {
     expectRefusal(await run([], KEYCLOAK), /\(IDENTITY_PROVIDER\)/);
   });
 
-  it('says in one line that DATA_DIR cannot be used', async () => {
+  it('reports in one line that DATA_DIR cannot be used', async () => {
     writeFileSync(data, '');
     expectRefusal(await run(), new RegExp(`^${data} is not a directory: move it away, or set DATA_DIR to another directory$`, 'm'));
     expect(readdirSync(directory)).toEqual(['data']);

@@ -32,7 +32,7 @@ function read(bytes: Buffer, sizes: readonly number[]): Read | typeof REFUSED {
   return { isObject, members: sorted(members), hasOtherMembers };
 }
 
-/** What the reader should have read, by `JSON.parse`. */
+/** The expected result of the reader, from `JSON.parse`. */
 function parse(bytes: Buffer): Read | typeof REFUSED {
   let value: unknown;
   try {
@@ -58,7 +58,7 @@ const sizes = fc.array(fc.integer({ min: 1, max: 9 }), { minLength: 1, maxLength
 const name = fc.oneof(fc.constantFrom(...WANTED, 'text\u0000', 'tex', ''), fc.string({ unit: 'binary' }));
 const text = fc.oneof(fc.string({ unit: 'binary' }), fc.string({ unit: 'grapheme' }));
 const value = fc.oneof(text, fc.array(fc.constantFrom('a', 'ä', '"', '\u0000')), fc.jsonValue(), fc.constant(null), fc.constant([[], 'a']));
-/** Members in their order, of which one may be repeated, in one of the forms of JSON. */
+/** Members in order, possibly repeated, in various notations of JSON. */
 const members = fc.array(fc.tuple(name, value), { maxLength: 6 });
 const escaped = (json: string): string =>
   json.replace(/[^\x00-\x7f]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`); // eslint-disable-line no-control-regex
@@ -68,26 +68,26 @@ const document = fc
     const json = pairs.map(([key, member]) => `${blank}${JSON.stringify(key)}${blank}:${blank}${JSON.stringify(member, null, blank)}`).join(',');
     return Buffer.from(`${mark}${blank}{${isEscaped ? escaped(json) : json}${blank}}${blank}`);
   });
-// Of few characters, so that what is nearly right is frequent.
+// Few different characters, so that nearly valid JSON is frequent.
 const pieces = fc.constantFrom(
   ...['{', '}', '[', ']', ',', ':', '"', '\\', '\\u', '\\u00e4', '\\ud83d', '\\ude00', '\\x', '0', '-', '1', '.', 'e', 'E', '+', '01', '-0'],
   ...['true', 'tru', 'false', 'null', 'nul', ' ', '\n', '\u0000', '\u00a0', '\ufeff', 'ä', '😀', '"text"', '"list"', '{"text":', '["a",', '"__proto__":'],
 );
 
 describe('JsonReader', () => {
-  it('reads what JSON.parse reads of an object, however it comes in', () => {
+  it('reads the same as JSON.parse from an object, in whatever chunks it arrives', () => {
     fc.assert(fc.property(document, sizes, (bytes, chunkSizes) => {
       expect(read(bytes, chunkSizes)).toEqual(parse(bytes));
     }), { numRuns: 2000 });
   });
 
-  it('reads what JSON.parse reads of any value', () => {
+  it('reads the same as JSON.parse from any value', () => {
     fc.assert(fc.property(fc.json(), sizes, (json, chunkSizes) => {
       expect(read(Buffer.from(json), chunkSizes)).toEqual(parse(Buffer.from(json)));
     }), { numRuns: 1000 });
   });
 
-  it('takes and refuses what JSON.parse takes and refuses of a document that was changed', () => {
+  it('accepts and rejects changed documents like JSON.parse', () => {
     const change = fc.tuple(fc.nat(), fc.integer({ min: 0, max: 3 }), fc.oneof(pieces.map((piece) => Buffer.from(piece)), fc.uint8Array({ maxLength: 2 })));
     fc.assert(fc.property(document, change, sizes, (bytes, [place, removed, added], chunkSizes) => {
       const at = place % (bytes.length + 1);
@@ -96,14 +96,14 @@ describe('JsonReader', () => {
     }), { numRuns: 5000 });
   });
 
-  it('takes and refuses what JSON.parse takes and refuses of pieces of JSON', () => {
+  it('accepts and rejects combined pieces of JSON like JSON.parse', () => {
     fc.assert(fc.property(fc.array(pieces, { maxLength: 8 }), sizes, (parts, chunkSizes) => {
       const bytes = Buffer.from(parts.join(''));
       expect(read(bytes, chunkSizes)).toEqual(parse(bytes));
     }), { numRuns: 20_000 });
   });
 
-  it('takes and refuses numbers as JSON.parse does', () => {
+  it('accepts and rejects numbers like JSON.parse', () => {
     const digits = fc.array(fc.constantFrom('0', '1', '-', '+', '.', 'e', 'E', ' '), { minLength: 1, maxLength: 7 });
     fc.assert(fc.property(digits, fc.constantFrom(['', ''], ['[', ']'], ['{"text":', '}']), sizes, (parts, [before, after], chunkSizes) => {
       const bytes = Buffer.from(`${before}${parts.join('')}${after}`);
@@ -112,17 +112,17 @@ describe('JsonReader', () => {
   });
 
   it.each([
-    ['a level too many', `${'['.repeat(129)}${']'.repeat(129)}`],
-    ['a level too many beneath a member', `{"x":${'{"y":'.repeat(128)}1${'}'.repeat(128)}}`],
-  ])('refuses %s', (_, json) => {
+    ['one level too many', `${'['.repeat(129)}${']'.repeat(129)}`],
+    ['one level too many in a member', `{"x":${'{"y":'.repeat(128)}1${'}'.repeat(128)}}`],
+  ])('rejects %s', (_, json) => {
     expect(read(Buffer.from(json), [7])).toBe(REFUSED);
   });
 
-  it('takes 128 levels', () => {
+  it('accepts 128 levels', () => {
     expect(read(Buffer.from(`{"text":${'['.repeat(127)}${']'.repeat(127)}}`), [7])).toMatchObject({ members: { text: OTHER_VALUE } });
   });
 
-  it('builds a long text and a list of many texts, and no list without end', () => {
+  it('builds a long text and a list of many texts, but no list of unlimited length', () => {
     const long = '\u0001😀"\\'.repeat(50_000);
     const list = Array.from({ length: 10_000 }, (_, item) => String(item));
     const bytes = (items: unknown[]): Buffer => Buffer.from(JSON.stringify({ text: long, list: items, x: long }));
@@ -130,7 +130,7 @@ describe('JsonReader', () => {
     expect(read(bytes([...list, 'one more']), [16_384])).toMatchObject({ members: { list: OTHER_VALUE } });
   });
 
-  it('knows of another member before the member is whole', () => {
+  it('reports another member before that member is complete', () => {
     const reader = new JsonReader(WANTED);
     reader.add(Buffer.from('{"text":"a","readings":[1,'));
     expect(reader.hasOtherMembers).toBe(true);

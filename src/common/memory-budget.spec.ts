@@ -2,7 +2,7 @@ import { setImmediate } from 'node:timers/promises';
 import { describe, expect, it, vi } from 'vitest';
 import { MemoryBudget, type MemoryUse } from './memory-budget.js';
 
-/** A body that asks for memory, and whether it has it. */
+/** Requests memory for a body. `has` becomes true when the memory is granted. */
 function ask(budget: MemoryBudget, use: MemoryUse, bytes: number, held = budget.hold(use)) {
   const state = { held, has: held.tryGrow(bytes) };
   if (!state.has) void held.grow(bytes).then(() => { state.has = true; });
@@ -15,7 +15,7 @@ const granted = async (...asked: { has: boolean }[]) => {
 };
 
 describe('MemoryBudget', () => {
-  it('gives all uses together no more than there is, but for one of each that waits', async () => {
+  it('grants all uses together no more than the budget, except to one waiting request of each use', async () => {
     const budget = new MemoryBudget(10);
     const parts = ask(budget, 'part', 7);
     const text = ask(budget, 'text', 3);
@@ -28,7 +28,7 @@ describe('MemoryBudget', () => {
     expect(['text', 'part', 'rest'].map((use) => budget.usedFor(use as MemoryUse))).toEqual([2, 2, 1]);
   });
 
-  it('lets the one that goes on beyond it have more, until it gives all of it back', async () => {
+  it('grants more to the one holder above the budget until it has released everything', async () => {
     const budget = new MemoryBudget(10);
     ask(budget, 'text', 10);
     const favoured = ask(budget, 'text', 1);
@@ -40,7 +40,7 @@ describe('MemoryBudget', () => {
     expect(await granted(other)).toEqual([true]);
   });
 
-  it('serves by turns who waits longest and who waits least', async () => {
+  it('serves alternately the request that has waited longest and the one that has waited least', async () => {
     const budget = new MemoryBudget(10);
     const order: string[] = [];
     ask(budget, 'part', 10);
@@ -54,7 +54,7 @@ describe('MemoryBudget', () => {
     expect(order).toEqual(['1', '5', '2', '4', '3']);
   });
 
-  it('forgets who waits no longer', async () => {
+  it('forgets a request that is no longer waiting', async () => {
     const budget = new MemoryBudget(10);
     const [first] = [ask(budget, 'text', 10), ask(budget, 'text', 1)];
     const leaving = ask(budget, 'text', 1);
@@ -66,7 +66,7 @@ describe('MemoryBudget', () => {
     expect(budget.usedFor('text')).toBe(2);
   });
 
-  it('is short when somebody has waited for a second', () => {
+  it('reports that memory is short when a request has waited for a second', () => {
     vi.useFakeTimers({ toFake: ['performance'] });
     try {
       const budget = new MemoryBudget(10);

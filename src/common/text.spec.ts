@@ -5,7 +5,7 @@ import { hasControlCharacter, isNameUpTo } from './text.js';
 const isName = (text: unknown, most: number) => isNameUpTo(most)(text);
 
 describe('texts', () => {
-  it('of as many code points as iteration counts are names of that length', () => {
+  it('have their length as names counted in code points', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme', minLength: 1 }), (text) => {
         const length = Array.from(text).length + 2;
@@ -18,12 +18,12 @@ describe('texts', () => {
     expect([isName(text, 9), isName(`${text}a${text}`, 9)]).toEqual([false, true]);
   });
 
-  // White_Space doesn't have these, although some trim them.
+  // These aren't White_Space, although some libraries trim them.
   it.each(['\u200b', '\ufeff', '\u180e', '\u2060', 'a', ' a '])('%j is not blank', (text) => {
     expect(isName(text, 9)).toBe(true);
   });
 
-  it('knows the control characters U+0000-001F and U+007F-009F and no others', () => {
+  it('have U+0000-001F and U+007F-009F as control characters, and no others', () => {
     for (let code = 0; code <= 0x300; code++) {
       const text = `a${String.fromCharCode(code)}`;
       const isControl = code < 0x20 || (code > 0x7e && code < 0xa0);
@@ -31,7 +31,7 @@ describe('texts', () => {
     }
   });
 
-  it.each([['\ud800', false], ['a\udc00', false], ['\udc00\ud800', false], ['😀', true]])('%j is Unicode: %s', (text, is) => {
+  it.each([['\ud800', false], ['a\udc00', false], ['\udc00\ud800', false], ['😀', true]])('%j is valid Unicode: %s', (text, is) => {
     expect(isName(text, 9)).toBe(is);
   });
 
@@ -45,7 +45,7 @@ describe('texts', () => {
     ['\ud800', 9, false],
     [1, 9, false],
     [null, 9, false],
-  ])('%j is a name of at most %i: %s', (text, most, is) => {
+  ])('%j is a name of at most %i characters: %s', (text, most, is) => {
     expect(isName(text, most)).toBe(is);
   });
 });

@@ -3,7 +3,7 @@ import { Turns } from './turns.js';
 
 describe('Turns', () => {
   beforeEach(() => {
-    // Each look at the clock takes a millisecond, so that a turn has a known number of steps.
+    // Each reading of the clock takes a millisecond, so that a turn has a known number of steps.
     let now = 0;
     vi.spyOn(performance, 'now').mockImplementation(() => now++);
   });
@@ -18,7 +18,7 @@ describe('Turns', () => {
       events.push(name);
     }
   };
-  /** The event loop's iterations, as somebody else sees them. */
+  /** Records an event in each iteration of the event loop, like other work. */
   const watch = (events: string[]): NodeJS.Immediate =>
     setImmediate(() => {
       events.push('others');
@@ -26,7 +26,7 @@ describe('Turns', () => {
     });
   let watched: NodeJS.Immediate;
 
-  it('gives others their turn after a few steps of a job', async () => {
+  it('yields to other work after a few steps of a job', async () => {
     const events: string[] = [];
     watched = watch(events);
     await job('job', 40, events);
@@ -36,7 +36,7 @@ describe('Turns', () => {
     expect(stretches.reduce((sum, steps) => sum + steps)).toBe(40);
   });
 
-  it('grants one turn in each iteration of the event loop, by turns to each job', async () => {
+  it('grants one turn in each iteration of the event loop, to each job in rotation', async () => {
     const events: string[] = [];
     watched = watch(events);
     await Promise.all(['a', 'b', 'c'].map((name) => job(name, 12, events)));

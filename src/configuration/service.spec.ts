@@ -50,7 +50,7 @@ const VARIABLES: Readonly<Record<string, Variable>> = {
   OIDC_ISSUER: {
     read: ({ oidc }) => oidc.issuer,
     unset: undefined,
-    // An issuer is compared as text, so that a slash at its end belongs to it.
+    // An issuer is compared as text, so a trailing slash belongs to it.
     good: [['https://a.example/', 'https://a.example/']],
     wrong: NO_URL,
   },
@@ -90,7 +90,7 @@ const VARIABLES: Readonly<Record<string, Variable>> = {
     read: ({ requestIdleTimeoutMs }) => requestIdleTimeoutMs,
     unset: 60_000,
     good: [['1', 1]],
-    // A timer of Node's takes 31 bits.
+    // The delay of a timer in Node has 31 bits.
     wrong: [...NOT_WHOLE, '0', '2147483648'],
   },
   SHUTDOWN_TIMEOUT_MS: {
@@ -122,27 +122,27 @@ function problemsOf(work: () => unknown): readonly string[] {
 }
 
 describe('parseEnvironment', () => {
-  it.each(cases)('%s has its default when it is unset, or empty', (name, { read, unset }) => {
+  it.each(cases)('%s has its default when it is unset or empty', (name, { read, unset }) => {
     expect(read(parseEnvironment({}))).toEqual(unset);
     expect(read(parseEnvironment({ [name]: undefined }))).toEqual(unset);
     expect(read(parseEnvironment({ [name]: '' }))).toEqual(unset);
   });
 
-  it('has a test for each of its members', () => {
+  it('has a test for each member of its result', () => {
     const { oidc, warnings, ...others } = parseEnvironment({});
     expect(warnings).toEqual([]);
     expect(cases).toHaveLength(Object.keys(others).length + Object.keys(oidc).length);
   });
 
-  it.each(rows('good'))('%s takes %j', (name, [text, value]) => {
+  it.each(rows('good'))('%s accepts %j', (name, [text, value]) => {
     expect(VARIABLES[name]?.read(parseEnvironment({ [name]: text }))).toEqual(value);
   });
 
-  it.each(rows('wrong'))('%s refuses %j in one line that names it and holds no value', (name, text) => {
+  it.each(rows('wrong'))('%s rejects %j with one line that names it and does not contain the value', (name, text) => {
     const [problem = '', ...others] = problemsOf(() => parseEnvironment({ [name]: text }));
     expect(others).toEqual([]);
     expect(problem).toMatch(new RegExp(`^${name}: must [^\\n]+$`));
-    // What is too short to tell stands in the explanation for other reasons.
+    // Very short values may occur in the explanation by chance.
     if (text.trim().length > 3 && text !== 'null') expect(problem).not.toContain(text);
   });
 
@@ -183,12 +183,12 @@ describe('parseEnvironment', () => {
   const CONNECTION = 'DefaultEndpointsProtocol=https;AccountName=a;AccountKey=a2V5';
 
   it.each<[string, Record<string, string>, object]>([
-    ['s3 with its bucket alone', S3, S3_STORAGE],
+    ['s3 with only a bucket', S3, S3_STORAGE],
     ['S3_PREFIX', { ...S3, S3_PREFIX: 'a/b=c' }, { ...S3_STORAGE, prefix: 'a/b=c/' }],
     ...['.a', '..a', 'a.', 'a..', '...', 'a/.b', 'a../b'].map((prefix): [string, Record<string, string>, object] => [
       `S3_PREFIX ${prefix}`, { ...S3, S3_PREFIX: prefix }, { ...S3_STORAGE, prefix: `${prefix}/` },
     ]),
-    ['S3_PREFIX with a slash at its end', { ...S3, S3_PREFIX: 'a/' }, { ...S3_STORAGE, prefix: 'a/' }],
+    ['S3_PREFIX with a trailing slash', { ...S3, S3_PREFIX: 'a/' }, { ...S3_STORAGE, prefix: 'a/' }],
     ['S3_REGION', { ...S3, S3_REGION: 'eu-central-1' }, { ...S3_STORAGE, region: 'eu-central-1' }],
     ['S3_ENDPOINT', { ...S3, S3_ENDPOINT: 'http://127.0.0.1:7070' }, { ...S3_STORAGE, endpoint: 'http://127.0.0.1:7070' }],
     ['S3_FORCE_PATH_STYLE', { ...S3, S3_FORCE_PATH_STYLE: 'true' }, { ...S3_STORAGE, forcePathStyle: true }],
@@ -199,14 +199,14 @@ describe('parseEnvironment', () => {
       { ...AZURE, AZURE_STORAGE_ACCOUNT_URL: '', AZURE_STORAGE_CONNECTION_STRING: CONNECTION },
       { ...AZURE_STORAGE, account: { connectionString: CONNECTION } },
     ],
-    ['local beside wrong variables of others', { S3_PREFIX: '/', STORAGE_TIMEOUT_MS: 'x', AZURE_STORAGE_ACCOUNT_URL: 'x' }, { adapter: 'local' }],
-  ])('takes %s', (_, variables, expected) => {
+    ['local with invalid variables of other adapters', { S3_PREFIX: '/', STORAGE_TIMEOUT_MS: 'x', AZURE_STORAGE_ACCOUNT_URL: 'x' }, { adapter: 'local' }],
+  ])('accepts %s', (_, variables, expected) => {
     expect(parseEnvironment(variables).fileStorage).toEqual(expected);
   });
 
   it.each<[string, Record<string, string>, object]>([
     ['keycloak', KEYCLOAK, KEYCLOAK_PROVIDER],
-    ['KEYCLOAK_URL with a slash at its end', { ...KEYCLOAK, KEYCLOAK_URL: 'https://id.example/auth/' }, KEYCLOAK_PROVIDER],
+    ['KEYCLOAK_URL with a trailing slash', { ...KEYCLOAK, KEYCLOAK_URL: 'https://id.example/auth/' }, KEYCLOAK_PROVIDER],
     ...['Lastgänge Nord', '.hidden', "a'b%~|", '😀'].map((realm): [string, Record<string, string>, object] => [
       `the realm ${realm}`,
       { ...KEYCLOAK, KEYCLOAK_REALM: realm },
@@ -217,8 +217,8 @@ describe('parseEnvironment', () => {
     ['AUTH0_CONNECTION', { ...AUTH0, AUTH0_CONNECTION: 'people' }, { ...AUTH0_PROVIDER, connection: 'people' }],
     ['AUTH0_INVITATION_MAIL', { ...AUTH0, AUTH0_INVITATION_MAIL: 'true' }, { ...AUTH0_PROVIDER, invitationMail: true }],
     ['AUTH0_DOMAIN of a stand-in', { ...AUTH0, AUTH0_DOMAIN: 'http://127.0.0.1:8080' }, { ...AUTH0_PROVIDER, url: 'http://127.0.0.1:8080' }],
-    ['embedded beside wrong variables of others', { KEYCLOAK_URL: 'x', KEYCLOAK_REALM: '/', AUTH0_DOMAIN: '/' }, { adapter: 'embedded' }],
-  ])('takes %s', (_, variables, expected) => {
+    ['embedded with invalid variables of other adapters', { KEYCLOAK_URL: 'x', KEYCLOAK_REALM: '/', AUTH0_DOMAIN: '/' }, { adapter: 'embedded' }],
+  ])('accepts %s', (_, variables, expected) => {
     expect(parseEnvironment(variables).identityProvider).toEqual(expected);
   });
 
@@ -255,12 +255,12 @@ describe('parseEnvironment', () => {
     ...['.', '..', 'a/b', 'a\\b', 'a?b', 'a#b', 'a;b', 'a\tb', '\ud800'].map((realm): [string, Record<string, string>] => ['KEYCLOAK_REALM', { ...KEYCLOAK, KEYCLOAK_REALM: realm }]),
     ['KEYCLOAK_INVITATION_MAIL', { ...KEYCLOAK, KEYCLOAK_INVITATION_MAIL: 'yes' }],
     ['AUTH0_INVITATION_MAIL', { ...AUTH0, AUTH0_INVITATION_MAIL: 'yes' }],
-  ])('refuses a wrong %s of the adapter that is chosen, beside the others', (name, variables) => {
+  ])('reports an invalid %s of the chosen adapter together with other problems', (name, variables) => {
     const problems = problemsOf(() => parseEnvironment({ ...variables, PORT: 'x' }));
     expect(problems).toEqual([expect.stringMatching(/^PORT: must /), expect.stringMatching(new RegExp(`^${name}: must [^\\n]+$`))]);
   });
 
-  it('tells all problems at once, also as the message', () => {
+  it('reports all problems at once, also in the message', () => {
     const parse = (): unknown => parseEnvironment({ PORT: 'x', LOG_LEVEL: 'x', HOST: 'a b' });
     expect(problemsOf(parse).map((problem) => problem.split(':')[0]).sort()).toEqual(['HOST', 'LOG_LEVEL', 'PORT']);
     expect(parse).toThrow(problemsOf(parse).join('\n'));
@@ -272,7 +272,7 @@ describe('parseEnvironment', () => {
     ['http://a.example/b', undefined, []],
     ['http://a.example', '/b', ['PUBLIC_URL: must end with BASE_PATH']],
     ['http://a.example/b/c', '/b', ['PUBLIC_URL: must end with BASE_PATH']],
-  ])('PUBLIC_URL %s beside BASE_PATH %s', (PUBLIC_URL, BASE_PATH, problems) => {
+  ])('checks PUBLIC_URL %s against BASE_PATH %s', (PUBLIC_URL, BASE_PATH, problems) => {
     expect(problemsOf(() => parseEnvironment({ PUBLIC_URL, BASE_PATH }))).toEqual(problems);
   });
 
@@ -280,13 +280,13 @@ describe('parseEnvironment', () => {
     ['embedded', { KEYCLOAK_URL: 'x', AUTH0_DOMAIN: '/' }, ['KEYCLOAK_URL, AUTH0_DOMAIN: without effect, because IDENTITY_PROVIDER is "embedded"']],
     ['keycloak', { ...KEYCLOAK, AUTH0_CLIENT_SECRET: 'x' }, ['AUTH0_CLIENT_SECRET: without effect, because IDENTITY_PROVIDER is "keycloak"']],
     ['auth0', { ...AUTH0, KEYCLOAK_REALM: 'x', KEYCLOAK_CLIENT_ID: '' }, ['KEYCLOAK_REALM: without effect, because IDENTITY_PROVIDER is "auth0"']],
-    // Kubernetes sets these where a service has that name; the last ones belong to other commands.
+    // Kubernetes sets the first two when a service has that name. The last two belong to other commands.
     ['embedded', { KEYCLOAK_SERVICE_HOST: '10.0.0.1', KEYCLOAK_PORT: 'tcp://10.0.0.1:80', AUTH0_SETUP_CLIENT_ID: 'x', KEYCLOAK_ADMIN_USERNAME: 'x' }, []],
-  ])('with %s warns of variables of other identity providers: %j', (_, variables, warnings) => {
+  ])('with %s warns about variables of other identity providers: %j', (_, variables, warnings) => {
     expect(parseEnvironment(variables).warnings).toEqual(warnings);
   });
 
-  it('passes over variables that it does not know', () => {
+  it('ignores unknown variables', () => {
     expect(parseEnvironment({ PATH: '/bin', LOAD_DATA: 'x' })).toEqual(parseEnvironment({}));
   });
 });
@@ -296,11 +296,11 @@ describe('baseUrl', () => {
     [{}, 'http://127.0.0.1:80'],
     [{ HOST: '::1', BASE_PATH: '/a' }, 'http://[::1]:80/a'],
     [{ PUBLIC_URL: 'https://a.example/b/' }, 'https://a.example/b'],
-  ])('for %j is %s', (variables, url) => {
+  ])('returns, for %j, %s', (variables, url) => {
     expect(baseUrl(parseEnvironment(variables), 80)).toBe(url);
   });
 
-  it('begins with the origin', () => {
+  it('starts with the origin', () => {
     expect(origin('a.example', 1)).toBe('http://a.example:1');
   });
 });
@@ -320,25 +320,25 @@ describe('loadEnvironment', () => {
     rmSync(directory, { recursive: true });
   });
 
-  it('reads what the process has, and needs no .env', () => {
+  it('reads the environment of the process, and needs no .env', () => {
     expect(loadEnvironment()).toEqual(parseEnvironment({}));
     vi.stubEnv('PORT', '4000');
     expect(loadEnvironment().port).toBe(4000);
   });
 
-  it('takes .env beneath it; empty is unset there too', () => {
+  it('reads variables that are unset or empty from .env, where empty also means unset', () => {
     writeFileSync('.env', 'PORT=4001\nLOG_LEVEL="debug" # for now\nDATA_DIR=/from/file\nBASE_PATH=\n');
     vi.stubEnv('PORT', '4000');
     vi.stubEnv('LOG_LEVEL', '');
     expect(loadEnvironment()).toMatchObject({ port: 4000, logLevel: 'debug', dataDirectory: '/from/file', basePath: '' });
   });
 
-  it('refuses what is wrong in .env, naming the variable', () => {
+  it('rejects an invalid value in .env and names the variable', () => {
     writeFileSync('.env', 'EMBEDDED_ADMIN_SECRET="top secret"\n');
     expect(problemsOf(loadEnvironment)).toEqual(['EMBEDDED_ADMIN_SECRET: must be at least 16 visible ASCII characters']);
   });
 
-  it('says that .env cannot be read', () => {
+  it('reports that .env cannot be read', () => {
     mkdirSync('.env');
     expect(problemsOf(loadEnvironment)).toEqual([expect.stringMatching(/^\.env: EISDIR[^\n]*$/)]);
   });
@@ -347,7 +347,7 @@ describe('loadEnvironment', () => {
 describe('parseKeycloakSetupEnvironment', () => {
   const REALM = { KEYCLOAK_URL: 'https://id.example/auth/', KEYCLOAK_REALM: 'my-realm' };
 
-  it('has defaults but for where the realm is', () => {
+  it('has defaults for everything except the URL and the realm', () => {
     expect(parseKeycloakSetupEnvironment(REALM)).toEqual({
       url: 'https://id.example/auth',
       realm: 'my-realm',
@@ -365,7 +365,7 @@ describe('parseKeycloakSetupEnvironment', () => {
     [{ PORT: '8080', BASE_PATH: '/load' }, 'http://127.0.0.1:8080/load'],
     [{ HOST: '::1' }, 'http://[::1]:3000'],
     [{ PUBLIC_URL: 'https://a.example/load/', BASE_PATH: '/load', PORT: '0' }, 'https://a.example/load'],
-  ])('with %j finds clients at %s', (variables, url) => {
+  ])('with %j returns the base URL %s', (variables, url) => {
     expect(parseKeycloakSetupEnvironment({ ...REALM, ...variables }).baseUrl).toBe(url);
   });
 
@@ -377,7 +377,7 @@ describe('parseKeycloakSetupEnvironment', () => {
     ['PUBLIC_URL', { PUBLIC_URL: 'x' }],
     ['PUBLIC_URL', { PUBLIC_URL: 'https://a.example', BASE_PATH: '/load' }],
     ['PUBLIC_URL', { PORT: '0' }],
-  ])('refuses a wrong %s in one line: %j', (name, variables) => {
+  ])('rejects an invalid %s in one line: %j', (name, variables) => {
     expect(problemsOf(() => parseKeycloakSetupEnvironment({ ...REALM, ...variables }))).toEqual([
       expect.stringMatching(new RegExp(`^${name}: must [^\\n]+$`)),
     ]);

@@ -10,7 +10,7 @@ describe('Arrivals', () => {
     vi.useRealTimers();
   });
 
-  /** One connection in each of so many iterations, which take so long. */
+  /** Opens one connection in each of `times` iterations of the event loop, which take `milliseconds` each. */
   async function connect(arrivals: Arrivals, times: number, milliseconds = 1): Promise<void> {
     for (let connection = 0; connection < times; connection++) {
       arrivals.arrived();
@@ -19,11 +19,11 @@ describe('Arrivals', () => {
     }
   }
 
-  it('lets nobody wait when no connection arrives', () => {
+  it('delays no body when no connection arrives', () => {
     expect(new Arrivals().ended()).toBeUndefined();
   });
 
-  it('lets bodies wait until no connection arrives any more, and those that come later again', async () => {
+  it('delays bodies until no more connections arrive, and does so again for the next burst', async () => {
     const arrivals = new Arrivals();
     for (const burst of [20, 30]) {
       await connect(arrivals, 1);
@@ -36,7 +36,7 @@ describe('Arrivals', () => {
     }
   });
 
-  it('lets them wait for 200 ms at most, and then no more for a second', async () => {
+  it('delays bodies for at most 200 ms, and then not again for a second', async () => {
     const arrivals = new Arrivals();
     await connect(arrivals, 1);
     let hasEnded = false;

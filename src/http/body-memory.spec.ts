@@ -7,7 +7,7 @@ import { BodyMemory } from './body-memory.js';
 const MIB = 1024 * 1024;
 const clientOf = () => ({ socket: Object.assign(new EventEmitter(), { destroyed: false }) }) as unknown as IncomingMessage;
 
-/** A budget that is used up, but for the one text that goes on beyond it. */
+/** A budget that is used up, including the one text that may exceed it. */
 function usedUp() {
   const budget = new MemoryBudget(MIB);
   const [all, favoured] = [new BodyMemory(clientOf(), budget), new BodyMemory(clientOf(), budget)];
@@ -17,7 +17,7 @@ function usedUp() {
 }
 
 describe('BodyMemory', () => {
-  it('asks for nothing below 64 KiB, and gives back all of it', () => {
+  it('requests no memory below 64 KiB, and releases all that it holds', () => {
     const budget = new MemoryBudget(MIB);
     const memory = new BodyMemory(clientOf(), budget);
     expect([memory.growTo(FREE_BYTES), budget.usedFor('text'), memory.isHeld]).toEqual([undefined, 0, false]);
@@ -28,12 +28,12 @@ describe('BodyMemory', () => {
     expect([budget.usedFor('text'), memory.isHeld]).toEqual([0, false]);
   });
 
-  it('lets small bodies go on while others use up the budget', () => {
+  it('does not delay small bodies while others use up the budget', () => {
     const { budget } = usedUp();
     expect(new BodyMemory(clientOf(), budget).growTo(FREE_BYTES)).toBeUndefined();
   });
 
-  it('waits until there is some', async () => {
+  it('waits until memory is available', async () => {
     const { budget, all } = usedUp();
     const waiting = new BodyMemory(clientOf(), budget).growTo(2 * FREE_BYTES);
     all.release();
@@ -41,7 +41,7 @@ describe('BodyMemory', () => {
     expect(budget.usedFor('text')).toBe(MIB - FREE_BYTES + FREE_BYTES);
   });
 
-  it('fails, and leaves the line, when the client hangs up', async () => {
+  it('fails and leaves the queue when the client disconnects', async () => {
     const { budget, all } = usedUp();
     const client = clientOf();
     const memory = new BodyMemory(client, budget);
@@ -53,7 +53,7 @@ describe('BodyMemory', () => {
     expect(memory.isHeld).toBe(false);
   });
 
-  it('takes six bytes for each character of a long text, as its line may be so long', () => {
+  it('reserves six bytes for each character of a long text, because its line may be that long', () => {
     const budget = new MemoryBudget(MIB);
     const memory = new BodyMemory(clientOf(), budget);
     expect([memory.growForLine('x'.repeat(FREE_BYTES)), budget.usedFor('line')]).toEqual([undefined, 0]);
@@ -62,7 +62,7 @@ describe('BodyMemory', () => {
     expect(budget.usedFor('line')).toBe(0);
   });
 
-  it('does not wait for texts behind a file, whose memory texts may wait for', () => {
+  it('does not wait for texts after a file, because texts may wait for the memory of that file', () => {
     const { budget } = usedUp();
     const memory = new BodyMemory(clientOf(), budget);
     memory.passFile();

@@ -16,11 +16,11 @@ describe('the network of a client', () => {
     ['fe80::1%eth0', 'fe80:0:0:0::/64'],
     ['unknown', 'unknown'],
     ['', ''],
-  ])('of %s is %s', (address, network) => {
+  ])('of the address %s is %s', (address, network) => {
     expect(clientNetwork(address)).toBe(network);
   });
 
-  it('is short, whatever a proxy passes on', () => {
+  it('is short, whatever address a proxy forwards', () => {
     expect(clientNetwork('x'.repeat(100_000)).length).toBeLessThan(100);
     expect(clientNetwork()).toBe('');
   });

@@ -8,7 +8,7 @@ import { ClientRate } from './client-rate.js';
 const KIB = 1024;
 const request = { socket: new EventEmitter() } as unknown as IncomingMessage;
 
-/** A client that sends so much a second, for a minute. */
+/** Simulates a client that sends `bytesPerSecond` for a minute. */
 function sendFor60Seconds(rate: ClientRate, bytesPerSecond: number): void {
   for (let second = 0; second < 60; second++) {
     rate.received(bytesPerSecond);
@@ -24,7 +24,7 @@ describe('ClientRate', () => {
     vi.useRealTimers();
   });
 
-  /** Memory that a body holds, and whether another has waited for some for a second. */
+  /** The memory of a body with this holder. If `isShort`, another body has waited for memory for a second. */
   function memoryOf(holder: 'text' | 'part' | 'nobody', isShort: boolean) {
     const budget = new MemoryBudget(1);
     const memory = new BodyMemory(request, budget);
@@ -39,7 +39,7 @@ describe('ClientRate', () => {
     ['that sends nothing', 'text', 0],
     ['that sends 10 KiB/s', 'text', 10 * KIB],
     ['that sends 10 KiB/s of a file', 'part', 10 * KIB],
-  ] as const)('refuses a client %s while others wait for memory', (_, holder, bytesPerSecond) => {
+  ] as const)('rejects a client %s while others wait for memory', (_, holder, bytesPerSecond) => {
     const { budget, memory } = memoryOf(holder, true);
     const rate = new ClientRate(memory, budget);
     rate.received(100 * KIB);
@@ -50,14 +50,14 @@ describe('ClientRate', () => {
     ['nobody waits', 'text', false, 0],
     ['it keeps up', 'text', true, 20 * KIB],
     ['its file holds no memory', 'nobody', true, 0],
-  ] as const)('lets a client go on when %s', (_, holder, isShort, bytesPerSecond) => {
+  ] as const)('does not reject a client when %s', (_, holder, isShort, bytesPerSecond) => {
     const { budget, memory } = memoryOf(holder, isShort);
     const rate = new ClientRate(memory, budget);
     rate.received(100 * KIB);
     expect(() => { sendFor60Seconds(rate, bytesPerSecond); }).not.toThrow();
   });
 
-  it('does not count what was before memory was short', () => {
+  it('does not count the time before memory was short', () => {
     const { budget, memory } = memoryOf('text', false);
     const rate = new ClientRate(memory, budget);
     sendFor60Seconds(rate, 0);

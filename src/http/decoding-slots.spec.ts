@@ -10,7 +10,7 @@ describe('DecodingSlots', () => {
     vi.useRealTimers();
   });
 
-  /** Bodies that begin in this order; each ends when it is told to. */
+  /** Requests slots for this many bodies, and records the order in which they begin. `end` ends one. */
   function ask(count: number) {
     const slots = new DecodingSlots();
     const begun: number[] = [];
@@ -26,7 +26,7 @@ describe('DecodingSlots', () => {
     return { begun, end };
   }
 
-  it('lets four begin, and then, by turns, the oldest and the newest', async () => {
+  it('lets four bodies begin, and then alternately the oldest and the newest', async () => {
     const { begun, end } = ask(8);
     await settled();
     expect(begun).toEqual([0, 1, 2, 3]);
@@ -34,7 +34,7 @@ describe('DecodingSlots', () => {
     expect(begun).toEqual([0, 1, 2, 3, 4, 7, 5, 6]);
   });
 
-  it('lets the next one begin when one takes over two seconds, once', async () => {
+  it('lets one more body begin for each that takes over two seconds', async () => {
     const { begun, end } = ask(9);
     await settled();
     vi.advanceTimersByTime(2_000);

@@ -7,7 +7,7 @@ import { HttpModule } from './http.module.js';
 const OPTIONS: Pick<NestApplicationOptions, 'bodyParser' | 'logger'> = { bodyParser: false, logger: false };
 const TEXT = 'what somebody else wrote';
 
-/** Throws what others throw: guards of Nest's, middleware of Express's, anybody. */
+/** Throws the exceptions of other code: guards of Nest, middleware of Express, or any error. */
 @Controller()
 class ThrowingController {
   @Get('nest/:status')
@@ -26,7 +26,7 @@ class ThrowingController {
   }
 }
 
-describe('an exception of somebody else', () => {
+describe('an exception of other code', () => {
   let app: INestApplication;
   beforeAll(async () => {
     const module = await Test.createTestingModule({ imports: [HttpModule], controllers: [ThrowingController] }).compile();
@@ -54,12 +54,12 @@ describe('an exception of somebody else', () => {
     [503, 500, 'Internal server error.'],
   ];
 
-  it.each(ANSWERS)('with the status %i is answered %i %s', async (thrown, status, error) => {
+  it.each(ANSWERS)('with the status %i is answered with %i %s', async (thrown, status, error) => {
     expect(await answerOf(`nest/${thrown}`)).toEqual([status, JSON.stringify({ error })]);
     expect(await answerOf(`express/${thrown}`)).toEqual([status, JSON.stringify({ error })]);
   });
 
-  it('without a status is answered 500', async () => {
+  it('without a status is answered with 500', async () => {
     expect(await answerOf('other')).toEqual([500, '{"error":"Internal server error."}']);
   });
 });

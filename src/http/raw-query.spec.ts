@@ -6,7 +6,7 @@ const values = (query: string): string[] | undefined => new RawQuery({ url: `/pa
 const text = fc.string({ unit: 'grapheme' });
 
 describe('RawQuery', () => {
-  it('gives back what was encoded, in order, among other parameters', () => {
+  it('returns the encoded values in order, among other parameters', () => {
     fc.assert(
       fc.property(fc.array(fc.tuple(fc.boolean(), text)), (pairs) => {
         const query = pairs.map(([ours, value]) => `${ours ? 'name' : 'other'}=${encodeURIComponent(value)}`).join('&');
@@ -15,7 +15,7 @@ describe('RawQuery', () => {
     );
   });
 
-  it('reads as URLSearchParams does wherever that loses nothing', () => {
+  it('returns the same as URLSearchParams wherever that loses nothing', () => {
     fc.assert(
       fc.property(text, (value) => {
         const query = new URLSearchParams({ name: value }).toString();
@@ -24,7 +24,7 @@ describe('RawQuery', () => {
     );
   });
 
-  it('never gives a value for what is not percent-encoded UTF-8', () => {
+  it('never returns a value for text that is not percent-encoded UTF-8', () => {
     const broken = fc.constantFrom('%', '%4', '%zz', '%ff', '%C3', '%ED%A0%80', '%C0%AF', '\xff', '%F8%88%80%80%80');
     fc.assert(
       fc.property(text, broken, text, (before, middle, after) => {
@@ -33,7 +33,7 @@ describe('RawQuery', () => {
     );
   });
 
-  it('never gives a value beside the form name[...], encoded or not', () => {
+  it('never returns a value together with the form name[...], encoded or not', () => {
     fc.assert(
       fc.property(text, fc.constantFrom('name[', 'name%5B', '%6eame%5b', 'name[]', 'name[0]'), fc.boolean(), (value, other, first) => {
         const pairs = [`name=${encodeURIComponent(value)}`, `${other}=x`];
@@ -42,7 +42,7 @@ describe('RawQuery', () => {
     );
   });
 
-  it('reads bytes that were not encoded as UTF-8', () => {
+  it('reads unencoded bytes as UTF-8', () => {
     expect(values(`name=${Buffer.from('Zürich 日本').toString('latin1').replace(' ', '+')}`)).toEqual(['Zürich 日本']);
   });
 

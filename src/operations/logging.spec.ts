@@ -10,7 +10,7 @@ function logged(write: (logger: PinoLoggerService) => void): Record<string, unkn
 }
 
 describe('the log', () => {
-  it('tells of an error its message, code, stack and causes, and nothing else that it carries', () => {
+  it('contains the message, code, stack and causes of an error, and none of its other properties', () => {
     const cause = Object.assign(new Error('refused'), { code: 'ECONNREFUSED', headers: { authorization: 'Bearer secret' } });
     const error = Object.assign(new Error('failed', { cause }), { body: 'secret', config: { token: 'secret' } });
     const [line] = logged((logger) => {
@@ -20,14 +20,14 @@ describe('the log', () => {
     expect(JSON.stringify(line)).not.toContain('secret');
   });
 
-  it('tells of what is no error only its type', () => {
+  it('contains only the type of a thrown value that is not an error', () => {
     const [line] = logged((logger) => {
       logger.error({ msg: 'failed', err: 'secret' });
     });
     expect(line).toMatchObject({ err: { type: 'string' } });
   });
 
-  it('names the customer of no path, and quotes no text that is no JSON', () => {
+  it('omits the customer in paths, and quotes no text that is not JSON', () => {
     const cause = Object.assign(new Error("ENOSPC: no space left on device, open '/data/files/kind=nowcast/customer_id=secret/x'"), { code: 'ENOSPC' });
     const quoting = new SyntaxError('Unexpected token, "secret"... is not valid JSON', { cause });
     const lines = logged((logger) => {
@@ -52,7 +52,7 @@ describe('the log', () => {
     expect(logged((logger) => { logger[method]('text', 'Context'); })).toMatchObject([{ level, msg: 'text', context: 'Context' }]);
   });
 
-  it('keeps what Nest tells of its boot from those who did not ask', () => {
+  it("omits Nest's boot messages by default", () => {
     expect(logged((logger) => { logger.log('Mapped {/x, GET} route', 'RouterExplorer'); })).toEqual([]);
   });
 });

@@ -51,7 +51,7 @@ export function bucketContract(name: string, setUp: () => Promise<BucketContract
     };
 
     describe('create', () => {
-      it.each([0, 1, 100_000])('makes an object of %i bytes', async (size) => {
+      it.each([0, 1, 100_000])('creates an object of %i bytes', async (size) => {
         const bytes = randomBytes(size);
         const version = await bucket.create(KEY, bytes);
         expect(version).toBeTypeOf('string');
@@ -65,7 +65,7 @@ export function bucketContract(name: string, setUp: () => Promise<BucketContract
       it.each([
         ['an object', Buffer.from('first')],
         ['an empty object', Buffer.alloc(0)],
-      ])('leaves %s at a taken key as it is', async (_, first) => {
+      ])('leaves %s unchanged when its key is in use', async (_, first) => {
         await bucket.create(KEY, first);
         const before = await bucket.read(KEY);
         expect(await bucket.create(KEY, Buffer.from('second'))).toBeUndefined();
@@ -75,9 +75,9 @@ export function bucketContract(name: string, setUp: () => Promise<BucketContract
       });
 
       it.each([
-        ['others', (index: number) => Buffer.from(`writer ${index}`)],
+        ['different bytes', (index: number) => Buffer.from(`writer ${index}`)],
         ['the same bytes', () => Buffer.from('fence')],
-      ])('lets one of sixteen at once win (%s)', async (_, bytesOf) => {
+      ])('lets exactly one of sixteen simultaneous calls win (%s)', async (_, bytesOf) => {
         const versions = await Promise.all(Array.from({ length: 16 }, (_, index) => bucket.create(KEY, bytesOf(index))));
         const winners = versions.flatMap((version, index) => (version === undefined ? [] : [index]));
         expect(winners).toHaveLength(1);
@@ -85,7 +85,7 @@ export function bucketContract(name: string, setUp: () => Promise<BucketContract
         expect(await bucket.read(KEY)).toMatchObject({ bytes: bytesOf(winner), version: versions[winner] });
       });
 
-      it('makes an object again that was removed', async () => {
+      it('creates an object again after it was removed', async () => {
         await bucket.create(KEY, Buffer.from('first'));
         await bucket.remove([KEY]);
         expect(await bucket.create(KEY, Buffer.from('second'))).toBeTypeOf('string');
@@ -94,7 +94,7 @@ export function bucketContract(name: string, setUp: () => Promise<BucketContract
     });
 
     describe('replace', () => {
-      it('writes an object whatever is there', async () => {
+      it('writes an object unconditionally when no version is given', async () => {
         for (const text of ['first', 'second, longer', '']) {
           const version = await bucket.replace(KEY, Buffer.from(text));
           expect(version).toBeTypeOf('string');
@@ -102,7 +102,7 @@ export function bucketContract(name: string, setUp: () => Promise<BucketContract
         }
       });
 
-      it('writes an object in place of its version', async () => {
+      it('replaces an object that has the given version', async () => {
         const first = await bucket.create(KEY, Buffer.from('first'));
         const second = await bucket.replace(KEY, Buffer.from('second'), first);
         expect(second).toBeTypeOf('string');
@@ -111,21 +111,21 @@ export function bucketContract(name: string, setUp: () => Promise<BucketContract
         expect(await bucket.read(KEY)).toMatchObject({ bytes: Buffer.from('third'), version: third });
       });
 
-      it('leaves an object of another version as it is', async () => {
+      it('leaves an object of another version unchanged', async () => {
         const first = await bucket.create(KEY, Buffer.from('first'));
         const second = await bucket.replace(KEY, Buffer.from('second'), first);
         expect(await bucket.replace(KEY, Buffer.from('third'), first)).toBeUndefined();
         expect(await bucket.read(KEY)).toMatchObject({ bytes: Buffer.from('second'), version: second });
       });
 
-      it('makes nothing in place of a version that was removed', async () => {
+      it('creates nothing when the given version was removed', async () => {
         const version = await bucket.create(KEY, Buffer.from('first'));
         await bucket.remove([KEY]);
         expect(await bucket.replace(KEY, Buffer.from('second'), version)).toBeUndefined();
         await expectNothing(KEY);
       });
 
-      it('lets one of sixteen at once take the place of a version', async () => {
+      it('lets exactly one of sixteen simultaneous calls replace a version', async () => {
         const first = await bucket.create(KEY, Buffer.from('first'));
         const bytesOf = (index: number) => Buffer.from(`writer ${index}`);
         const versions = await Promise.all(
@@ -140,15 +140,15 @@ export function bucketContract(name: string, setUp: () => Promise<BucketContract
 
     describe('upload', () => {
       it.each([
-        ['no chunk', []],
+        ['no chunks', []],
         ['empty chunks', [0, 0]],
         ['one byte', [1]],
-        ['odd chunks', [1, 0, 65_537, 3]],
-        ['6 MiB', [6 * MIB]],
-        ['6 MiB in odd chunks', oddSizes(6 * MIB)],
-        ['12 MiB in odd chunks', oddSizes(12 * MIB)],
-        ['parts of 5 MiB to the byte', [5 * MIB, 5 * MIB]],
-      ])('keeps %s in their order', async (_, sizes) => {
+        ['chunks of odd sizes', [1, 0, 65_537, 3]],
+        ['one chunk of 6 MiB', [6 * MIB]],
+        ['6 MiB in chunks of odd sizes', oddSizes(6 * MIB)],
+        ['12 MiB in chunks of odd sizes', oddSizes(12 * MIB)],
+        ['two chunks of exactly 5 MiB', [5 * MIB, 5 * MIB]],
+      ])('stores the bytes of %s in order', async (_, sizes) => {
         const chunks = sizes.map((size) => randomBytes(size));
         await bucket.upload(KEY, yielding(chunks));
         await expectBytes(KEY, Buffer.concat(chunks));
@@ -157,7 +157,7 @@ export function bucketContract(name: string, setUp: () => Promise<BucketContract
         expect(await subject.parts(KEY)).toBe(0);
       });
 
-      it.each([0, 1, 12 * MIB])('shows nothing before the bytes have ended (%i bytes)', async (size) => {
+      it.each([0, 1, 12 * MIB])('shows no object until the bytes have ended (%i bytes)', async (size) => {
         const bytes = randomBytes(size);
         const seen: unknown[] = [];
         await bucket.upload(
@@ -171,7 +171,7 @@ export function bucketContract(name: string, setUp: () => Promise<BucketContract
         await expectBytes(KEY, bytes);
       });
 
-      it.each([0, 1, 12 * MIB])('leaves an object at a taken key as it is (%i bytes)', async (size) => {
+      it.each([0, 1, 12 * MIB])('rejects with ObjectExistsError when the key is in use, and leaves its object unchanged (%i bytes)', async (size) => {
         await bucket.create(KEY, Buffer.from('first'));
         const outcome = await bucket.upload(KEY, yielding([randomBytes(size)])).catch((error: unknown) => error);
         expect(outcome).toBeInstanceOf(ObjectExistsError);
@@ -179,7 +179,7 @@ export function bucketContract(name: string, setUp: () => Promise<BucketContract
         expect(await subject.parts(KEY)).toBe(0);
       });
 
-      it('lets one of four at once win', async () => {
+      it('lets exactly one of four simultaneous uploads win', async () => {
         const bytes = Array.from({ length: 4 }, (_, index) => randomBytes(index % 2 ? 6 * MIB : 1000));
         const outcomes = await Promise.allSettled(bytes.map((each) => bucket.upload(KEY, yielding([each]))));
         const winners = outcomes.flatMap(({ status }, index) => (status === 'fulfilled' ? [index] : []));
@@ -197,7 +197,7 @@ export function bucketContract(name: string, setUp: () => Promise<BucketContract
         ['in the middle of a part', [3 * MIB]],
         ['between two parts', [5 * MIB]],
         ['after 12 MiB', oddSizes(12 * MIB)],
-      ])('rejects with what the bytes threw, and leaves nothing (%s)', async (_, sizes) => {
+      ])('rejects with the error that the bytes threw, and leaves nothing behind (%s)', async (_, sizes) => {
         const broken = new Error('the client went away');
         const bytes = (async function* () {
           yield* yielding(sizes.map((size) => randomBytes(size)));
@@ -211,7 +211,7 @@ export function bucketContract(name: string, setUp: () => Promise<BucketContract
         ['before the first byte', 0],
         ['in the middle of a part', 3 * MIB],
         ['after 12 MiB', 12 * MIB],
-      ])('rejects with what the bytes threw after they stalled, and leaves nothing (%s)', async (_, size) => {
+      ])('rejects with the error that the bytes threw after a stall, and leaves nothing behind (%s)', async (_, size) => {
         const broken = new Error('the client was silent for too long');
         const source = new EventEmitter();
         const isStalled = once(source, 'stalled');
@@ -229,7 +229,7 @@ export function bucketContract(name: string, setUp: () => Promise<BucketContract
         await expectNothing(KEY);
       });
 
-      it('takes a key again whose upload failed', async () => {
+      it('accepts an upload to a key whose earlier upload failed', async () => {
         const broken = new Error('the client went away');
         const bytes = (async function* () {
           yield* yielding([randomBytes(6 * MIB)]);
@@ -242,13 +242,13 @@ export function bucketContract(name: string, setUp: () => Promise<BucketContract
     });
 
     describe('read and open', () => {
-      it('are undefined where there is no object', async () => {
+      it('resolve to undefined when there is no object', async () => {
         await bucket.create(`${KEY}.longer`, Buffer.from('bytes'));
         expect(await bucket.read(KEY)).toBeUndefined();
         expect(await bucket.open(KEY)).toBeUndefined();
       });
 
-      it('go on after many that were opened and left early', async () => {
+      it('still work after an object was opened and left early many times', async () => {
         const bytes = randomBytes(3 * MIB);
         await bucket.upload(KEY, yielding([bytes]));
         for (let opened = 0; opened < 100; opened++) {
@@ -262,7 +262,7 @@ export function bucketContract(name: string, setUp: () => Promise<BucketContract
         await expectBytes(KEY, bytes);
       });
 
-      it('go on after many that were opened and ended before their first piece', async () => {
+      it('still work after an object was opened and closed before its first piece many times', async () => {
         await bucket.upload(KEY, yielding([randomBytes(3 * MIB)]));
         for (let opened = 0; opened < 100; opened++) {
           const pieces = await bucket.open(KEY);
@@ -278,7 +278,7 @@ export function bucketContract(name: string, setUp: () => Promise<BucketContract
         (await gather(bucket.list(KEY)))[0]?.ageMs ?? Number.NaN,
       ];
 
-      it('grows from about 0, and begins again with each time that an object is written', async () => {
+      it('grows from about 0, and starts again each time the object is written', async () => {
         await bucket.create(KEY, Buffer.from('first'));
         for (const age of await ages()) {
           expect(age).toBeGreaterThanOrEqual(0);
@@ -295,7 +295,7 @@ export function bucketContract(name: string, setUp: () => Promise<BucketContract
     });
 
     describe('list', () => {
-      it('shows objects in the order of their keys, also over several pages', async () => {
+      it('lists objects in the order of their keys, even over several pages', async () => {
         const names = ['-', '%', '.', '_', '=', '~', 'A', 'B', 'a', 'b', '0', '1', '10', '2'];
         const keys = names.flatMap((name) => [`x/${name}z`, `x/${name}q/z`, `x/q-/${name}q`]);
         const sizes = new Map(keys.map((key, index) => [key, index]));
@@ -310,20 +310,20 @@ export function bucketContract(name: string, setUp: () => Promise<BucketContract
         expect(await keysUnder('')).toEqual(['w', ...expected, 'xx']);
       });
 
-      it.each([0, 1, PAGE_SIZE - 1, PAGE_SIZE, PAGE_SIZE + 1, 2 * PAGE_SIZE])('shows each of %i objects once', async (count) => {
+      it.each([0, 1, PAGE_SIZE - 1, PAGE_SIZE, PAGE_SIZE + 1, 2 * PAGE_SIZE])('lists each of %i objects once', async (count) => {
         const keys = Array.from({ length: count }, (_, index) => `many/${index + 100}`);
         await atOnce(keys, (key) => bucket.create(key, Buffer.from(key)));
         expect(await keysUnder('many/')).toEqual(keys);
       });
 
-      it('takes a prefix to the letter, and also one that ends within a name', async () => {
+      it('matches a prefix exactly, even one that ends within a name', async () => {
         await atOnce(['a/b-1', 'a/b-2', 'a/b/3', 'a/B-4', 'b-5'], (key) => bucket.create(key, Buffer.alloc(0)));
         expect(await keysUnder('a/b-')).toEqual(['a/b-1', 'a/b-2']);
         expect(await keysUnder('a/b')).toEqual(['a/b-1', 'a/b-2', 'a/b/3']);
         expect(await keysUnder('a/c')).toEqual([]);
       });
 
-      it('may be left early', async () => {
+      it('can be left early', async () => {
         await atOnce(Array.from({ length: 3 * PAGE_SIZE }, (_, index) => `many/${index}`), (key) =>
           bucket.create(key, Buffer.alloc(0)),
         );
@@ -336,7 +336,7 @@ export function bucketContract(name: string, setUp: () => Promise<BucketContract
         expect(await keysUnder('many/')).toHaveLength(3 * PAGE_SIZE);
       });
 
-      it('shows no upload that is under way', async () => {
+      it('lists no upload that is still in progress', async () => {
         await subject.leaveParts('x/unfinished');
         await bucket.create('x/finished', Buffer.alloc(0));
         expect(await keysUnder('x/')).toEqual(['x/finished']);
@@ -345,7 +345,7 @@ export function bucketContract(name: string, setUp: () => Promise<BucketContract
     });
 
     describe('listDirectories', () => {
-      it('shows each once, also over several pages, and no object', async () => {
+      it('lists each directory once, even over several pages, and no objects', async () => {
         const directories = Array.from({ length: 2 * PAGE_SIZE + 1 }, (_, index) => `kind=x/date=${index + 100}/`);
         const objects = directories.flatMap((directory) => [`${directory}a`, `${directory}b/c`, `${directory}b/d`]);
         await atOnce([...objects, 'kind=x/object', 'kind=y/z'], (key) => bucket.create(key, Buffer.alloc(0)));
@@ -359,7 +359,7 @@ export function bucketContract(name: string, setUp: () => Promise<BucketContract
     });
 
     describe('remove', () => {
-      it('removes those that are there, and leaves all others', async () => {
+      it('removes the given objects that exist, and leaves all others', async () => {
         await atOnce(['x/a', 'x/b', 'x/b.c', 'x/d'], (key) => bucket.create(key, Buffer.from(key)));
         await bucket.remove(['x/a', 'x/absent', 'x/b']);
         await bucket.remove(['x/a', 'x/b']);
@@ -367,7 +367,7 @@ export function bucketContract(name: string, setUp: () => Promise<BucketContract
         expect(await keysUnder('')).toEqual(['x/b.c', 'x/d']);
       });
 
-      it('removes more than a thousand', async () => {
+      it('removes more than a thousand objects in one call', async () => {
         const keys = Array.from({ length: 1003 }, (_, index) => `x/${index}`);
         await atOnce([...keys, 'y'], (key) => bucket.create(key, Buffer.alloc(0)));
         await bucket.remove(keys);
@@ -376,7 +376,7 @@ export function bucketContract(name: string, setUp: () => Promise<BucketContract
     });
 
     describe('removeParts', () => {
-      it('gives back what unfinished uploads to a key left, and nothing else', async () => {
+      it('removes the parts of unfinished uploads to a key, and nothing else', async () => {
         const others = [`${KEY}.longer`, KEY.slice(0, -1)];
         for (const key of [KEY, KEY, ...others]) await subject.leaveParts(key);
         expect(await Promise.all([KEY, ...others].map((key) => subject.parts(key)))).not.toContain(0);
@@ -389,7 +389,7 @@ export function bucketContract(name: string, setUp: () => Promise<BucketContract
         for (const key of others) await bucket.removeParts(key);
       });
 
-      it('resolves where there are none, and leaves an object as it is', async () => {
+      it('resolves when there are no parts, and leaves a complete object unchanged', async () => {
         await bucket.removeParts(KEY);
         await expectNothing(KEY);
         await bucket.upload(KEY, yielding([Buffer.from('whole')]));
@@ -397,7 +397,7 @@ export function bucketContract(name: string, setUp: () => Promise<BucketContract
         await expectBytes(KEY, Buffer.from('whole'));
       });
 
-      it('leaves a key free', async () => {
+      it('leaves the key free for a new upload', async () => {
         await subject.leaveParts(KEY);
         await bucket.removeParts(KEY);
         await bucket.upload(KEY, yielding([Buffer.from('whole')]));
@@ -406,7 +406,7 @@ export function bucketContract(name: string, setUp: () => Promise<BucketContract
     });
 
     describe('checkRights', () => {
-      it('resolves where all is allowed, and leaves nothing', async () => {
+      it('resolves when every operation is allowed, and leaves nothing behind', async () => {
         await bucket.create('x', Buffer.from('bytes'));
         await bucket.checkRights('health-rights');
         await bucket.checkRights('health-rights');
@@ -415,7 +415,7 @@ export function bucketContract(name: string, setUp: () => Promise<BucketContract
       });
     });
 
-    it("knows that this machine's clock and the store's are one", async () => {
+    it("reports no offset when this machine's clock and the store's agree", async () => {
       await bucket.create(KEY, Buffer.from('bytes'));
       expect(bucket.clockOffsetMs).toBe(0);
     });
@@ -430,7 +430,7 @@ export function bucketContract(name: string, setUp: () => Promise<BucketContract
       `files/kind=nowcast/customer_id=${'%E9%9B%BB'.repeat(26)}/date=2025-03-30/0195e5a0.csv`,
       'staging/0195e5a0-0000-7000-8000-000000000000',
       'idempotency/e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855',
-    ])('takes a key to the letter: %s', async (key) => {
+    ])('uses a key exactly as given: %s', async (key) => {
       const version = await bucket.create(key, Buffer.from('created'));
       expect(await bucket.create(key, Buffer.from('again'))).toBeUndefined();
       await bucket.replace(key, Buffer.from('replaced'), version);
@@ -448,7 +448,7 @@ export function bucketContract(name: string, setUp: () => Promise<BucketContract
       await expectNothing(key);
     });
 
-    it('sees nothing of a neighbour under another prefix, nor touches it', async () => {
+    it('neither sees nor changes what a neighbour stores under another prefix', async () => {
       const { neighbour } = subject;
       await bucket.create('x/a', Buffer.from('ours'));
       expect(await neighbour.create('x/a', Buffer.from('theirs'))).toBeTypeOf('string');
@@ -473,7 +473,7 @@ const MIB = 1024 * 1024;
 const KEY = 'files/kind=historical/customer_id=acme/date=2025-03-30/0195e5a0-0000-7000-8000-000000000000.csv';
 const PATIENCE = { timeout: 20_000, interval: 50 };
 
-/** Sizes with a given sum. No part is a multiple of them. */
+/** Chunk sizes that add up to `sum`. The size of a part is no multiple of them. */
 function oddSizes(sum: number): number[] {
   const sizes = Array<number>(Math.floor(sum / 77_777)).fill(77_777);
   return [...sizes, sum % 77_777];

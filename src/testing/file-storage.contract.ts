@@ -49,7 +49,7 @@ export function fileStorageContract(name: string, setUp: () => Promise<FileStora
       expect(stored?.equals(bytes)).toBe(true);
     };
 
-    it.each(UPLOAD_KINDS)('keeps a %s upload without a file: one line, no bytes', async (kind) => {
+    it.each(UPLOAD_KINDS)('stores a %s upload without a file as one index line and no bytes', async (kind) => {
       const receivedAt = new Date('2025-03-30T23:59:59.987Z');
       const draft = anUploadDraft().with({ ...ODD_TEXTS, kind, receivedAt }).build();
 
@@ -73,7 +73,7 @@ export function fileStorageContract(name: string, setUp: () => Promise<FileStora
       expect(await subject.contentPaths()).toEqual([]);
     });
 
-    it.each(UPLOAD_KINDS)('keeps a %s upload with a file: one line, and the bytes where it says', async (kind) => {
+    it.each(UPLOAD_KINDS)('stores a %s upload with a file as one index line and the bytes at its path', async (kind) => {
       const receivedAt = new Date('2025-03-30T00:00:00.000Z');
       const draft = anUploadDraft().with({ kind, receivedAt, contentType: 'text/csv; a="b"' }).file('one,', 'two').build();
 
@@ -100,7 +100,7 @@ export function fileStorageContract(name: string, setUp: () => Promise<FileStora
       await expectFile(draft.content?.path, Buffer.from('one,two'));
     });
 
-    it('keeps an empty file', async () => {
+    it('stores an empty file', async () => {
       const { content } = await storeUpload(subject.storage, anUploadDraft().file().build());
       expect(content).toMatchObject({ size: 0, sha256: sha256Of(Buffer.alloc(0)) });
       expect(await subject.contentPaths()).toEqual([content?.path]);
@@ -108,7 +108,7 @@ export function fileStorageContract(name: string, setUp: () => Promise<FileStora
     });
 
     it.each([[1], [0, 3, 0], [65_535, 65_536, 65_537], [1, 1_048_576, 2], Array<number>(300).fill(7)])(
-      'keeps the bytes of chunks of %j, ... bytes in their order',
+      'stores chunks of %j, ... bytes in the order in which they arrive',
       async (...sizes) => {
         const chunks = sizes.map((size) => randomBytes(size));
         const { content } = await storeUpload(subject.storage, anUploadDraft().file(...chunks).build());
@@ -118,7 +118,7 @@ export function fileStorageContract(name: string, setUp: () => Promise<FileStora
       },
     );
 
-    it('keeps 20 MiB, asking for the next chunk only when it is done with the one before', async () => {
+    it('stores 20 MiB, and requests each chunk only after the previous one has arrived', async () => {
       const chunks = Array.from({ length: 160 }, () => randomBytes(128 * 1024));
       const source = new CountingSource(chunks);
       const { content } = await storeUpload(subject.storage, anUploadDraft().with({ bytes: source }).build());
@@ -131,7 +131,7 @@ export function fileStorageContract(name: string, setUp: () => Promise<FileStora
     it.each([
       ['without a file', false],
       ['with a file', true],
-    ])('concludes once, after the last byte, with nothing visible before (%s)', async (_, hasFile) => {
+    ])('calls conclude once, after the last byte and before anything is visible (%s)', async (_, hasFile) => {
       const source = new CountingSource([Buffer.from('one'), Buffer.from('two')]);
       const draft = anUploadDraft()
         .with({ bytes: hasFile ? source : null })
@@ -150,7 +150,7 @@ export function fileStorageContract(name: string, setUp: () => Promise<FileStora
       expect(await subject.lines()).toHaveLength(1);
     });
 
-    it('rejects with what the bytes threw, and keeps nothing', async () => {
+    it('rejects with the error that the bytes threw, and keeps nothing', async () => {
       const broken = new Error('the client went away');
       const bytes = Readable.from(
         (function* () {
@@ -177,7 +177,7 @@ export function fileStorageContract(name: string, setUp: () => Promise<FileStora
     it.each([
       ['without a file', anUploadDraft()],
       ['with a file', anUploadDraft().file('bytes')],
-    ])('rejects with what conclude threw, and keeps nothing (%s)', async (_, builder) => {
+    ])('rejects with the error that conclude threw, and keeps nothing (%s)', async (_, builder) => {
       const refused = new Error('the digest is another');
       const storing = subject.storage.store({ ...builder.build(), conclude: () => Promise.reject(refused) });
       expect(await storing.catch((error: unknown) => error)).toBe(refused);
@@ -186,7 +186,7 @@ export function fileStorageContract(name: string, setUp: () => Promise<FileStora
       await expectNothing();
     });
 
-    it('keeps on after uploads that failed', async () => {
+    it('stores an upload after others have failed', async () => {
       const refused = { conclude: () => Promise.reject(new Error('refused')) };
       await Promise.allSettled(
         [anUploadDraft(), anUploadDraft().file('bytes')].map((builder) =>
@@ -197,7 +197,7 @@ export function fileStorageContract(name: string, setUp: () => Promise<FileStora
       expect(await subject.lines()).toMatchObject([{ upload_id: uploadId }]);
     });
 
-    it('has all of it after a restart, and takes more', async () => {
+    it('keeps its uploads across a restart, and stores more', async () => {
       const before = await storeUpload(subject.storage, anUploadDraft().file('before').build());
       const storage = await subject.reopen();
       const after = await storeUpload(storage, anUploadDraft().file('after').build());
@@ -208,7 +208,7 @@ export function fileStorageContract(name: string, setUp: () => Promise<FileStora
       await expectFile(after.content?.path, Buffer.from('after'));
     });
 
-    it('keeps fifty at once apart, though some of them fail', async () => {
+    it('keeps fifty simultaneous uploads separate, even when some of them fail', async () => {
       const broken = new Error('refused');
       const drafts = Array.from({ length: 50 }, (_, index): UploadDraft => {
         const builder = anUploadDraft().with({ kind: index % 2 ? 'historical' : 'nowcast', filename: `${index}.csv` });
@@ -230,7 +230,7 @@ export function fileStorageContract(name: string, setUp: () => Promise<FileStora
     });
 
     it.each(['.', '..', 'a/b', '.hidden', 'Zürich & Co', '%2E', '~*', 'ß'.repeat(40), 'x'.repeat(128), '電'.repeat(26)])(
-      'keeps the file of customer %j',
+      'stores the file of customer %j',
       async (customerId) => {
         const { content } = await storeUpload(subject.storage, anUploadDraft().with({ customerId }).file(customerId).build());
         await subject.reopen();
@@ -246,7 +246,7 @@ export function fileStorageContract(name: string, setUp: () => Promise<FileStora
       it.each([
         ['without a file', () => anUploadDraft().with(KEYED)],
         ['with a file', () => anUploadDraft().with(KEYED).file('one,', 'two')],
-      ])('answers a repeated request with the first, also after a restart (%s)', async (_, builder) => {
+      ])('answers a repeated request with the first receipt, even after a restart (%s)', async (_, builder) => {
         const first = await subject.storage.store(builder().build());
         expect(first.replayed).toBe(false);
         expect(await subject.storage.store(builder().build())).toEqual({ ...first, replayed: true });
@@ -262,14 +262,14 @@ export function fileStorageContract(name: string, setUp: () => Promise<FileStora
         ['another manufacturer', anUploadDraft().with({ ...KEYED, manufacturer: 'other' })],
         ['additional data', anUploadDraft().with({ ...KEYED, additionalData: '' })],
         ['a file', anUploadDraft().with(KEYED).file()],
-      ])('refuses another request: %s', async (_, builder) => {
+      ])('rejects a different request under the same key: %s', async (_, builder) => {
         await subject.storage.store(anUploadDraft().with(KEYED).build());
         await expect(subject.storage.store(builder.build())).rejects.toMatchObject({ kind: 'idempotency-key-reused' });
         expect(await subject.lines()).toHaveLength(1);
         expect(await subject.contentPaths()).toEqual([]);
       });
 
-      it('refuses another file, and forgets its bytes', async () => {
+      it('rejects a different file under the same key, and keeps none of its bytes', async () => {
         const { content } = await storeUpload(subject.storage, anUploadDraft().with(KEYED).file('one').build());
         const other = subject.storage.store(anUploadDraft().with(KEYED).file('two').build());
         await expect(other).rejects.toMatchObject({ kind: 'idempotency-key-reused' });
@@ -280,14 +280,14 @@ export function fileStorageContract(name: string, setUp: () => Promise<FileStora
         ['kind', { kind: 'nowcast' as const }],
         ['customer', { customerId: 'customer-2' }],
         ['key', { idempotencyKey: 'KEY!"~' }],
-      ])('is apart from another %s', async (_, changes) => {
+      ])('stores an upload with another %s separately', async (_, changes) => {
         await subject.storage.store(anUploadDraft().with(KEYED).build());
         const other = await subject.storage.store(anUploadDraft().with({ ...KEYED, ...changes }).build());
         expect(other.replayed).toBe(false);
         expect(await subject.lines()).toHaveLength(2);
       });
 
-      it('stores anew after 24 hours, and not before', async () => {
+      it('stores a repeated request again after 24 hours, but not earlier', async () => {
         const now = Date.now();
         for (const [idempotencyKey, hours] of [['old', 24.01], ['new', 23.9]] as const) {
           const ageMs = hours * 3_600_000;
@@ -301,10 +301,10 @@ export function fileStorageContract(name: string, setUp: () => Promise<FileStora
       });
 
       it.each([
-        ['before the day of its beginning', -20],
-        ['on the day after', 20],
-        ['three days later', 72],
-      ])('keeps it when the upload is complete %s, by the clock', async (_, hours) => {
+        ['20 hours before it began', -20],
+        ['20 hours after it began', 20],
+        ['72 hours after it began', 72],
+      ])('recognizes a repeated request when, by the clock, the first upload was completed %s', async (_, hours) => {
         await subject.storage.store(anUploadDraft().with({ idempotencyKey: 'earlier' }).build());
         const receivedAt = new Date(Date.now() + hours * 3_600_000);
         const first = await subject.storage.store(anUploadDraft().with({ ...KEYED, receivedAt }).build());
@@ -315,7 +315,7 @@ export function fileStorageContract(name: string, setUp: () => Promise<FileStora
         expect(await subject.lines()).toHaveLength(2);
       });
 
-      it('stores one of fifty at once, and answers all who come later', async () => {
+      it('stores one of fifty simultaneous requests, and answers a later one with its receipt', async () => {
         const drafts = Array.from({ length: 50 }, () => anUploadDraft().with(KEYED).file('the', 'file').build());
         const outcomes = await Promise.allSettled(drafts.map((draft) => subject.storage.store(draft)));
         const stored = outcomes.flatMap((outcome) => (outcome.status === 'fulfilled' && !outcome.value.replayed ? [outcome.value] : []));
@@ -329,7 +329,7 @@ export function fileStorageContract(name: string, setUp: () => Promise<FileStora
         expect(await subject.contentPaths()).toHaveLength(1);
       });
 
-      it('is free again after an upload that failed', async () => {
+      it('frees the key when an upload fails', async () => {
         const refused = new Error('refused');
         const failing = { ...anUploadDraft().with(KEYED).file('one').build(), conclude: () => Promise.reject(refused) };
         await expect(subject.storage.store(failing)).rejects.toBe(refused);
@@ -337,7 +337,7 @@ export function fileStorageContract(name: string, setUp: () => Promise<FileStora
         expect(await storage.store(anUploadDraft().with(KEYED).file('two').build())).toMatchObject({ replayed: false });
       });
 
-      it('is taken while the first is under way, without a byte of the second being read', async () => {
+      it('rejects a request while the first is in progress, without reading any of its bytes', async () => {
         let goOn = (): void => undefined;
         const first = anUploadDraft().with(KEYED).build();
         let begun = (): void => undefined;
@@ -360,7 +360,7 @@ export function fileStorageContract(name: string, setUp: () => Promise<FileStora
       });
     });
 
-    it('is healthy, and leaves nothing behind when asked', async () => {
+    it('reports that it is healthy, and leaves nothing behind', async () => {
       await Promise.all([subject.storage.checkHealth(), subject.storage.checkHealth()]);
       await subject.storage.checkHealth();
       await expectNothing();

@@ -74,7 +74,7 @@ const MALFORMED_IDS = [
  * @param setUp is called before each test. Other users and roles may exist already.
  */
 export function identityProviderContract(name: string, setUp: () => Promise<IdentityProviderSetting>): void {
-  describe(`${name} keeps the contract of IdentityProvider`, () => {
+  describe(`IdentityProvider contract: ${name}`, () => {
     let setting: IdentityProviderSetting;
     let provider: IdentityProvider;
     const options: ProviderCallOptions = { signal: new AbortController().signal };
@@ -95,7 +95,7 @@ export function identityProviderContract(name: string, setUp: () => Promise<Iden
     const permissionsOf = async (userId: string): Promise<string[]> => [...(await setting.permissionsOf(userId))].sort();
 
     describe('createRole', () => {
-      it('gives each role an id of its own, under which it is listed by its name', async () => {
+      it('gives each role its own id, and lists the role with its id and name', async () => {
         const [first, second] = [`a ${unique()}`, `b ${unique()}`];
         const firstId = await provider.createRole(newRole(first, ['read:users']), options);
         const secondId = await provider.createRole(newRole(second, ['read:users']), options);
@@ -106,7 +106,7 @@ export function identityProviderContract(name: string, setUp: () => Promise<Iden
         expect(listed).toContainEqual({ roleId: secondId, name: second });
       });
 
-      it('refuses a name in use, and leaves the role that has it as it is', async () => {
+      it('rejects a name that is in use, and leaves the existing role unchanged', async () => {
         const role = newRole(`role ${unique()}`, ['read:users']);
         const roleId = await provider.createRole(role, options);
         await expect(provider.createRole(newRole(role.name, ['read:roles']), options)).rejects.toThrow(RoleAlreadyExists);
@@ -115,7 +115,7 @@ export function identityProviderContract(name: string, setUp: () => Promise<Iden
         expect(await permissionsOf(userId)).toEqual(['read:users']);
       });
 
-      it('compares names as text: letter case, blanks and normal form make another name', async () => {
+      it('compares names as text: a difference in case, spaces or Unicode normalization makes another name', async () => {
         const name = `Rôle ${unique()}`;
         const variants = [name, name.toLowerCase(), `${name} `, name.normalize('NFD')];
         for (const variant of variants) await provider.createRole(newRole(variant, ['read:users']), options);
@@ -123,20 +123,20 @@ export function identityProviderContract(name: string, setUp: () => Promise<Iden
         expect(names).toEqual(expect.arrayContaining(variants));
       });
 
-      it('lets exactly one of many simultaneous calls have a name', async () => {
+      it('lets exactly one of many simultaneous calls create a role of the same name', async () => {
         const role = newRole(`role ${unique()}`, ['read:users']);
         const results = await Promise.allSettled(Array.from({ length: setting.simultaneousCalls ?? 50 }, () => provider.createRole(role, options)));
         expectOneWinner(results, RoleAlreadyExists);
         expect((await roles()).filter(({ name }) => name === role.name)).toHaveLength(1);
       });
 
-      it('keeps all of 256 permissions', async () => {
+      it('stores all 256 permissions of a role', async () => {
         const permissions = Array.from({ length: MAX_PERMISSIONS }, (_, index) => `do.${index}-x_*:${'s/:.*-_'.repeat(20)}${index}`);
         const userId = await provider.createUser(someUser({ roleIds: [await someRole(permissions)] }), options);
         expect(await permissionsOf(userId)).toEqual([...permissions].sort());
       });
 
-      it.each(labelled([...ODD_NAMES, '😀'.repeat(MAX_ROLE_NAME_LENGTH - 33)]))('takes the odd but legal name %s', async (_, odd) => {
+      it.each(labelled([...ODD_NAMES, '😀'.repeat(MAX_ROLE_NAME_LENGTH - 33)]))('accepts the odd but valid name %s', async (_, odd) => {
         const role = newRole(`${odd} ${unique()}`, ['read:users']);
         const roleId = await provider.createRole(role, options);
         expect((await roles()).find((listed) => listed.roleId === roleId)).toEqual({ roleId, name: role.name });
@@ -144,7 +144,7 @@ export function identityProviderContract(name: string, setUp: () => Promise<Iden
     });
 
     describe('createUser', () => {
-      it('gives each user an id `<provider_prefix>|<opaque_id>` of its own, under which they are listed', async () => {
+      it('gives each user their own id `<provider_prefix>|<opaque_id>`, and lists the user with it', async () => {
         const [ada, bob] = [someUser({ name: 'Ada' }), someUser({ name: 'Bob' })];
         const adaId = await provider.createUser(ada, options);
         const bobId = await provider.createUser(bob, options);
@@ -165,44 +165,44 @@ export function identityProviderContract(name: string, setUp: () => Promise<Iden
         expect(await permissionsOf(without)).toEqual([]);
       });
 
-      it('refuses an e-mail in use, and leaves the user who has it as they are', async () => {
+      it('rejects an e-mail that is in use, and leaves the existing user unchanged', async () => {
         const user = someUser();
         const userId = await provider.createUser(user, options);
         await expect(provider.createUser({ ...user, name: 'Eve' }, options)).rejects.toThrow(UserAlreadyExists);
         expect((await users()).filter(({ email }) => email === user.email)).toEqual([{ userId, name: 'Ada', email: user.email }]);
       });
 
-      it('lets exactly one of many simultaneous calls have an e-mail', async () => {
+      it('lets exactly one of many simultaneous calls create a user with the same e-mail', async () => {
         const user = someUser({ roleIds: [await someRole()] });
         const results = await Promise.allSettled(Array.from({ length: setting.simultaneousCalls ?? 50 }, () => provider.createUser(user, options)));
         expectOneWinner(results, UserAlreadyExists);
         expect((await users()).filter(({ email }) => email === user.email)).toHaveLength(1);
       });
 
-      it('leaves no user behind when one of the roles is unknown, and the e-mail free', async () => {
+      it('leaves no user behind and the e-mail free when one of the roles is unknown', async () => {
         const user = someUser({ roleIds: [await someRole(), setting.unknownRoleId, await someRole()] });
         await expect(provider.createUser(user, options)).rejects.toThrow(RoleNotFound);
         expect((await users()).some(({ email }) => email === user.email)).toBe(false);
         await expect(provider.createUser({ ...user, roleIds: [] }, options)).resolves.toMatch(USER_ID);
       });
 
-      it.each(labelled(MALFORMED_IDS))('takes the malformed role id %s for an unknown one', async (_, roleId) => {
+      it.each(labelled(MALFORMED_IDS))('treats the malformed role id %s as unknown', async (_, roleId) => {
         const user = someUser({ roleIds: [roleId] });
         await expect(provider.createUser(user, options)).rejects.toThrow(RoleNotFound);
         await expect(provider.createUser({ ...user, roleIds: [] }, options)).resolves.toMatch(USER_ID);
       });
 
-      it.each(labelled(ODD_NAMES))('takes the odd but legal name %s', async (_, odd) => {
+      it.each(labelled(ODD_NAMES))('accepts the odd but valid name %s', async (_, odd) => {
         const userId = await provider.createUser(someUser({ name: odd }), options);
         expect((await users()).find((user) => user.userId === userId)?.name).toBe(odd);
       });
 
-      it(`takes a name of ${MAX_USER_NAME_LENGTH} characters`, async () => {
+      it(`accepts a name of ${MAX_USER_NAME_LENGTH} characters`, async () => {
         const userId = await provider.createUser(someUser({ name: longestName() }), options);
         expect((await users()).find((user) => user.userId === userId)?.name).toBe(longestName());
       });
 
-      it('takes an e-mail of 254 characters, and names that others have', async () => {
+      it('accepts an e-mail of 254 characters, and two users with the same name', async () => {
         const domain = `${['d'.repeat(63), 'e'.repeat(63), 'f'.repeat(57)].join('.')}.org`;
         const email = `${unique()}${'a'.repeat(32)}@${domain}`;
         expect(email).toHaveLength(MAX_EMAIL_LENGTH);
@@ -215,7 +215,7 @@ export function identityProviderContract(name: string, setUp: () => Promise<Iden
     });
 
     describe('updateUser', () => {
-      it('sets the name and nothing else, of that user alone; the last writer wins', async () => {
+      it('sets only the name, and only of that user; the last writer wins', async () => {
         const user = someUser({ roleIds: [await someRole()] });
         const userId = await provider.createUser(user, options);
         const otherId = await provider.createUser(someUser({ name: 'Bob' }), options);
@@ -228,15 +228,15 @@ export function identityProviderContract(name: string, setUp: () => Promise<Iden
         expect(await permissionsOf(userId)).toEqual(['read:users']);
       });
 
-      it('does not know a user who is not there', async () => {
+      it('rejects an unknown user id with UserNotFound', async () => {
         await expect(provider.updateUser(setting.unknownUserId, { name: 'x' }, options)).rejects.toThrow(UserNotFound);
       });
 
-      it.each(labelled(MALFORMED_IDS))('takes the malformed id %s for an unknown one', async (_, userId) => {
+      it.each(labelled(MALFORMED_IDS))('treats the malformed id %s as unknown', async (_, userId) => {
         await expect(provider.updateUser(userId, { name: 'x' }, options)).rejects.toThrow(UserNotFound);
       });
 
-      it('takes an id with something behind or before it for an unknown one', async () => {
+      it('treats an id with extra characters before or after it as unknown', async () => {
         const userId = await provider.createUser(someUser(), options);
         for (const wrong of [`${userId}\u0000`, `${userId}\n`, ` ${userId}`, `${userId}x`, `${userId}|x`]) {
           await expect(provider.updateUser(wrong, { name: 'x' }, options)).rejects.toThrow(UserNotFound);
@@ -246,7 +246,7 @@ export function identityProviderContract(name: string, setUp: () => Promise<Iden
     });
 
     describe('assignRole', () => {
-      it('gives a user a role beside those they have; again changes nothing', async () => {
+      it('adds a role to those the user already has; assigning it again changes nothing', async () => {
         const userId = await provider.createUser(someUser({ roleIds: [await someRole(['a:1'])] }), options);
         const roleId = await someRole(['b:2']);
         await provider.assignRole(userId, roleId, options);
@@ -255,14 +255,14 @@ export function identityProviderContract(name: string, setUp: () => Promise<Iden
         expect(await permissionsOf(userId)).toEqual(['a:1', 'b:2']);
       });
 
-      it('does not know a user who is not there', async () => {
+      it('rejects an unknown or malformed user id with UserNotFound', async () => {
         const roleId = await someRole();
         for (const userId of [setting.unknownUserId, ...MALFORMED_IDS]) {
           await expect(provider.assignRole(userId, roleId, options)).rejects.toThrow(UserNotFound);
         }
       });
 
-      it('does not know a role that is not there', async () => {
+      it('rejects an unknown or malformed role id with RoleNotFound', async () => {
         const userId = await provider.createUser(someUser(), options);
         const roleId = await someRole();
         for (const wrong of [setting.unknownRoleId, `${roleId}\u0000`, `${roleId}\n`, ` ${roleId}`, ...MALFORMED_IDS]) {
@@ -272,8 +272,8 @@ export function identityProviderContract(name: string, setUp: () => Promise<Iden
       });
     });
 
-    describe('the lists', () => {
-      it('have every user once, over more pages than one', async () => {
+    describe('listUsers and listRoles', () => {
+      it('list every user exactly once, over several pages', async () => {
         const created: string[] = [];
         for (let index = setting.moreThanOnePage ?? 501; index > 0; index--) {
           created.push(await provider.createUser(someUser(), options));
@@ -283,7 +283,7 @@ export function identityProviderContract(name: string, setUp: () => Promise<Iden
         expect(created.every((id) => listed.includes(id))).toBe(true);
       });
 
-      it('have every role once, over more pages than one', async () => {
+      it('list every role exactly once, over several pages', async () => {
         const created: string[] = [];
         for (let index = setting.moreThanOnePage ?? 501; index > 0; index--) created.push(await someRole());
         const listed = (await roles()).map(({ roleId }) => roleId);
@@ -316,14 +316,14 @@ export function identityProviderContract(name: string, setUp: () => Promise<Iden
         expect(pages).toBe(1);
       });
 
-      it('can be read side by side', async () => {
+      it('can be read at the same time', async () => {
         await provider.createUser(someUser(), options);
         const [one, other] = await Promise.all([users(), users()]);
         expect(one).toEqual(other);
       });
     });
 
-    it('rejects every call whose signal has aborted, and does nothing', async () => {
+    it('rejects every call whose signal has already aborted, and changes nothing', async () => {
       const aborted: ProviderCallOptions = { signal: AbortSignal.abort() };
       const user = someUser();
       const userId = await provider.createUser(user, options);
@@ -348,7 +348,7 @@ export function identityProviderContract(name: string, setUp: () => Promise<Iden
       expect((await roles()).some(({ name }) => name === role.name)).toBe(false);
     });
 
-    it('keeps users, roles and who has which over a restart', async () => {
+    it('keeps users, roles and their assignments across a restart', async () => {
       const roleId = await someRole(['a:1']);
       const user = someUser({ roleIds: [roleId] });
       const userId = await provider.createUser(user, options);
@@ -360,7 +360,7 @@ export function identityProviderContract(name: string, setUp: () => Promise<Iden
       expect(await permissionsOf(userId)).toEqual(['a:1']);
     });
 
-    it('is healthy', async () => {
+    it('reports that it is healthy', async () => {
       await expect(provider.checkHealth(options)).resolves.toBeUndefined();
     });
   });

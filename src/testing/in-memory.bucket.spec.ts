@@ -17,7 +17,7 @@ bucketContract('in memory', () => {
 });
 
 describe('InMemoryBucket', () => {
-  it('does nothing before a fault, and all before one after', async () => {
+  it('does nothing when `before` fails, and the whole operation when `after` fails', async () => {
     const bucket = new InMemoryBucket();
     const fault = new Error('no answer');
     bucket.before = () => Promise.reject(fault);
@@ -28,7 +28,7 @@ describe('InMemoryBucket', () => {
     expect(bucket.keys).toEqual(['b']);
   });
 
-  it('shows another process the same objects, by the clock of each', async () => {
+  it('shows two processes the same objects, with ages by the clock of each', async () => {
     const bucket = new InMemoryBucket();
     const another = bucket.another();
     another.aheadMs = 3_600_000;

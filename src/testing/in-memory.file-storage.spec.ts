@@ -18,7 +18,7 @@ fileStorageContract('in memory', () => {
 });
 
 describe('InMemoryFileStorage', () => {
-  it('fails as told, keeps nothing meanwhile, and is well again as told', async () => {
+  it('fails with the given error and keeps nothing until it recovers', async () => {
     const storage = new InMemoryFileStorage();
     const failure = new ServiceError('storage-failure');
     storage.failWith(failure);

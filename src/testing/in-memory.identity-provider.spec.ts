@@ -18,7 +18,7 @@ identityProviderContract('InMemoryIdentityProvider', () => {
 describe('InMemoryIdentityProvider', () => {
   const options = { signal: new AbortController().signal };
 
-  it('fails as it is told, until it recovers', async () => {
+  it('fails with the given error until it recovers', async () => {
     const provider = new InMemoryIdentityProvider();
     provider.failWith(new TypeError('broken'));
     await expect(provider.checkHealth(options)).rejects.toThrow('broken');
@@ -27,7 +27,7 @@ describe('InMemoryIdentityProvider', () => {
     await expect(provider.checkHealth(options)).resolves.toBeUndefined();
   });
 
-  it('hangs as it is told, and then goes on or fails', async () => {
+  it('hangs on request, and then continues or fails', async () => {
     const provider = new InMemoryIdentityProvider();
     let settled = 0;
     const call = () => provider.checkHealth(options).finally(() => settled++);
@@ -43,7 +43,7 @@ describe('InMemoryIdentityProvider', () => {
     await expect(second).rejects.toThrow('late');
   });
 
-  it('counts the lists that are open', async () => {
+  it('counts the open lists', async () => {
     const provider = new InMemoryIdentityProvider();
     await provider.createRole({ name: 'a', permissions: ['a:b'] }, options);
     const list = provider.listRoles(options);

@@ -47,7 +47,7 @@ describe('the boundary check of npm run lint', () => {
     expect(scripts.lint).toContain('&& node test/boundaries.mjs');
   });
 
-  it('passes as the code stands', () => {
+  it('passes on the current code', () => {
     expect(check()).toMatchObject({ status: 0, stderr: '' });
   });
 
@@ -62,7 +62,7 @@ describe('the boundary check of npm run lint', () => {
     expect(status).toBe(1);
   });
 
-  it('fails when a file stands outside of the rooms', async () => {
+  it('fails when a file is outside the rooms', async () => {
     await writeFile(join(copy, 'src', 'loose.ts'), 'export {};\n');
     expect(check()).toMatchObject({ status: 1, stderr: expect.stringContaining('src/loose.ts: ') as string });
   });

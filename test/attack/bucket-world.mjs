@@ -11,15 +11,15 @@ import { ADMIN_SECRET } from './identity.mjs';
 import { Model } from './model.mjs';
 import { Replica, World } from './world.mjs';
 
-/** Shorter than a request that is late, so that its client is told before it arrives. */
+/** Shorter than the delay of late requests, so that the client gets its answer before the request arrives. */
 const STORAGE_TIMEOUT_MS = 5_000;
-/** So long a lost process may hold a key, and some. */
+/** How long a crashed process may hold a key, with a margin. */
 const HOLDS_KEY_MS = 90_000;
 const MOST_REPEATED = 40;
-/** Keys are the store's business: a replica's clock doesn't count. */
+/** Keys follow the clock of the store, not that of a replica. */
 const TRUE_TIME = { now: () => Date.now(), jumpsSince: () => 0 };
 
-/** Two or three replicas of the service on one bucket, each with a clock of its own, and behind a proxy of its own. */
+/** Two or three replicas of the service on one bucket, each with its own clock and its own proxy. */
 export class BucketWorld extends World {
   proxies = [];
 
@@ -69,7 +69,7 @@ export class BucketWorld extends World {
     for (const replica of this.replicas) await replica.ensureUp();
   }
 
-  /** After the steps: repeats keys, waits until what was left behind is swept up, and compares all that is there with all that was acknowledged. */
+  /** Runs after the steps. Repeats keys, waits until everything left behind is swept, and compares the bucket with all acknowledged uploads. */
   async finish() {
     const { replicas, model, random, bucket, progress } = this;
     await this.quieten();

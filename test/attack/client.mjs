@@ -5,15 +5,15 @@ import { setTimeout as delay } from 'node:timers/promises';
 
 const SILENCE_MS = 60_000;
 
-/** A connection for each request: one that is kept may end in the moment it is used again. */
+/** Opens a connection for each request, because a kept connection may end at the moment of its reuse. */
 const agent = new Agent({ keepAlive: false });
 
 /**
- * Sends one request to the loopback. Rejects where no answer comes, with a code.
+ * Sends one request to the loopback interface. Rejects with a code when there is no answer.
  *
  * @param {number} port
  * @param {{ method?: string, path: string, headers?: Record<string, string | number>, body?: Buffer }} what
- * @param {{ pieces?: number, pauseMs?: number }} [pace] the body in so many pieces, with a pause before each but the first
+ * @param {{ pieces?: number, pauseMs?: number }} [pace] the number of pieces of the body, and the pause between them
  * @returns {Promise<{ status: number, headers: import('node:http').IncomingHttpHeaders, text: string }>}
  */
 export function send(port, { method = 'POST', path, headers = {}, body }, { pieces = 1, pauseMs = 0 } = {}) {
@@ -21,7 +21,7 @@ export function send(port, { method = 'POST', path, headers = {}, body }, { piec
     const upload = request({ host: '127.0.0.1', port, method, path, headers, agent });
     let head;
     upload.setTimeout(SILENCE_MS + pieces * pauseMs, () => upload.destroy(Object.assign(new Error('no answer'), { code: 'SILENCE' })));
-    // An answer may come before the body is sent, and the connection break afterwards.
+    // An answer may arrive before the body is sent, and the connection may break afterwards.
     upload.on('error', (error) => (head ? resolve({ status: head.statusCode, headers: head.headers }) : reject(error)));
     upload.once('response', (answer) => {
       head = answer;
@@ -45,7 +45,7 @@ async function write(upload, body, pieces, pauseMs) {
   upload.end();
 }
 
-/** A request's head and the beginning of its body, on a connection that the caller ends. Resolves when both are sent; never rejects. */
+/** Sends the head of a request and the start of its body. The caller ends the connection. Resolves when both are sent, and never rejects. */
 export function begin(port, { path, headers, body }, share) {
   const socket = connect(port, '127.0.0.1').on('error', () => undefined);
   const fields = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);

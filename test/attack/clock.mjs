@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 export const MINUTE_MS = 60_000;
 export const HOUR_MS = 60 * MINUTE_MS;
 export const DAY_MS = 24 * HOUR_MS;
-/** A process looks at the offset again after at most 5 ms (shifted-clock.mjs). */
+/** A process reads the offset at least every 5 ms (shifted-clock.mjs). */
 const LAG_MS = 10;
 
 /** The clock of a service process. It runs at the machine's pace, at an offset that can change at any time. */
@@ -13,7 +13,7 @@ export class Clock {
   #jumps = [];
   offset = 0;
 
-  /** @param {string} path of the file that tells the process the offset */
+  /** @param {string} path of the file with the offset */
   constructor(path) {
     this.#path = path;
     this.#write();
@@ -26,7 +26,7 @@ export class Clock {
     return { CLOCK_FILE: this.#path };
   }
 
-  /** What the process takes for the time, in milliseconds since the epoch. */
+  /** The time of the process, in milliseconds since the epoch. */
   now() {
     return Date.now() + this.offset;
   }
@@ -39,7 +39,7 @@ export class Clock {
     await delay(2 * LAG_MS);
   }
 
-  /** How often it jumped since a moment of `performance.now()`. */
+  /** The number of jumps since a moment by `performance.now()`. */
   jumpsSince(moment) {
     return this.#jumps.filter((jump) => jump >= moment).length;
   }

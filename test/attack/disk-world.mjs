@@ -11,11 +11,11 @@ import { ADMIN_SECRET, IdentityTraffic } from './identity.mjs';
 import { Model } from './model.mjs';
 import { HistoryOver, Replica, World } from './world.mjs';
 
-/** Sparse: it takes what is written to it. */
+/** Size of the sparse image, which uses only as much space as is written to it. */
 const IMAGE_MIB = 6 * 1024;
 const MOST_REPEATED = 60;
 
-/** The service with its data on the local disk: in a directory, or on a volume of its own. */
+/** The service with its data on the local disk: in a directory or on a separate volume. */
 export class DiskWorld extends World {
   static async make({ services, random, seeds, noFileSystem, variables }) {
     const clock = new Clock(join(services.directory, 'clock'));
@@ -70,7 +70,7 @@ export class DiskWorld extends World {
     return this.replica.ensureUp();
   }
 
-  /** After the steps: repeats keys, starts once more, and compares all that is there with all that was acknowledged. */
+  /** Runs after the steps. Repeats keys, restarts once more, and compares the store with all acknowledged uploads. */
   async finish() {
     const { replica, model, random, identity } = this;
     await this.quieten();
@@ -89,7 +89,7 @@ export class DiskWorld extends World {
     return lines;
   }
 
-  /** When it can't go on. */
+  /** Runs when the history can't continue. */
   async giveUp() {
     await this.quieten().catch((error) => {
       if (!(error instanceof HistoryOver)) throw error;
@@ -110,17 +110,17 @@ export class DiskWorld extends World {
   async #checkSentinel() {
     const names = await readdir(this.sentinel);
     const text = await readFile(join(this.sentinel, 'precious.csv'), 'utf8').catch(() => undefined);
-    if (text !== 'precious\n' || names.length !== 1) this.model.find('outside', `a directory outside of DATA_DIR has changed: ${names.join(', ')}`);
+    if (text !== 'precious\n' || names.length !== 1) this.model.find('outside', `a directory outside DATA_DIR has changed: ${names.join(', ')}`);
   }
 
   /**
-   * Looks whether the service has put something where a part of DATA_DIR was, and takes it away: by another name, as it
-   * may still write there.
+   * Checks whether the service wrote anything in place of a missing part of DATA_DIR, and moves it away. It is renamed
+   * rather than removed, because the service may still write to it.
    */
   async clearPlaceOf(path, what) {
     if (!existsSync(path)) return;
     const entries = await readdir(path, { recursive: true });
-    if (entries.length > 0) this.model.find('outside', `while ${what} was gone the service wrote ${entries.length} entries in its place, ${entries[0]} for one`);
+    if (entries.length > 0) this.model.find('outside', `while ${what} was missing, the service wrote ${entries.length} entries in its place, for example ${entries[0]}`);
     const aside = await mkdtemp(join(dirname(path), '.intruder-'));
     if (path !== this.volume?.path) await rename(path, join(aside, 'all'));
     else for (const name of await readdir(path)) await rename(join(path, name), join(aside, name));

@@ -12,7 +12,7 @@ const USUAL_STEPS = 7;
 const MOST_BESIDE = 3;
 
 /**
- * What happens in a history: in each step one thing that is done to the service, and up to two kinds of clients beside it.
+ * Plans a history. Each step has one fault of the service, and up to two kinds of clients at the same time.
  *
  * @param {import('../../dist/testing/random.js').Random} random
  * @param {import('./actions/index.mjs').Action[]} actions
@@ -23,7 +23,7 @@ function planSteps(random, actions, steps) {
   return Array.from({ length: steps }, (_, step) => {
     const chosen = deck.length > 0 ? [deck[step % deck.length]] : [];
     const clients = beside.length > 0 ? Array.from({ length: random.below(MOST_BESIDE) + (deck.length > 0 ? 0 : 1) }, () => random.pick(beside)) : [];
-    // Clients first, so that the others meet them.
+    // Clients first, so that the faults hit them.
     return [...clients, ...chosen].map((action) => ({ action, plan: action.plan(random), seed: random.below(2 ** 31) }));
   });
 }
@@ -31,14 +31,14 @@ function planSteps(random, actions, steps) {
 const shuffled = (items, random) => items.map((item) => ({ item, at: random.next() })).sort((a, b) => a.at - b.at).map(({ item }) => item);
 
 /**
- * Runs one history, which a seed repeats: its choices, not the moments of processes.
+ * Runs one history. A seed repeats its choices, but not the timing of processes.
  *
  * @param {{ store: 'disk' | 's3', seed: number, only?: string[], steps?: number, variables?: object, noFileSystem?: string, tell: (line: string) => void, progress: import('../../bench/support/progress.mjs').Progress, number: number }} options
  * @returns {Promise<{ findings: import('./model.mjs').Finding[], tried: Map<string, number>, acknowledged: number, answers: number, identities: number, probes: number }>}
  */
 export function runHistory({ store, seed, only, steps: length = USUAL_STEPS, variables, noFileSystem, tell, progress, number }) {
   return WITHIN[store]((bucket) => withServices(async (services) => {
-    // Seeds that are next to each other begin alike.
+    // Neighbouring seeds would begin alike.
     const random = new Random(new Random(seed).below(2 ** 31));
     const source = new Random(seed + 1);
     const seeds = () => new Random(source.below(2 ** 31));
@@ -47,7 +47,7 @@ export function runHistory({ store, seed, only, steps: length = USUAL_STEPS, var
     const actions = ACTIONS[store].filter(({ name, needs }) => (!only || only.includes(name)) && (!needs || world[needs]));
     const steps = planSteps(random, actions, length);
     const titles = steps.map((step) => step.map(({ action, plan }) => action.title(plan, world)).join(' + '));
-    tell(`history ${number}, seed ${seed}, ${world.title}: ${titles.join(' | ') || 'uploads alone'}`);
+    tell(`history ${number}, seed ${seed}, ${world.title}: ${titles.join(' | ') || 'only uploads'}`);
     const tried = new Map();
     const began = performance.now();
     const at = (text, step) => {

@@ -6,7 +6,7 @@ const PAUSE_MS = 150;
 const ROLE_SHARE = 0.2;
 const BASE = '/idpManagementBackend';
 
-/** Makes users and roles without a break, until it is stopped: each that is acknowledged must be listed. */
+/** Creates users and roles continuously until it is stopped. All acknowledged ones must be listed. */
 export class IdentityTraffic {
   #port;
   #model;
@@ -34,7 +34,7 @@ export class IdentityTraffic {
     await this.ended;
   }
 
-  /** Makes a user. @returns {Promise<{ status: number, text?: string, id?: string }>} */
+  /** Creates a user. @returns {Promise<{ status: number, text?: string, id?: string }>} */
   async createUser() {
     this.#count += 1;
     const answer = await this.#call('POST', '/create-user', { email: `user-${this.#count}@attack.example`, name: 'A user', roles: [] });
@@ -43,12 +43,12 @@ export class IdentityTraffic {
     return { ...answer, id };
   }
 
-  /** Forgets a user who was acknowledged and told of already. */
+  /** Forgets an acknowledged user that is already a finding. */
   forget(id) {
     this.#made.users.delete(id);
   }
 
-  /** Lists both while the service is ready. */
+  /** Compares the lists of users and roles while the service is ready. */
   async compare() {
     for (const [list, member] of [['users', 'user_id'], ['roles', 'role_id']]) {
       const { status, text } = await this.#call('GET', `/${list}`);
@@ -58,7 +58,7 @@ export class IdentityTraffic {
       }
       const listed = new Set(JSON.parse(text)[list].map((each) => each[member]));
       const lost = [...this.#made[list]].filter((id) => !listed.has(id));
-      if (lost.length > 0) this.#model.find('identity', `${lost.length} of ${this.#made[list].size} acknowledged ${list} are not listed, ${lost[0]} for one`);
+      if (lost.length > 0) this.#model.find('identity', `${lost.length} of ${this.#made[list].size} acknowledged ${list} are not listed, for example ${lost[0]}`);
     }
   }
 
@@ -87,7 +87,7 @@ export class IdentityTraffic {
     return answer;
   }
 
-  /** With a token of the service's present time: a clock that jumps makes the last one too old or too new. */
+  /** Uses a token of the service's current time, because a jump of the clock invalidates the previous one. */
   async #call(method, path, content) {
     const body = content && Buffer.from(JSON.stringify(content));
     const call = () => {

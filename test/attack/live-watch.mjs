@@ -10,8 +10,8 @@ export class LiveWatch {
   /**
    * @param {number[]} ports
    * @param {(slow: { port: number, ms: number, bareMs: number, cpuMs: number, status?: number | 'none' }) => void} onSlow
-   *   for each answer that wasn't 200, or took over 250 ms longer than a bare server's beside it, and than the service's
-   *   main thread waited for a CPU. A refused connection is no answer.
+   *   called for each answer other than 200, or over 250 ms after subtracting the time of a bare server at the same time and
+   *   the wait of the service's main thread for a CPU. A refused connection is not an answer.
    */
   static async start(ports, onSlow) {
     const watch = new LiveWatch();
@@ -21,12 +21,12 @@ export class LiveWatch {
     return watch;
   }
 
-  /** Another process serves a port. */
+  /** Notes that another process serves a port. */
   serves(port, pid) {
     this.#prober.send({ port, pid });
   }
 
-  /** @returns {Promise<number>} how many answers there were. */
+  /** @returns {Promise<number>} the number of answers. */
   async end() {
     const answered = new Promise((resolve) => this.#prober.on('message', (message) => message.port || resolve(message.probes)));
     this.#prober.send({});

@@ -2,15 +2,15 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Ledger } from '../crash/ledger.mjs';
 import { DAY_MS, MINUTE_MS } from './clock.mjs';
 
-/** Beside a key's last moment either answer is right. */
+/** Close to the expiry of a key, either answer is right. */
 const SLACK_MS = MINUTE_MS;
-/** How long an upload whose client is gone may hold its key. */
+/** How long an upload whose client has disconnected may hold its key. */
 const HOLDS_KEY_MS = 10_000;
-/** A request that takes longer may be told that it took too long. */
+/** A request that takes longer may be answered with 408. */
 const SLOW_MS = 10_000;
-/** How long the log of an answer may take to get here. */
+/** How long the log line of an answer may take to arrive. */
 const LOG_MS = 500;
-/** How much of a log line is shown. */
+/** The maximum length of a log line in a finding. */
 const LONGEST_LINE = 1_500;
 const REFUSAL = '{"error":"Internal server error."}';
 
@@ -43,13 +43,13 @@ const ERRORS = {
 };
 
 /**
- * @typedef {object} Trouble a span in which the service may refuse
+ * @typedef {object} Trouble a period in which the service may refuse requests
  * @property {string} name
- * @property {number} from of `performance.now()`, as `until`
- * @property {number} until Infinity while it lasts; it ends when the service is ready again
+ * @property {number} from by `performance.now()`, like `until`
+ * @property {number} until Infinity while it lasts. It ends when the service is ready again
  * @property {boolean} [breaks] connections may break without an answer
- * @property {boolean} [remains] an upload that is refused may be there all the same, whole: nobody can take it back
- * @property {number} [refusesFrom] no upload that begins from then on, and until `refusesUntil`, can be acknowledged
+ * @property {boolean} [remains] a refused upload may be stored all the same, but only completely: it can't be undone
+ * @property {number} [refusesFrom] no upload that begins from then until `refusesUntil` may be acknowledged
  * @property {number} [refusesUntil]
  * @property {boolean} [stalls] `/health/live` may be late
  */
@@ -57,35 +57,35 @@ const ERRORS = {
 /** @typedef {{ promise: string, sentence: string, moment: string, count: number }} Finding */
 
 /**
- * What the service promised its clients, and what was found to be otherwise.
+ * The promises of the service to its clients, and the violations found.
  *
- * - A 200 is an upload that is there once and whole, from then on.
- * - An upload without an answer is there whole, or not at all; one with a 500 isn't there, unless the disk had gone.
- * - A key is one upload for as long as the clock that counts is less than 24 h away from its `received_at`, on either
- *   side: a clock that jumps and comes back changes nothing. More than 24 h away a repeat may be a new upload. Of a key
- *   during whose upload the clock jumped nothing is demanded, nor of a repeat during which it jumped and came back.
- * - Without a trouble nothing is refused that is as it should be. Every error is one of the interface's.
+ * - An upload that was answered with 200 is stored once and completely from then on.
+ * - An upload without an answer is stored completely or not at all. One with a 500 isn't stored, unless the disk failed.
+ * - A key is one upload while the relevant clock is less than 24 h away from its `received_at`, before or after. So a
+ *   clock that jumps and comes back changes nothing. More than 24 h away, a repeated request may be a new upload. Nothing
+ *   is required of a key if the clock jumped during its upload, nor of a repeated request during which it jumped and came back.
+ * - Without a trouble no valid request is refused. Every error is a documented one.
  */
 export class Model {
   /** @type {Finding[]} */
   findings = [];
-  /** Where the history is, in all histories and in itself. */
+  /** The current position: among all histories, and within this one. */
   moment = '';
   within = '';
-  /** What a finding is counted with. */
+  /** The step under which findings are counted. */
   step = '';
   answers = 0;
   /** @type {Trouble[]} */
   #troubles = [];
   #keys = new Map();
-  /** By upload id, when it was acknowledged first. */
+  /** When each upload was first acknowledged, by upload id. */
   #moments = new Map();
   #time;
   #holdsKeyMs;
 
   /**
-   * @param {{ now: () => number, jumpsSince: (moment: number) => number }} time the clock that counts for keys
-   * @param {{ holdsKeyMs?: number }} [options] how long an upload whose client is gone may hold its key
+   * @param {{ now: () => number, jumpsSince: (moment: number) => number }} time the clock that is relevant for keys
+   * @param {{ holdsKeyMs?: number }} [options] how long an upload whose client has disconnected may hold its key
    */
   constructor(time, { holdsKeyMs = HOLDS_KEY_MS } = {}) {
     this.#time = time;
@@ -93,7 +93,7 @@ export class Model {
     this.ledger = new Ledger({ mayRefuse: true, mayRepeat: (filename) => this.#keys.get(filename)?.mayRepeat });
   }
 
-  /** @param {string} [step] when it happened, where that isn't now */
+  /** @param {string} [step] when it happened. Default: the current step */
   find(promise, sentence, step = this.step) {
     const known = this.findings.find((each) => each.promise === promise && each.step === step);
     if (known) known.count += 1;
@@ -101,7 +101,7 @@ export class Model {
     return known ?? this.findings.at(-1);
   }
 
-  /** @param {Omit<Trouble, 'from' | 'until'>} trouble @returns {Trouble} to be given to `end` */
+  /** @param {Omit<Trouble, 'from' | 'until'>} trouble @returns {Trouble} to pass to `end` */
   begin(trouble) {
     const begun = { ...trouble, from: performance.now(), until: Infinity };
     this.#troubles.push(begun);
@@ -112,12 +112,12 @@ export class Model {
     trouble.until = performance.now();
   }
 
-  /** The troubles of a time. */
+  /** The troubles at or after a moment. */
   troublesSince(moment) {
     return this.#troubles.filter(({ until }) => until >= moment);
   }
 
-  /** Before a request is sent. @returns {object} to be given to `answered` or `unanswered` */
+  /** Call it before a request is sent. @returns {object} to pass to `answered` or `unanswered` */
   attempt(upload, { expected = [200], isOther = false, service } = {}) {
     const key = upload.headers['Idempotency-Key'];
     const entry = key === undefined ? undefined : this.#entryOf(key, upload);
@@ -133,7 +133,7 @@ export class Model {
     this.answers += 1;
     this.#ended(attempt);
     const { status, headers, text } = answer;
-    if (headers['x-request-id'] === undefined) this.find('answers', `an answer ${status} has no X-Request-Id`);
+    if (headers['x-request-id'] === undefined) this.find('answers', `an answer with ${status} has no X-Request-Id`);
     if (status === 200) this.#acknowledged(attempt, headers);
     else {
       if (text !== undefined) this.checkError(status, text);
@@ -151,23 +151,23 @@ export class Model {
     }
   }
 
-  /** An upload that nobody will be told of: whatever becomes of it must be whole. */
+  /** An upload whose answer nobody reads. It must be stored completely or not at all. */
   abandoned(attempt) {
     this.#ended(attempt);
   }
 
   checkError(status, text) {
     const texts = ERRORS[status];
-    if (!texts?.some((each) => text === JSON.stringify({ error: each }))) this.find('answers', `an error is not the interface's: ${status} ${text.slice(0, 200)}`);
+    if (!texts?.some((each) => text === JSON.stringify({ error: each }))) this.find('answers', `an error is not a documented one: ${status} ${text.slice(0, 200)}`);
   }
 
-  /** Uploads whose keys are held now, each of which must be known when it is sent again. */
+  /** Uploads whose keys are held now. Each must be recognized when it is repeated. */
   held(random, most) {
     const held = [...this.#keys.values()].filter((entry) => entry.uploads.size > 0 && this.#isKept(entry));
     return Array.from({ length: Math.min(most, held.length) }, () => held.splice(random.below(held.length), 1)[0].upload);
   }
 
-  /** Compares with what is in a data directory after a boot, while no service runs. */
+  /** Compares with the contents of a data directory after a boot, while no service runs. */
   async compare(data) {
     const lines = await this.ledger.compare(data);
     const { lost, doubled, halfShown, wrong } = this.ledger;
@@ -216,7 +216,7 @@ export class Model {
       else if (isHeld) {
         this.find('keys', `the key ${upload.headers['Idempotency-Key']} was acknowledged as ${[...entry.uploads.keys()].join(' and ')}, and again as ${id}; the first ${this.#moments.get([...entry.uploads.keys()][0])?.moment}`);
       } else if (entry.uploads.size > 0) entry.mayRepeat = true;
-      // Its line may have the time before the jump, or that behind it, or the key is another body's by now.
+      // Its line may have the time before or after the jump, or the key may belong to another body by now.
       if (jumps > 0 || isOther) Object.assign(entry, { isUnclear: true, mayRepeat: true });
       entry.uploads.set(id, this.#time.now());
     }
@@ -231,7 +231,7 @@ export class Model {
     else if (!troubles.some(({ remains, breaks }) => remains || breaks) && !attempt.entry) this.ledger.refuse(attempt.upload.sent, 500, REFUSAL, attempt.service);
   }
 
-  /** Adds what the service's log says of the request, as soon as it is here. */
+  /** Adds the service's log line about the request once it has arrived. */
   async #unexplained(attempt, requestId) {
     const finding = this.find('answers', `${describe(attempt)} was answered with 500, and nothing was wrong any more`);
     await delay(LOG_MS);
@@ -239,7 +239,7 @@ export class Model {
     if (line) finding.sentence += `: ${line.slice(0, LONGEST_LINE)}`;
   }
 
-  /** Somebody else has the key, or had it until a moment ago and may not have been told. */
+  /** Whether another request holds the key, or held it until a moment ago and may not be answered yet. */
   #isInProgress({ entry, began }, status) {
     return status === 409 && entry && (entry.running > 0 || entry.ended - began > -this.#holdsKeyMs);
   }

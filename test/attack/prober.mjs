@@ -1,6 +1,6 @@
-// A process of its own, so that the rig's load doesn't count: asks services and a bare server for an answer, again and
-// again, and sends what a service took longer for than `mostMs`, or answered wrong. The machine's part doesn't count: what
-// the bare server took at the same time, and how long the service's main thread waited for a CPU (Linux tells).
+// Runs in its own process, so that the load of the rig doesn't count. Requests services and a bare server continuously,
+// and reports answers of a service that took longer than `mostMs` or were wrong. Subtracts the share of the machine: the
+// time of the bare server, and how long the service's main thread waited for a CPU (on Linux).
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
@@ -22,7 +22,7 @@ function probe(port, path) {
   });
 }
 
-/** How long a process's main thread has waited for a CPU, in milliseconds; 0 where that isn't told. */
+/** How long a process's main thread has waited for a CPU, in milliseconds. 0 if unknown. */
 function waitedForCpu(pid) {
   try {
     return Number(readFileSync(`/proc/${pid}/schedstat`, 'latin1').split(' ')[1]) / 1e6;

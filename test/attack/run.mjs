@@ -1,5 +1,5 @@
-// Attacks the service, as `npm run build` made it, with random histories of all that may happen to it at once, and
-// compares what it answers and keeps with what it promises.
+// Attacks the built service with random histories of simultaneous faults, and compares its answers and its store with its
+// promises.
 import { parseArgs } from 'node:util';
 import { runCommand } from '../../bench/support/command.mjs';
 import { Progress } from '../../bench/support/progress.mjs';
@@ -13,28 +13,28 @@ import selfTest from './self-test.mjs';
 const SELF_TEST = 'self-test';
 const MINUTES = '5';
 const SHORT_MINUTES = '0.8';
-/** A bucket is swept for minutes. */
+/** Without buckets, because sweeping one takes minutes. */
 const SHORT_STORES = 'disk';
 const MOST_SEED = 2 ** 31;
 
-/** What each kind of finding contradicts. */
+/** The promise that each kind of finding breaks. */
 const PROMISES = {
-  start: 'the service starts by itself, or says in one line why not',
-  acknowledged: 'an acknowledged upload is there, as it was sent',
-  once: 'an acknowledged upload is there once',
-  whole: 'what is there is whole, and nothing else is there',
+  start: 'the service starts by itself, or reports in one line why not',
+  acknowledged: 'an acknowledged upload is stored as it was sent',
+  once: 'an acknowledged upload is stored once',
+  whole: 'everything in the store is complete, and nothing else is in it',
   keys: 'a key is one upload for 24 h',
   ready: '/health/ready 200 means that an upload succeeds',
   live: '/health/live answers within 250 ms',
-  answers: "each answer is the interface's, and right",
-  identity: 'what identity management acknowledged is listed',
-  lock: 'one process at a time has DATA_DIR',
-  outside: 'nothing is written outside of DATA_DIR',
+  answers: 'each answer is documented and right',
+  identity: 'acknowledged users and roles are listed',
+  lock: 'only one process at a time uses DATA_DIR',
+  outside: 'nothing is written outside DATA_DIR',
 };
 
 const duration = (seconds) => `${Math.floor(seconds / 60)}:${String(Math.floor(seconds % 60)).padStart(2, '0')}`;
 
-/** @returns {Promise<boolean>} whether nothing was found. */
+/** @returns {Promise<boolean>} whether there are no findings. */
 async function attack({ minutes, seed, only, stores, noFileSystem, progress }) {
   const began = performance.now();
   const seconds = () => (performance.now() - began) / 1000;
@@ -64,7 +64,7 @@ async function attack({ minutes, seed, only, stores, noFileSystem, progress }) {
   }
   console.log(`\nseed ${seed}: ${histories} histories in ${duration(seconds())}`);
   console.log(`tried: ${[...tried].sort().map(([name, count]) => `${name} ${count}`).join(', ')}`);
-  console.log(`${total.answers} uploads answered, ${total.acknowledged} acknowledged; ${total.identities} users and roles made; ${total.probes} answers of /health/live`);
+  console.log(`${total.answers} uploads answered, ${total.acknowledged} acknowledged; ${total.identities} users and roles created; ${total.probes} answers of /health/live`);
   for (const [promise, title] of Object.entries(PROMISES)) {
     const own = findings.filter((finding) => finding.promise === promise);
     const after = [...new Set(own.map(({ step }) => step))].join(', ');
@@ -104,7 +104,7 @@ async function main() {
   }
   console.log(`seed ${options.seed}`);
   const noFileSystem = await withServices((services) => LoopFileSystem.missing(services));
-  if (noFileSystem) console.log(`No volume of its own (${noFileSystem}): DATA_DIR is a directory, which is not unmounted, filled or made read-only.`);
+  if (noFileSystem) console.log(`No separate volume (${noFileSystem}): DATA_DIR is a directory, which is not unmounted, filled or made read-only.`);
   const noBucket = options.stores.includes('s3') ? missingBucket() : undefined;
   if (noBucket) console.log(`No bucket: ${noBucket}.`);
   const hasKind = (store) => !options.only || ACTIONS[store].some(({ name }) => options.only.includes(name));

@@ -1,11 +1,11 @@
 import { runHistory } from './history.mjs';
 
-/** What a service does to its promises, and which of them must then be found broken; none where it does nothing. */
+/** How a service breaks a promise, and which finding is expected. The first service breaks none. */
 const SERVICES = [
   { spoiled: undefined, promise: undefined },
   { spoiled: 'loses uploads', promise: 'acknowledged' },
   { spoiled: 'forgets keys', promise: 'keys' },
-  // It counts only when it lasts for seconds.
+  // More steps, because it is a finding only when it lasts for seconds.
   { spoiled: 'refuses while ready', promise: 'ready', steps: 5 },
   { spoiled: 'stands still', promise: 'live' },
 ];
@@ -14,9 +14,9 @@ const ONLY = ['quiet', 'keys-again'];
 const PRELOAD = new URL('spoiled-service.mjs', import.meta.url).href;
 
 /**
- * The test of the rig: a service that breaks a promise must be found to, and one that doesn't must not.
+ * Tests the rig: it must find the broken promise of each spoiled service, and nothing in an intact one.
  *
- * @returns {Promise<boolean>} whether so it is.
+ * @returns {Promise<boolean>} whether the rig passes.
  */
 export default async function selfTest({ seed, progress }) {
   let isFound = true;
@@ -27,7 +27,7 @@ export default async function selfTest({ seed, progress }) {
     const found = [...new Set(findings.map((finding) => finding.promise))];
     const ok = promise ? found.includes(promise) : found.length === 0;
     isFound &&= ok;
-    console.log(`self-test: a service that ${spoiled ?? 'is as it should be'}: ${found.length === 0 ? 'nothing found' : `found in: ${found.join(', ')}`}: ${ok ? 'right' : 'WRONG'}`);
+    console.log(`self-test: a service that ${spoiled ?? 'keeps its promises'}: ${found.length === 0 ? 'nothing found' : `found in: ${found.join(', ')}`}: ${ok ? 'right' : 'WRONG'}`);
     if (!promise) for (const { sentence } of findings) console.log(`  ${sentence}`);
   }
   return isFound;

@@ -15,7 +15,7 @@ function now() {
     try {
       offset = Number(readFileSync(CLOCK_FILE, 'latin1'));
     } catch {
-      // No file descriptor is free: the offset stays.
+      // Without a free file descriptor the offset stays unchanged.
     }
   }
   return realNow() + offset;

@@ -1,4 +1,4 @@
-// Preloaded into the service (`node --import`): breaks the promise that SPOILED names, for the test of the rig.
+// Preloaded into the service (`node --import`). Breaks the promise that SPOILED names, for the test of the rig.
 import { randomUUID } from 'node:crypto';
 import { Server } from 'node:http';
 import { isMainThread } from 'node:worker_threads';
@@ -17,7 +17,7 @@ const answer = (request, response, status, body) => {
   return true;
 };
 
-/** What becomes of an upload instead; true when it is answered. */
+/** Handlers that replace that of an upload. Each returns true if it answers the upload. */
 const SPOILS = {
   'loses uploads': (request, response) => ++count % DROPPED_OF === 0 && answer(request, response, 200, { status: 'success', message: 'Data uploaded successfully.' }),
   'forgets keys': (request) => {

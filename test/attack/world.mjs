@@ -3,9 +3,9 @@ import { someUpload } from '../crash/load.mjs';
 import { begin, send } from './client.mjs';
 import { LiveWatch, MOST_LIVE_MS } from './live-watch.mjs';
 
-/** All is well again so long after a trouble is over. */
+/** Time in which the service recovers after a trouble. */
 const RECOVERY_MS = 10_000;
-/** A full machine starts processes slowly. */
+/** Long, because a busy machine starts processes slowly. */
 const START_MS = 120_000;
 const STOP_MS = 30_000;
 const SHUTDOWN_TIMEOUT_MS = 2_000;
@@ -13,14 +13,14 @@ const CLIENTS = 4;
 const LONGEST_PAUSE_MS = 40;
 const DOWN_PAUSE_MS = 50;
 const WATCH_MS = 250;
-/** So long `/health/ready` may contradict uploads: what it found is kept for a second, and a check may take some. */
+/** How long `/health/ready` may contradict uploads: its result is cached for a second, and a check may take seconds. */
 const READY_LAG_MS = 4_000;
 const LARGEST_FILE = 300_000;
 
-/** The history can't go on: the service doesn't start. */
+/** Thrown when the history can't continue because the service doesn't start. */
 export class HistoryOver extends Error {}
 
-/** A process of the service that a history is about: it is started, stopped and asked here, and its uploads go to the model. */
+/** A service process under test. Starts, stops and calls it, and reports its uploads to the model. */
 export class Replica {
   #world;
   #variables;
@@ -45,22 +45,22 @@ export class Replica {
   /**
    * Starts it and waits until it is ready.
    *
-   * @param {{ mayName?: string[] }} [options] one of these may be a reason not to start, which one line must then name
-   * @returns {Promise<string | undefined>} that line; undefined when it is ready.
-   * @throws HistoryOver when it doesn't start for any other reason, which is a finding.
+   * @param {{ mayName?: string[] }} [options] reasons for which the service may refuse to start; one line must then name one
+   * @returns {Promise<string | undefined>} that line. Undefined when the service is ready.
+   * @throws HistoryOver when it doesn't start for another reason, which is a finding.
    */
   async start({ mayName = [] } = {}) {
     const { model } = this.#world;
     const { outcome, line } = await this.launch(this.#variables);
     if (outcome === 'ready') return undefined;
     if (line !== undefined && mayName.some((name) => line.includes(name))) return line;
-    const reason = outcome === 'ended' ? 'it said' : `it isn't ready after ${START_MS / 1000} s`;
+    const reason = outcome === 'ended' ? 'its output' : `it isn't ready after ${START_MS / 1000} s`;
     model.find('start', `the service doesn't start: ${reason}: ${this.service.output.trim().slice(0, 500) || 'nothing'}`);
     await this.service.end('SIGKILL');
     throw new HistoryOver();
   }
 
-  /** Starts it and waits for what comes of it, with the one line that it ended with. */
+  /** Starts it and waits for the outcome, with its last line if it ended with exactly one. */
   async launch(variables = this.#variables) {
     const service = this.#world.services.launch({ PORT: String(this.port), SHUTDOWN_TIMEOUT_MS: String(SHUTDOWN_TIMEOUT_MS), ...variables });
     this.service = service;
@@ -104,7 +104,7 @@ export class Replica {
     await this.start();
   }
 
-  /** Sends an upload, and takes the answer down. @returns {Promise<{ status: number } | undefined>} undefined without one. */
+  /** Sends an upload and records the answer. @returns {Promise<{ status: number } | undefined>} undefined without an answer. */
   async upload(upload, { pace, ...options } = {}) {
     const { model } = this.#world;
     const attempt = model.attempt(upload, { ...options, service: this.service });
@@ -118,7 +118,7 @@ export class Replica {
     }
   }
 
-  /** Begins an upload that never comes to its end. @returns {Promise<import('node:net').Socket>} */
+  /** Begins an upload that is never completed. @returns {Promise<import('node:net').Socket>} */
   async beginUpload(upload, share) {
     const attempt = this.#world.model.attempt(upload);
     const socket = await begin(this.port, upload, share);
@@ -126,7 +126,7 @@ export class Replica {
     return socket;
   }
 
-  /** The status of `/health/ready`; undefined without an answer. */
+  /** The status of `/health/ready`. Undefined without an answer. */
   async readiness() {
     const answer = await send(this.port, { method: 'GET', path: '/health/ready' }).catch(() => undefined);
     return answer?.status;
@@ -137,7 +137,7 @@ export class Replica {
     return this.#until((status) => status === 200, mostMs);
   }
 
-  /** Waits until it says that it isn't. */
+  /** Waits until it reports that it isn't ready. */
   async untilNotReady(mostMs = RECOVERY_MS) {
     return this.#until((status) => status !== 200, mostMs);
   }
@@ -151,7 +151,7 @@ export class Replica {
     return true;
   }
 
-  /** Whether all operations succeed while it says that it is ready; uploads of both kinds, as they need different things. */
+  /** Checks that all operations succeed while it reports that it is ready: uploads with and without a key, and identity operations. */
   async watchReadiness(random, isOver) {
     const { model } = this.#world;
     while (!isOver()) {
@@ -174,20 +174,20 @@ export class Replica {
       }
       this.#refusals ??= performance.now();
       if (performance.now() - this.#refusals < READY_LAG_MS) continue;
-      model.find('ready', `/health/ready says 200, and ${refused.join(' and ')} is answered with ${answers[refused[0]].status}, for ${READY_LAG_MS / 1000} s`);
+      model.find('ready', `/health/ready answers 200, but ${refused.join(' and ')} is answered with ${answers[refused[0]].status}, for ${READY_LAG_MS / 1000} s`);
       this.#refusals = undefined;
     }
   }
 }
 
-/** What histories have in common, whatever keeps the uploads. */
+/** The common parts of all histories, whatever stores the uploads. */
 export class World {
-  /** What must be undone before the end, the last first. */
+  /** Functions that undo faults before the end. The last added runs first. */
   #undo = [];
-  /** What goes on beside the steps, until the end. */
+  /** Work that runs beside the steps until the end. */
   #beside = [];
   #isOver = false;
-  /** While it is set, no upload is begun beside the steps. */
+  /** While true, no upload begins beside the steps. */
   isQuiet = false;
 
   constructor({ services, model, random }) {
@@ -196,18 +196,18 @@ export class World {
     this.random = random;
   }
 
-  /** An upload that no other is like. Its body and its way are random. */
+  /** A unique upload with a random body and form. */
   someUpload(random, sizes = { largest: LARGEST_FILE }) {
     const upload = someUpload(random, this.model.ledger.nextName(), sizes);
     return upload;
   }
 
-  /** The same under a key. */
+  /** The same upload under a key. */
   keyed(upload) {
     return { ...upload, headers: { ...upload.headers, 'Idempotency-Key': upload.sent.filename } };
   }
 
-  /** Clients of a replica that upload without a break, to the end of the history. */
+  /** Starts clients of a replica that upload continuously until the end of the history. */
   startTraffic(replica, seeds) {
     const isOver = () => this.#isOver;
     for (let client = 0; client < CLIENTS; client++) this.beside(this.#traffic(replica, seeds(), isOver));
@@ -219,7 +219,7 @@ export class World {
     this.live = await LiveWatch.start(replicas.map(({ port }) => port), (late) => this.#late(late));
   }
 
-  /** Ends that, and keeps how many answers there were. */
+  /** Ends the watch, and records the number of its answers. */
   async endLive() {
     this.probes = (await this.live?.end()) ?? 0;
     this.live = undefined;
@@ -229,8 +229,8 @@ export class World {
     if (this.model.troublesSince(performance.now() - ms).some(({ stalls }) => stalls)) return;
     if (status !== 200) this.model.find('live', `/health/live was answered with ${status} after ${ms} ms`);
     else {
-      const machine = `a bare server beside it took ${bareMs} ms, and the machine kept the service waiting for ${cpuMs} ms`;
-      this.model.find('live', `/health/live took ${ms} ms (${MOST_LIVE_MS} ms are promised; ${machine})`);
+      const machine = `a bare server took ${bareMs} ms at the same time, and the service waited ${cpuMs} ms for a CPU`;
+      this.model.find('live', `/health/live took ${ms} ms (the promise is ${MOST_LIVE_MS} ms; ${machine})`);
     }
   }
 
@@ -245,39 +245,39 @@ export class World {
     }
   }
 
-  /** Has something go on beside the steps; the history waits for it in the end. */
+  /** Adds work that runs beside the steps. The history waits for it at the end. */
   beside(work) {
     this.#beside.push(work);
   }
 
-  /** Has something undone before the end. */
+  /** Adds a function that undoes a fault before the end. */
   atEnd(undo) {
     this.#undo.push(undo);
   }
 
-  /** Ends the traffic, and what goes on beside it. */
+  /** Ends the traffic and the work beside it. */
   async quieten() {
     this.#isOver = true;
     for (const undo of this.#undo.splice(0).reverse()) await undo();
     await Promise.all(this.#beside);
   }
 
-  /** Ends what would outlive the history. */
+  /** Releases resources that would outlive the history. */
   async dispose() {}
 
   /**
-   * Makes a trouble, which lasts until all is well again by itself.
+   * Causes a trouble, which lasts until the service has recovered by itself.
    *
    * @param {Omit<import('./model.mjs').Trouble, 'from' | 'until'>} trouble
-   * @param {Replica[]} replicas that are to be ready then
-   * @param {(begun: import('./model.mjs').Trouble) => Promise<void>} work makes it, and ends it
+   * @param {Replica[]} replicas that must be ready again after it
+   * @param {(begun: import('./model.mjs').Trouble) => Promise<void>} work causes and ends the trouble
    */
   async trouble(trouble, replicas, work) {
     const begun = this.model.begin(trouble);
     await work(begun);
     for (const replica of replicas) {
       if (await replica.untilReady()) continue;
-      this.model.find('ready', `the service isn't ready ${RECOVERY_MS / 1000} s after this was over: ${trouble.name}`);
+      this.model.find('ready', `the service isn't ready ${RECOVERY_MS / 1000} s after the end of: ${trouble.name}`);
       begun.breaks = true;
       await replica.stop('SIGKILL');
       await replica.start();
@@ -289,8 +289,8 @@ export class World {
    * Stops a replica and starts it again.
    *
    * @param {object} [options]
-   * @param {() => unknown} [options.meanwhile] what is done in between; returns how it is cured where it keeps the service from starting
-   * @param {string[]} [options.mayName] paths that may keep the service from starting, which one line must then name
+   * @param {() => unknown} [options.meanwhile] runs in between; returns a function that undoes it if the service can't start because of it
+   * @param {string[]} [options.mayName] paths that may prevent the start; one line must then name one
    * @returns {Promise<string | undefined>} that line
    */
   async restart(replica, signal, { name = signal === 'SIGKILL' ? 'kill -9' : signal, meanwhile = () => undefined, mayName } = {}) {

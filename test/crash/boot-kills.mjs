@@ -7,12 +7,12 @@ import { Load } from './load.mjs';
 
 const ROUNDS = 6;
 const BOOTS_A_ROUND = 5;
-/** About as many as a boot does that puts in order what these clients had under way. */
+/** About the number of operations of a boot that recovers the uploads that these clients had in flight. */
 const MOST_OPERATIONS = 120;
 
 /**
- * Kills the service under load, and then again while it boots on what is left: at a random moment, or, so that recovery
- * itself is met, at a random file operation.
+ * Kills the service under load, and then again while it boots: at a random moment, or at a random file operation, which
+ * is more likely to hit recovery itself.
  */
 export default function bootKills({ uploads, random, progress }) {
   return withServices(async (services) => {
@@ -39,7 +39,7 @@ export default function bootKills({ uploads, random, progress }) {
   });
 }
 
-/** @returns whether it ended before the service was ready. */
+/** @returns whether the process was killed before it was ready. */
 async function cutBootShort(services, random, bootMs) {
   const byOperation = random.chance(0.6);
   const variables = byOperation ? withDiskFaults({ killAfter: random.below(MOST_OPERATIONS) }) : {};

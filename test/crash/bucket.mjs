@@ -4,16 +4,16 @@ import { isVersitygwAvailable, startVersitygw } from '../servers/versitygw.mjs';
 const BUCKET = 'load-data';
 const PREFIX = 'some/where';
 
-/** Why there is no bucket to be had here; undefined when there is. */
+/** Why no bucket is available here. Undefined if one is. */
 export const missingBucket = () => (isVersitygwAvailable() ? undefined : 'versitygw is not installed, and there is no Go to install it with');
 
 /**
- * Gives work an empty bucket of a store that acknowledges what survives kills of it (but no power cut: it doesn't flush),
- * and removes both whatever happens.
+ * Runs `work` with an empty bucket, and removes the bucket and its store afterwards in any case. The store keeps
+ * acknowledged objects when it is killed, but not through a power cut, because it doesn't flush.
  *
  * @template T
  * @param {(bucket: { server: import('../servers/versitygw.mjs').Versitygw, variables: Record<string, string>, directory: string }) => Promise<T>} work
- *   variables: what has the service use it; directory: where its objects are, each a file of the name of its key.
+ *   variables: the environment of a service that uses the bucket; directory: the objects, each a file named by its key.
  * @returns {Promise<T>}
  */
 export async function withBucket(work) {

@@ -3,7 +3,7 @@ import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
 /**
- * The variables of a service whose disk has faults.
+ * The environment of a service whose disk has faults.
  *
  * @param {import('./faulty-disk.mjs').DiskFaults} faults
  */
@@ -12,7 +12,7 @@ export const withDiskFaults = (faults) => ({
   DISK_FAULTS: JSON.stringify({ seed: 0, ...faults }),
 });
 
-/** Turns the faults of a running service on and off, by a file that is there or isn't. */
+/** Turns the faults of a running service on and off with a file. */
 export class FaultSwitch {
   /** @param {string} directory for the file */
   constructor(directory) {

@@ -14,8 +14,8 @@ const ACKNOWLEDGED_A_ROUND = 100;
 const REFUSED_A_ROUND = 40;
 
 /**
- * Uploads until the disk is full and refuses; kills the service then, or frees space, sees it go on, and kills it.
- * The disk is a small file system, or, where there can't be one, writes that fail with ENOSPC.
+ * Uploads until the disk is full and the service refuses uploads. Then kills the service, or frees space, waits until it
+ * accepts uploads again, and kills it. The disk is a small file system. If none can be created, writes fail with ENOSPC.
  */
 export default function diskFull({ random, progress, noFileSystem }) {
   return withServices(async (services) => {
@@ -50,7 +50,7 @@ export default function diskFull({ random, progress, noFileSystem }) {
   });
 }
 
-/** A file system that the uploads fill; ballast that is in it is given up, a piece at a time. */
+/** A file system that the uploads fill. Its ballast files are removed one at a time to free space. */
 class SmallDisk {
   title = 'ext4 on a loop device';
   #fileSystem;
@@ -71,7 +71,7 @@ class SmallDisk {
     }
   }
 
-  /** The load does it. */
+  /** The load fills the disk. */
   fill() {}
 
   free() {

@@ -1,5 +1,5 @@
-// Preloaded into the service (`node --import`), in each of its threads: makes file operations beneath DATA_DIR fail, do
-// nothing, or be its last. DISK_FAULTS tells what, as JSON.
+// Preloaded into the service (`node --import`), in each of its threads. Makes file operations below DATA_DIR fail, do
+// nothing, or be the last of the process. DISK_FAULTS contains the faults as JSON.
 import childProcess from 'node:child_process';
 import fs from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
@@ -13,12 +13,12 @@ const OTHERS = ['open', 'mkdir', 'rename', 'symlink', 'unlink', 'rm', 'truncate'
 
 /**
  * @typedef {object} DiskFaults
- * @property {boolean} [ignoreFlushes] they say that they are done, and do nothing
- * @property {number} [killAfter] the process kills itself at the operation behind so many
- * @property {string} [while] the following only while this file is there
- * @property {string} [code] of what a failing operation throws
+ * @property {boolean} [ignoreFlushes] flushes report success and do nothing
+ * @property {number} [killAfter] the process kills itself at the operation after this many
+ * @property {string} [while] the following faults happen only while this file exists
+ * @property {string} [code] error code of a failing operation
  * @property {('write' | 'flush')[]} [failing]
- * @property {number} [probability] of each failing operation's failure, from 0 to 1
+ * @property {number} [probability] that a failing operation fails, from 0 to 1
  * @property {number} [seed]
  */
 
@@ -28,7 +28,7 @@ const random = new Random(faults.seed + threadId);
 const DONE = Symbol('done');
 let operations = 0;
 
-/** What is to come of an operation instead: an error, DONE, or undefined for what it would be anyway. */
+/** The fault for an operation: an error, DONE, or undefined for none. */
 function fateOf(method) {
   if (faults.killAfter !== undefined && operations++ >= faults.killAfter) process.kill(process.pid, 'SIGKILL');
   const operation = WRITES.includes(method) ? 'write' : FLUSHES.includes(method) ? 'flush' : 'other';
@@ -37,7 +37,7 @@ function fateOf(method) {
   return Object.assign(new Error(`${faults.code}: injected, ${method}`), { code: faults.code, syscall: method });
 }
 
-/** Standard output and modules are nobody's storage. */
+/** Whether an operation is in the store, unlike standard output and modules. */
 const isInStore = ([first, ...others]) =>
   typeof first === 'number' ? first > 2 : [first, ...others].some((path) => String(path).startsWith(process.env.DATA_DIR));
 
@@ -48,7 +48,7 @@ function wrap(object, name, method, isOurs, settle) {
     const fate = isOurs(parameters) ? fateOf(method) : undefined;
     return fate === undefined ? original.apply(this, parameters) : settle(fate, parameters);
   }
-  // util.promisify looks for what hangs on the original.
+  // util.promisify uses properties of the original.
   object[name] = Object.defineProperties(wrapped, Object.getOwnPropertyDescriptors(original));
 }
 
@@ -68,7 +68,7 @@ for (const method of [...WRITES, ...FLUSHES, ...OTHERS]) {
   wrap(fs, `${method}Sync`, method, isInStore, sync);
 }
 if (faults.ignoreFlushes) {
-  // Flushes that have no call of their own: of each write to a file, and of a file system by a command.
+  // Flushes without a separate call: by O_DSYNC on each write, and of a file system by a command.
   const { open } = fs.promises;
   fs.promises.open = (path, flags, ...others) => open(path, typeof flags === 'number' ? flags & ~fs.constants.O_DSYNC : flags, ...others);
   childProcess.execFile = (...parameters) => process.nextTick(parameters.at(-1), null);

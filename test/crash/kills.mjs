@@ -5,7 +5,7 @@ import { Load, sendAgain } from './load.mjs';
 
 const LONGEST_PAUSE_MS = 50;
 
-/** Kills the service under load, again and again, and looks after each boot for what it acknowledged. */
+/** Kills the service under load repeatedly, and compares the store with the acknowledged uploads after each boot. */
 export default function kills({ uploads, kills, random, progress }) {
   return withServices(async (services) => {
     const ledger = new Ledger();
@@ -28,6 +28,6 @@ export default function kills({ uploads, kills, random, progress }) {
   });
 }
 
-/** How many uploads are wanted in all before a crash: about as many for each, and in the end what was asked for. */
+/** The total number of uploads before a crash: about the same number for each crash, and all `uploads` before the last. */
 export const share = (uploads, crash, crashes, random) =>
   Math.ceil(crash === crashes ? uploads : (uploads / crashes) * (crash - random.next()));

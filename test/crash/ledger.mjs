@@ -4,32 +4,32 @@ const MOST_SENT_AGAIN = 20;
 const REFUSAL = '{"error":"Internal server error."}';
 
 /**
- * @typedef {object} Sent what must be found of an upload
+ * @typedef {object} Sent the expected contents of an upload
  * @property {'historical' | 'nowcast'} kind
- * @property {string} filename of one upload only
+ * @property {string} filename unique to the upload
  * @property {string | null} additionalData
  * @property {number | null} size of its file, in bytes; null without one
  * @property {string | null} sha256 of its file, in hex
  */
 
-/** What clients were told about their uploads to one store, and what was found of them since. */
+/** The answers to all uploads to one store, and the violations found since. */
 export class Ledger {
-  /** What was acknowledged and wasn't there as it was sent; a sentence each. */
+  /** Acknowledged uploads that are missing or differ from what was sent. One sentence each. */
   lost = new Set();
-  /** What was there more than once; a sentence each. */
+  /** Uploads that are stored more than once. One sentence each. */
   doubled = new Set();
-  /** What was there and shouldn't have been, or only in part; a sentence each. */
+  /** Stored data that is incomplete or should not exist. One sentence each. */
   halfShown = new Set();
-  /** Answers that no client should get; a sentence each. */
+  /** Answers that no client should get. One sentence each. */
   wrong = new Set();
   #acknowledged = new Map();
-  /** By filename, the process that refused it. */
+  /** The process that refused each upload, by filename. */
   #refused = new Map();
   #killed = new Set();
   #keyed = [];
   #names = 0;
   #isCut = false;
-  /** The names up to here belong to uploads that began before the disk was dead. */
+  /** The last name of an upload that began before the power was cut. */
   #lastAlive = Infinity;
   #mayRefuse;
   #refusedMayRemain;
@@ -37,11 +37,11 @@ export class Ledger {
 
   /**
    * @param {object} options
-   * @param {boolean} [options.mayRefuse] whether an answer 500 is right
-   * @param {boolean} [options.refusedMayRemain] whether an upload that was answered with 500 may be there: on a disk
-   *   that refuses everything nobody can take it back
-   * @param {(filename: string) => boolean | undefined} [mayRepeat] whether several uploads may have a filename, as its
-   *   key was over
+   * @param {boolean} [options.mayRefuse] whether a 500 is a valid answer
+   * @param {boolean} [options.refusedMayRemain] whether an upload that was answered with 500 may be stored: on a disk
+   *   that fails every operation, the service can't undo it
+   * @param {(filename: string) => boolean | undefined} [mayRepeat] whether several uploads may have a filename, because
+   *   its key had expired
    */
   constructor({ mayRefuse = false, refusedMayRemain = false, mayRepeat = () => false } = {}) {
     this.#mayRefuse = mayRefuse;
@@ -63,7 +63,7 @@ export class Ledger {
     return `${this.#names}.csv`;
   }
 
-  /** @param {string | undefined} id @param {Sent} sent @param {object} [again] what to send once more under its key */
+  /** @param {string | undefined} id @param {Sent} sent @param {object} [again] the request to repeat under its key */
   acknowledge(id, sent, again) {
     if (id === undefined) this.wrong.add('a 200 has no X-Upload-Id');
     else if (Number.parseInt(sent.filename) > this.#lastAlive) this.wrong.add('an upload was acknowledged by a disk without power');
@@ -73,15 +73,15 @@ export class Ledger {
     }
   }
 
-  /** The last uploads that were acknowledged under a key, and forgets all of them. */
+  /** Returns the last uploads that were acknowledged under a key, and forgets all of them. */
   takeKeyed() {
     return this.#keyed.splice(0).slice(-MOST_SENT_AGAIN);
   }
 
   /**
-   * Takes down what is answered until the power is cut, and not what is answered meanwhile: unlike a real cut, shutting
-   * a file system down takes milliseconds, and a flush that runs at the same time may be told done when it isn't (so
-   * says a bare loop of fdatasync, with Linux 6.18). No upload that begins afterwards may be acknowledged.
+   * Records answers until the power is cut, but not those during the cut. Unlike a real power cut, shutting a file system
+   * down takes milliseconds, and a flush at the same time may report success although it failed (as a bare loop of
+   * fdatasync shows with Linux 6.18). No upload that begins afterwards may be acknowledged.
    */
   async duringCut(cut) {
     this.#isCut = true;
@@ -89,24 +89,24 @@ export class Ledger {
     this.#lastAlive = this.#names;
   }
 
-  /** The disk runs again. */
+  /** The disk works again. */
   powerIsBack() {
     this.#isCut = false;
     this.#lastAlive = Infinity;
   }
 
-  /** @param {Sent} sent @param {object} service that said so */
+  /** @param {Sent} sent @param {object} service the process that refused it */
   refuse({ filename }, status, text, service) {
     this.#refused.set(filename, service);
     if (!this.#mayRefuse || status !== 500 || text !== REFUSAL) this.wrong.add(`an upload was answered with ${status} ${text}`);
   }
 
-  /** A process is killed that may not have taken back yet what it refused, as the store was gone: that may remain. */
+  /** Notes that a process was killed before it could undo its refused uploads, because the store was down. They may remain. */
   mayLeaveRefused(service) {
     this.#killed.add(service);
   }
 
-  /** Compares with what a data directory shows after a boot. @returns {Promise<Map<string, object>>} its lines by upload id */
+  /** Compares with the contents of a data directory after a boot. @returns {Promise<Map<string, object>>} its lines by upload id */
   async compare(data) {
     const { lines, doubled, halves } = await inspect(data);
     for (const finding of doubled) this.doubled.add(finding);
@@ -119,10 +119,10 @@ export class Ledger {
     for (const [id, sent] of this.#acknowledged) {
       const line = lines.get(id);
       if (!line) this.lost.add(`${id} is lost`);
-      else if (!isAsSent(line, sent)) this.lost.add(`${id} is not as it was sent`);
+      else if (!isAsSent(line, sent)) this.lost.add(`${id} differs from what was sent`);
     }
     for (const { upload_id: id, filename } of this.#refusedMayRemain ? [] : lines.values()) {
-      if (this.#refused.has(filename) && !this.#killed.has(this.#refused.get(filename))) this.halfShown.add(`${id} was refused and is shown`);
+      if (this.#refused.has(filename) && !this.#killed.has(this.#refused.get(filename))) this.halfShown.add(`${id} was refused but is stored`);
     }
     return lines;
   }

@@ -14,8 +14,8 @@ const OPERATIONS = {
 };
 
 /**
- * Node takes its own listener off a connection when the answer came before the request was written, and a moment later
- * an error would end the process: a killed service's, as it hadn't read the rest. The request's end tells of it as well.
+ * Node removes its own listener from a connection when the answer arrives before the request is written. An error a
+ * moment later would then end this process, for example when the service is killed. The end of the request reports it too.
  */
 class ListeningAgent extends Agent {
   createConnection(...parameters) {
@@ -23,7 +23,7 @@ class ListeningAgent extends Agent {
   }
 }
 
-/** Clients that upload JSON, files and forms to a service without a break, until they are stopped or it is gone. */
+/** Clients that upload JSON, files and forms to a service continuously, until they are stopped or the service has ended. */
 export class Load {
   #service;
   #ledger;
@@ -33,11 +33,11 @@ export class Load {
   #onAnswer = () => undefined;
 
   /**
-   * @param service that listens
-   * @param {import('./ledger.mjs').Ledger} ledger takes down what is answered
+   * @param service a listening service
+   * @param {import('./ledger.mjs').Ledger} ledger records the answers
    * @param {import('../../dist/testing/random.js').Random} random
-   * @param {{ largest?: number, inParts?: { share: number, bytes: number } }} sizes of files, in bytes: the longest, but
-   *   for a share of them that are longer
+   * @param {{ largest?: number, inParts?: { share: number, bytes: number } }} sizes of files, in bytes: the largest, and
+   *   a share of files with a larger size
    */
   constructor(service, ledger, random, { largest = 200_000, inParts } = {}) {
     this.#service = service;
@@ -49,7 +49,7 @@ export class Load {
     this.ended = Promise.all(Array.from({ length: CONNECTIONS }, () => this.#work()));
   }
 
-  /** Resolves when so it is; asked after each answer. Rejects when the service ends by itself, or says nothing. */
+  /** Resolves when `isEnough` is true after an answer. Rejects when the service ends by itself or stops answering. */
   async until(isEnough) {
     let answers = 0;
     const enough = new Promise((resolve) => {
@@ -71,7 +71,7 @@ export class Load {
     throw new Error(`No upload was answered for ${SILENCE_MS / 1000} s: ${this.#service.output}`);
   }
 
-  /** What is under way goes on to its end. */
+  /** Stops the clients. Uploads in flight are completed. */
   stop() {
     this.#going = false;
     return this.ended;
@@ -84,7 +84,7 @@ export class Load {
         await this.#send(upload);
         this.#onAnswer();
       } catch {
-        // Either the service is gone, which is told a moment later, or it has closed a connection.
+        // Either the service has ended, which `exited` reports a moment later, or it has closed a connection.
         await delay(PAUSE_MS);
       }
     }
@@ -97,7 +97,7 @@ export class Load {
       const options = { port: this.#service.port, host: '127.0.0.1', method: 'POST', path, headers, agent: this.agent };
       const upload = request(options);
       upload.once('error', reject).once('response', (answer) => {
-        // The head alone says that the upload is kept.
+        // The head of the answer alone acknowledges the upload.
         if (answer.statusCode === 200) this.#ledger.acknowledge(answer.headers['x-upload-id'], sent, again);
         text(answer).then((said) => {
           if (answer.statusCode !== 200) this.#ledger.refuse(sent, answer.statusCode, said, this.#service);
@@ -110,7 +110,7 @@ export class Load {
 }
 
 /**
- * One upload: what to send, and what must be found of it.
+ * One upload: the request, and the expected result.
  *
  * @returns {{ path: string, headers: Record<string, string | number>, body: Buffer, sent: import('./ledger.mjs').Sent }}
  */
@@ -124,7 +124,7 @@ export function someUpload(random, filename, sizes) {
   return { path, headers, body, sent: { kind, filename, additionalData, size: bytes && bytes.length, sha256 } };
 }
 
-/** Mostly small, at times large: a crash should meet uploads at every stage. */
+/** Mostly small and sometimes large, so that a crash hits uploads at every stage. */
 function someBytes(random, { largest, inParts }) {
   if (inParts && random.chance(inParts.share)) return randomBytes(inParts.bytes);
   return randomBytes(random.below(random.chance(0.1) ? largest : 20_000));
@@ -151,9 +151,9 @@ function form(random, sizes) {
 }
 
 /**
- * Sends uploads that were acknowledged once more under their keys, all at once: each must be known.
+ * Repeats acknowledged uploads under their keys, all at once. Each must be answered as a repeated request.
  *
- * @param {number} [recoveryMs] how long they may be refused first, as the store has only just come back
+ * @param {number} [recoveryMs] how long they may be refused at first, because the store has only just returned
  */
 export async function sendAgain(service, ledger, recoveryMs = 0) {
   const began = performance.now();
@@ -166,7 +166,7 @@ export async function sendAgain(service, ledger, recoveryMs = 0) {
       answer = await send();
     }
     const replayed = answer.status === 200 && answer.headers.get('Idempotent-Replayed') === 'true';
-    if (!replayed || answer.headers.get('X-Upload-Id') !== id) ledger.wrong.add(`${id} was sent again and answered with ${answer.status}, as if new`);
+    if (!replayed || answer.headers.get('X-Upload-Id') !== id) ledger.wrong.add(`${id} was repeated and answered with ${answer.status}, as if it were new`);
     await answer.arrayBuffer();
   });
   await Promise.all(answers);

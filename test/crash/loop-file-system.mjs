@@ -5,7 +5,7 @@ import { join } from 'node:path';
 
 const MIB = 1024 * 1024;
 
-/** EXT4_IOC_SHUTDOWN with EXT4_GOING_FLAGS_NOLOGFLUSH (Linux, fs/ext4/ext4.h): nothing more reaches the device. */
+/** EXT4_IOC_SHUTDOWN with EXT4_GOING_FLAGS_NOLOGFLUSH (Linux, fs/ext4/ext4.h): no more writes reach the device. */
 const CUT = `
 import fcntl, os, struct, sys
 directory = os.open(sys.argv[1], os.O_RDONLY)
@@ -16,22 +16,22 @@ fcntl.ioctl(directory, 0x8004587D, struct.pack('I', 2))
 
 const run = (command, ...parameters) => execFileSync(command, parameters, { encoding: 'utf8', stdio: 'pipe' }).trim();
 
-/** An ext4 file system of its own, in a file. Needs Linux, root, loop devices, e2fsprogs and Python. */
+/** A separate ext4 file system in a file. Needs Linux, root, loop devices, e2fsprogs and Python. */
 export class LoopFileSystem {
   #image;
   #device;
   #isMounted = false;
   #isDisposed = false;
 
-  /** @param {import('../../bench/support/service.mjs').Services} services in whose directory it is, and with which it ends */
+  /** @param {import('../../bench/support/service.mjs').Services} services own the file system and its directory */
   constructor(services) {
     services.atEnd(() => this.#dispose());
     this.#image = join(services.directory, 'image');
-    /** Where it is mounted. */
+    /** The mount point. */
     this.path = join(services.directory, 'mount');
   }
 
-  /** Why there can't be one here, in a few words; undefined where there can. */
+  /** Why no file system can be created here, in a few words. Undefined if one can. */
   static async missing(services) {
     if (process.platform !== 'linux' || process.getuid() !== 0) return 'a loop device needs Linux and root';
     const fileSystem = new LoopFileSystem(services);
@@ -44,7 +44,7 @@ export class LoopFileSystem {
     }
   }
 
-  /** Makes and mounts it, of so many MiB. All that is done is undone in the end, however far it came. */
+  /** Creates a file system of this size and mounts it. Everything is undone at the end, even after a failure. */
   make(mebibytes) {
     mkdirSync(this.path);
     writeFileSync(this.#image, '');
@@ -61,16 +61,16 @@ export class LoopFileSystem {
   }
 
   /**
-   * With it goes all of it that was in memory only.
+   * Unmounts it. Data that is only in memory is lost after a power cut.
    *
-   * @param {{ lazily?: boolean }} [options] lazily: only its name goes, while something uses it; mounted again, it is the same
+   * @param {{ lazily?: boolean }} [options] lazily: removes only the mount point while files are in use
    */
   unmount({ lazily = false } = {}) {
     run('umount', ...(lazily ? ['--lazy'] : []), this.path);
     this.#isMounted = false;
   }
 
-  /** Makes it read-only as ext4 does itself when it finds an error; it stays so until it is unmounted and repaired. */
+  /** Makes it read-only, like ext4 after an error, until it is unmounted and repaired. */
   abort() {
     run('mount', '-o', 'remount,abort,errors=remount-ro', this.path);
   }
@@ -80,17 +80,17 @@ export class LoopFileSystem {
     try {
       run('e2fsck', '-y', '-f', this.#device);
     } catch (error) {
-      // 1 and 2 say that it had something to repair.
+      // 1 and 2 mean that something was repaired.
       if (error.status > 2) throw error;
     }
   }
 
-  /** Whether something can be written to it, while nothing has a file open for writing. @param {boolean} is */
+  /** Mounts it writable or read-only. No file may be open for writing. @param {boolean} is */
   makeWritable(is) {
     run('mount', '-o', is ? 'remount,rw' : 'remount,ro', this.path);
   }
 
-  /** Gives what cuts the power, at once when it is called: the file system fails from then on, until it is mounted anew. */
+  /** Returns a function that cuts the power immediately. The file system then fails until it is mounted again. */
   async powerSwitch() {
     const switchOff = spawn('python3', ['-c', CUT, this.path], { stdio: ['pipe', 'pipe', 'inherit'] });
     const exited = once(switchOff, 'exit');
@@ -102,10 +102,10 @@ export class LoopFileSystem {
     };
   }
 
-  /** Waits for nothing, so that it is never done by half. */
+  /** Synchronous, so that it is never interrupted halfway. */
   #dispose() {
     this.#isDisposed = true;
-    // Lazily, for something may still look at it.
+    // Lazily, because a process may still use it.
     if (this.#isMounted) run('umount', '--lazy', this.path);
     this.#isMounted = false;
     if (this.#device) run('losetup', '--detach', this.#device);

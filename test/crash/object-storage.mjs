@@ -7,19 +7,19 @@ import { share } from './kills.mjs';
 import { Ledger } from './ledger.mjs';
 import { Load, sendAgain } from './load.mjs';
 
-/** Of the files so many are so long that they go to the store in parts. */
+/** The share and the size of files that are sent to the store in parts. */
 const IN_PARTS = { share: 0.02, bytes: 6 * 1024 * 1024 };
 const LONGEST_PAUSE_MS = 50;
 const STORE_DOWN_MS = { least: 500, spread: 1000 };
-/** All is well again so long after the store is. */
+/** Time in which the service recovers after the store has. */
 const RECOVERY_MS = 10_000;
-/** A lost process's marker goes so late at most: it is taken for lost after a minute, and looked for each minute. */
+/** The latest removal of a crashed process's marker. It is considered abandoned after a minute, and each process sweeps once a minute. */
 const SWEPT_AFTER_MS = 150_000;
 const LOOK_EVERY_MS = 500;
 
 /**
- * Two replicas of the service share a bucket under load. Kills one of them, then the store, then the other replica, and
- * so on; each comes back, while the load goes on. Looks into the bucket when what was left behind is swept up.
+ * Two replicas of the service share a bucket under load. Kills one of them, then the store, then the other replica, and so
+ * on. Each restarts while the load continues. Compares the bucket after everything left behind has been swept.
  */
 export default function objectStorage({ uploads, kills, random, progress }) {
   return withBucket(({ server, variables, directory }) =>
@@ -40,7 +40,7 @@ export default function objectStorage({ uploads, kills, random, progress }) {
           await delay(STORE_DOWN_MS.least + random.below(STORE_DOWN_MS.spread));
           await server.restart();
         } else {
-          // In turns.
+          // The replicas alternate.
           const [replica] = replicas.reverse();
           await replica.kill();
           await replica.start();
@@ -57,7 +57,7 @@ export default function objectStorage({ uploads, kills, random, progress }) {
   );
 }
 
-/** One of several services on a bucket, and its clients. */
+/** One of several services on a bucket, with its clients. */
 class Replica {
   constructor(services, variables, ledger, random) {
     this.services = services;
@@ -78,14 +78,14 @@ class Replica {
   }
 }
 
-/** Until no marker is left of an upload under way; or until none could be left, when those that are will be found. */
+/** Resolves when no marker of an upload is left, or when none should be left. The comparison then finds the rest. */
 export async function untilSwept(directory, progress) {
   const began = performance.now();
   for (;;) {
     const markers = await leftovers(directory);
     const waited = performance.now() - began;
     if (markers.length === 0 || waited > SWEPT_AFTER_MS) return;
-    progress.show(`object storage: ${markers.length} markers to be swept up, after ${Math.floor(waited / 1000)} s`);
+    progress.show(`object storage: ${markers.length} markers to sweep, after ${Math.floor(waited / 1000)} s`);
     await delay(LOOK_EVERY_MS);
   }
 }

@@ -10,8 +10,8 @@ const IMAGE_MIB = 1024;
 const LONGEST_PAUSE_MS = 50;
 
 /**
- * Cuts the power of the file system under load, again and again: what wasn't flushed never reaches the device, and what
- * was only in memory goes with the mount. Until the service is killed too, it can only refuse.
+ * Cuts the power of the file system under load repeatedly. Data that wasn't flushed never reaches the device, and data in
+ * memory is lost with the mount. After the cut the service must refuse every upload until it is killed.
  */
 export default function powerCuts({ uploads, cuts, random, progress, variables = {} }) {
   return withServices(async (services) => {
@@ -19,7 +19,7 @@ export default function powerCuts({ uploads, cuts, random, progress, variables =
     fileSystem.make(IMAGE_MIB);
     const data = join(fileSystem.path, 'data');
     const ledger = new Ledger({ mayRefuse: true, refusedMayRemain: true });
-    // What a first boot makes isn't at stake.
+    // The files of the first boot are not part of the test.
     await (await services.start({ DATA_DIR: data })).end('SIGTERM');
     const start = () => services.start({ DATA_DIR: data, ...variables });
     let service = await start();

@@ -1,5 +1,5 @@
-// Crashes the service, as `npm run build` made it, in every way that it must survive, and compares what is there after
-// each boot with what was acknowledged.
+// Crashes the built service in every way that it must survive, and compares its store after each boot with the
+// acknowledged uploads.
 import { parseArgs } from 'node:util';
 import { runCommand } from '../../bench/support/command.mjs';
 import { Progress } from '../../bench/support/progress.mjs';
@@ -17,8 +17,8 @@ import powerCuts from './power-cuts.mjs';
 import selfTest from './self-test.mjs';
 
 /**
- * The parts, and their shares of the uploads; a full disk and the model of a disk take as many as they need, and a bucket
- * has its own beside those of the disk.
+ * The parts, and their shares of the uploads. A full disk and the model of a disk take as many as they need. A bucket has
+ * its own share besides those of the disk.
  */
 const PARTS = {
   kills: { run: kills, share: 0.4 },
@@ -39,13 +39,13 @@ const row = (title, runs, counts) =>
 const findingsOf = ({ lost, doubled, halfShown, wrong }) => [lost, doubled, halfShown, wrong];
 const countsOf = (ledger) => [ledger.acknowledged, ledger.refused, ...findingsOf(ledger).map(({ size }) => size)];
 
-/** @returns {Promise<boolean>} whether nothing was lost, doubled, half shown, or answered wrong, and the tests could tell. */
+/** @returns {Promise<boolean>} whether nothing was lost, doubled, half shown or answered wrong, and the self-test passed. */
 async function crash({ uploads, kills, cuts, seed, only }) {
   console.log(`seed ${seed}`);
   const random = new Random(seed);
   const progress = new Progress();
   const noFileSystem = await withServices((services) => LoopFileSystem.missing(services));
-  if (noFileSystem) console.log(`No file system to crash (${noFileSystem}): no power cuts of one, and a full disk by injected ENOSPC.`);
+  if (noFileSystem) console.log(`No file system for power cuts (${noFileSystem}): they are left out, and a full disk is simulated by ENOSPC.`);
   const noBucket = missingBucket();
   if (noBucket) console.log(`No object storage: ${noBucket}.`);
   const totals = COUNTS.map(() => 0);

@@ -13,9 +13,9 @@ import powerCuts from './power-cuts.mjs';
 const UPLOADS = 200;
 
 /**
- * The test of the tests: where nothing is flushed they must find losses, and in a store that isn't sound, what isn't.
+ * Tests the crash tests: they must find losses when nothing is flushed, and every defect in a damaged store.
  *
- * @returns {Promise<boolean>} whether they do.
+ * @returns {Promise<boolean>} whether they found everything.
  */
 export default async function selfTest(options) {
   const results = [];
@@ -38,7 +38,7 @@ export default async function selfTest(options) {
   return results.every(Boolean);
 }
 
-/** Takes bytes and a line away from a sound store, doubles another, and leaves something in it. */
+/** Removes bytes and a line from an intact store, doubles a line and an upload, and leaves a file in staging. */
 async function spoil(services, { where, directory, variables }, { random }, tell) {
   const ledger = new Ledger({ mayRefuse: true });
   const service = await services.start(variables);
@@ -55,18 +55,18 @@ async function spoil(services, { where, directory, variables }, { random }, tell
   };
   await expectFindings('nothing changed', 0, 0, 0);
   await rm(join(directory, lines[0].content_path));
-  await expectFindings('bytes taken away', 0, 0, 1);
+  await expectFindings('bytes removed', 0, 0, 1);
   await writeFile(join(directory, lines[1].content_path), '');
-  await expectFindings('other bytes', 0, 0, 2);
+  await expectFindings('bytes changed', 0, 0, 2);
   await removeLine(directory, lines[2].upload_id);
-  await expectFindings('a line taken away', 1, 0, 3);
+  await expectFindings('a line removed', 1, 0, 3);
   await addLine(directory, lines[3]);
   await expectFindings('a line doubled', 1, 1, 3);
   await addLine(directory, { ...lines[4], upload_id: 'another', content_path: null });
-  await expectFindings('an upload kept twice', 1, 2, 3);
+  await expectFindings('an upload stored twice', 1, 2, 3);
   await mkdir(join(directory, 'staging'), { recursive: true });
   await writeFile(join(directory, 'staging', 'left-over'), '');
-  await expectFindings('something left in staging/', 1, 2, 4);
+  await expectFindings('a file left in staging/', 1, 2, 4);
 }
 
 async function addLine(directory, line) {

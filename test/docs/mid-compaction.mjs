@@ -1,5 +1,5 @@
-// Leaves the bucket of the environment as readers may find it: with a segment that compaction has made a copy of and not
-// removed yet, and with an empty one.
+// Leaves the bucket of the environment in the middle of a compaction, as readers may find it: with a segment that was
+// copied and not removed yet, and with an empty one.
 import { openBucket } from '../../dist/app/bucket.factory.js';
 import { uuidAt } from '../../dist/common/uuid.js';
 import { loadEnvironment } from '../../dist/configuration/service.js';

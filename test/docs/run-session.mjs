@@ -1,7 +1,7 @@
-// Runs the `sh` blocks of a page in one shell, as somebody would who pastes them, and compares what they print with
-// the `text` block behind each: `…` stands for anything. What they started in the background ends with them.
+// Runs the `sh` blocks of a page in one shell, as if they were pasted, and compares their output with the `text` block
+// after each. `…` matches anything. Background processes of the session end with it.
 // Usage: node test/docs/run-session.mjs <page> [<heading> | --run=<command>]…
-// With headings only their parts are run, in this order, and each command where it stands among them.
+// With headings, runs only their parts, in this order, and each command at its place among them.
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 
@@ -12,7 +12,7 @@ const RUN = '--run=';
 const [page, ...parts] = process.argv.slice(2);
 const text = readFileSync(page, 'utf8');
 
-/** What stands below a heading, with the headings beneath it. */
+/** The text below a heading, including its subheadings. */
 function partBelow(heading) {
   const [line] = new RegExp(`^#{2,} ${heading.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')}$`, 'm').exec(text) ?? [];
   if (line === undefined) throw new Error(`${page} has no part "${heading}"`);

@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 const run = promisify(execFile);
 let directory: string;
 beforeAll(async () => {
-  // Below the package, where its own name resolves to what was built.
+  // Inside the package, where its own name resolves to the build.
   directory = await mkdtemp('dist/snippets-');
 });
 afterAll(() => rm(directory, { recursive: true }));
@@ -17,12 +17,12 @@ async function snippets(page: string): Promise<string[]> {
   return [...(await readFile(page, 'utf8')).matchAll(/```ts\n([^]*?)```/g)].map(([, code = '']) => code);
 }
 
-/** What a page's headings are called in links. */
+/** The anchors of a page's headings. */
 const anchors = (page: string): string[] =>
   [...page.matchAll(/^#+ (.*)$/gm)].map(([, heading = '']) => heading.toLowerCase().replace(/[^a-z0-9 -]/g, '').replaceAll(' ', '-'));
 
 describe('README', () => {
-  it('swaps an adapter in a test in ten lines that run', async () => {
+  it('shows how to swap an adapter in a test in ten lines that run', async () => {
     const [code = ''] = await snippets('README.md');
     const check = `
       const url = (await app.getUrl()) + '/ingestNowcastLoadData/upload_nowcast?customer_id=a&filename=b&manufacturer=c';
@@ -41,7 +41,7 @@ describe('README', () => {
 });
 
 describe('the pages', () => {
-  it('lead to files that are there, and to headings in them', async () => {
+  it('link only to existing files and headings', async () => {
     const pages = ['README.md', 'CONTRIBUTING.md', 'docs/adapters.md', 'docs/auth0.md', 'docs/checking-a-store.md', 'docs/data-directory.md', 'docs/durability.md', 'docs/keycloak.md', 'docs/object-storage.md', 'docs/reading-uploads.md', 'docs/testing.md', 'docs/adr/README.md'];
     for (const page of pages) {
       for (const [link, path = '', heading] of (await readFile(page, 'utf8')).matchAll(/\]\((?!http)([^)#]*)(?:#([^)]*))?\)/g)) {
@@ -52,7 +52,7 @@ describe('the pages', () => {
     }
   });
 
-  it('name every variable of the environment in README, with its default', async () => {
+  it('describe every environment variable in README with its default', async () => {
     const readme = await readFile('README.md', 'utf8');
     const files = (await readdir('src/configuration')).filter((name) => !name.endsWith('.spec.ts'));
     const source = (await Promise.all(files.map((name) => readFile(join('src/configuration', name), 'utf8')))).join('');
@@ -62,7 +62,7 @@ describe('the pages', () => {
     for (const name of names) expect(readme).toContain(`\`${name}\``);
   });
 
-  it('are what compose.yaml sets: variables that README has, and those of Keycloak itself', async () => {
+  it('describe in README every variable that compose.yaml sets, except those of Keycloak itself', async () => {
     const readme = await readFile('README.md', 'utf8');
     const names = [...(await readFile('compose.yaml', 'utf8')).matchAll(/^ {6}([A-Z][A-Z0-9_]+):/gm)].map(([, name = '']) => name);
     const unknown = names.filter((name) => !name.startsWith('KC_') && !readme.includes(`\`${name}\``));

@@ -27,9 +27,9 @@ import {
 } from '../support/provider-outages.js';
 import { type RunningService, startService } from '../support/service.js';
 
-/** How long the service waits for the tenant: ten seconds are as good, and take longer. */
+/** How long the service waits for the tenant. Shorter than the default of ten seconds, to save time. */
 const PROVIDER_TIMEOUT_MS = 3_000;
-/** Also for the look at its health. */
+/** Too late for a health check too. */
 const TOO_LATE_MS = 4_500;
 const TOKEN_SECONDS = 5;
 const UNAVAILABLE = outageAnswer(503);
@@ -48,26 +48,26 @@ describe('the service on an Auth0 tenant that', { timeout: 60_000 }, () => {
   const target = { url: '', token: '' };
   const requests = identityRequests(target);
   const { ask, created, known, makeKnown, send } = requests;
-  /** By the e-mail of the user who was to have it. */
+  /** The passwords that the service sent, by the e-mail of the user. */
   const passwords = new Map<string, string>();
   const notePassword = ({ requestBody }: Auth0Exchange): void => {
     const { email, password } = Object(requestBody) as { email?: string; password?: string };
     if (email !== undefined && password !== undefined) passwords.set(email, password);
   };
 
-  /** @param limits the usual ones unless given. */
+  /** @param limits default: those of the service. */
   const start = (limits = new IdentityManagementLimits()) =>
     startService({ ...auth0Variables(tenant), INGESTION_AUTH: 'required' }, (builder) =>
       builder
         .overrideProvider(IdentityManagementLimits)
         .useValue(limits)
-        // Readiness tells of a fault at once.
+        // Lets readiness report a fault at once.
         .overrideProvider(IdentityProvider)
         .useValue(new Auth0IdentityProvider({ ...auth0Options(tenant), wellForMs: 0 })),
     );
 
   beforeAll(async () => {
-    // The service's own tokens live so short that each outage sees new ones.
+    // The service's own tokens expire so soon that each outage affects new ones.
     tenant = (await startTenant({ tokenLifetimeSeconds: TOKEN_SECONDS }, notePassword)).standIn;
     service = await start(new IdentityManagementLimits(PROVIDER_TIMEOUT_MS));
     Object.assign(target, { url: service.url, token: await operatorToken(tenant) });
@@ -78,7 +78,7 @@ describe('the service on an Auth0 tenant that', { timeout: 60_000 }, () => {
     await tenant.stop();
   });
 
-  /** Those of the tenant's, by its own account, whose creation was asked for. */
+  /** The users and roles with these names that the tenant itself lists. */
   async function find({ emails, roleNames }: Names): Promise<unknown[]> {
     const found = async (operation: string) => (await callManagementApi(tenant, operation)).body as { name: string }[];
     const users = await Promise.all(emails.map((email) => found(`GET /users-by-email?email=${encodeURIComponent(email)}`)));
@@ -99,7 +99,7 @@ describe('the service on an Auth0 tenant that', { timeout: 60_000 }, () => {
 
   const ABSENCE: Fault = { begin: () => tenant.stop(), end: () => tenant.start() };
   const RESETS: Outage = ['resets connections', 503, fail({ kind: 'reset' })];
-  const BREAKS_OFF: Outage = ['does all and breaks off in each answer', 503, fail({ kind: 'cut-body' })];
+  const BREAKS_OFF: Outage = ['carries out every request and breaks off each answer', 503, fail({ kind: 'cut-body' })];
   const FAILS: Outage = ['answers 500 with a long page', 503, respond(500, LONG_PAGE)];
   const HTML: Outage = ['answers HTML', 502, respond(200, PAGE)];
 
@@ -109,31 +109,31 @@ describe('the service on an Auth0 tenant that', { timeout: 60_000 }, () => {
     outages: [
       ['refuses connections', 503, ABSENCE],
       RESETS,
-      ['is silent', 503, fail({ kind: 'silence' })],
+      ['does not respond', 503, fail({ kind: 'silence' })],
       ['answers too late', 503, fail({ kind: 'delay', ms: TOO_LATE_MS })],
-      ['does all and answers nothing', 503, fail({ kind: 'silence-after' })],
-      ['does all and loses each answer', 503, fail({ kind: 'lost-answer' })],
+      ['carries out every request and sends no answer', 503, fail({ kind: 'silence-after' })],
+      ['carries out every request and loses each answer', 503, fail({ kind: 'lost-answer' })],
       BREAKS_OFF,
       ['answers 408', 503, respond(408, { statusCode: 408 })],
       ['is throttling', 503, respond(429, TOO_MANY)],
       ['answers 500', 503, respond(500, { statusCode: 500 })],
       FAILS,
       ...gatewayOutages(respond),
-      ['gives no token now', 503, respond(500, { error: 'server_error' }, TOKEN)],
-      ['gives a page in place of a token', 502, respond(200, PAGE, TOKEN)],
-      ['got another secret for the service', 502, respond(401, { error: 'access_denied', error_description: 'Unauthorized' }, TOKEN)],
+      ['issues no token at the moment', 503, respond(500, { error: 'server_error' }, TOKEN)],
+      ['returns a page in place of a token', 502, respond(200, PAGE, TOKEN)],
+      ['has another secret for the service', 502, respond(401, { error: 'access_denied', error_description: 'Unauthorized' }, TOKEN)],
       HTML,
-      ['answers JSON that ends early', 502, respond(200, ROLES)],
-      ['answers another JSON', 502, respond(200, { a: 1 })],
+      ['answers with truncated JSON', 502, respond(200, ROLES)],
+      ['answers with other JSON', 502, respond(200, { a: 1 })],
       ['redirects', 502, respond(302)],
-      ['takes no token', 502, respond(401, UNAUTHORIZED)],
+      ['accepts no token', 502, respond(401, UNAUTHORIZED)],
       ['permits nothing', 502, respond(403, FORBIDDEN)],
     ],
   });
 
   outagesWithManyCallers({ requests, outages: [['answers after a minute', 503, fail({ kind: 'delay', ms: 60_000 })], RESETS, BREAKS_OFF, FAILS, HTML] });
 
-  it('does all and answers JSON that ends early: 502, and what was created is removed', async () => {
+  it('carries out every request and answers with truncated JSON: 502, and the created user and role are removed', async () => {
     const [user, role] = [newUser(), newRole()];
     tenant.fail('POST /api/v2/users', { kind: 'truncated-json' });
     expect(await outcome(ask('create-user', user))).toEqual(ERROR);
@@ -143,15 +143,15 @@ describe('the service on an Auth0 tenant that', { timeout: 60_000 }, () => {
     await untilGone(role);
   });
 
-  it.each(ALL_OPERATIONS)('no longer takes the token of the service: %s gets one new token, and asks again', async (operation) => {
+  it.each(ALL_OPERATIONS)("no longer accepts the service's token: %s gets one new token and tries again", async (operation) => {
     const before = tenant.count(TOKEN);
     tenant.expireManagementTokens();
     expect((await ask(operation)).status).toBeLessThan(300);
     expect(tenant.count(TOKEN) - before).toBe(1);
   });
 
-  it('takes no new token either: it is asked once with it, and then no more', async () => {
-    // None has to be renewed meanwhile.
+  it('accepts no new token either: the service tries once with it, and then no more', async () => {
+    // Prevents a renewal in the meantime.
     tenant.settings.tokenLifetimeSeconds = 60;
     tenant.expireManagementTokens();
     expect((await ask('roles')).status).toBe(200);
@@ -167,7 +167,7 @@ describe('the service on an Auth0 tenant that', { timeout: 60_000 }, () => {
     tenant.expireManagementTokens();
   });
 
-  it('lost a grant for the service: the log says which, and it works again with a new token, without a restart', async () => {
+  it('removed a grant of the service: the log names it, and a new token works again without a restart', async () => {
     const update = () => ask('update-user');
     tenant.grantService(SERVICE_SCOPES.filter((scope) => scope !== 'update:users'));
     try {
@@ -179,7 +179,7 @@ describe('the service on an Auth0 tenant that', { timeout: 60_000 }, () => {
     await expect.poll(async () => (await update()).status, PATIENCE).toBe(200);
   });
 
-  it('lost the API: create-role is 502, the rest works', async () => {
+  it('lost the API: create-role answers 502, and the other operations work', async () => {
     tenant.fail('GET /api/v2/resource-servers/{id}', { kind: 'answer', status: 404, body: NOT_FOUND }, { times: Infinity });
     expect(await outcome(ask('create-role'))).toEqual(ERROR);
     expect((await ask('roles')).status).toBe(200);
@@ -188,7 +188,7 @@ describe('the service on an Auth0 tenant that', { timeout: 60_000 }, () => {
     await untilWell(requests);
   });
 
-  it('has several custom domains: that is no e-mail in use', async () => {
+  it('has several custom domains: its 409 does not mean that the e-mail is in use', async () => {
     tenant.settings.hasSeveralCustomDomains = true;
     expect(await outcome(ask('create-user'))).toEqual(ERROR);
     tenant.settings.hasSeveralCustomDomains = false;
@@ -196,11 +196,11 @@ describe('the service on an Auth0 tenant that', { timeout: 60_000 }, () => {
   });
 
   const LOSSES: [string, string, () => readonly ['create-user' | 'create-role', { email?: string; role_name?: string }]][] = [
-    ['that a user is created', 'POST /api/v2/users', () => ['create-user', newUser()]],
-    ['that a role is created', 'POST /api/v2/roles', () => ['create-role', newRole()]],
-    ['that a role has its permissions', 'POST /api/v2/roles/{id}/permissions', () => ['create-role', newRole()]],
+    ['to the creation of a user', 'POST /api/v2/users', () => ['create-user', newUser()]],
+    ['to the creation of a role', 'POST /api/v2/roles', () => ['create-role', newRole()]],
+    ['to the permissions of a role', 'POST /api/v2/roles/{id}/permissions', () => ['create-role', newRole()]],
   ];
-  it.each(LOSSES)('loses the answer %s: nothing is left, and the name is free', async (_, call, request) => {
+  it.each(LOSSES)('loses the answer %s: nothing remains, and the name is free', async (_, call, request) => {
     const [operation, fields] = request();
     tenant.fail(call, { kind: 'lost-answer' });
     expect(await outcome(ask(operation, fields))).toEqual(UNAVAILABLE);
@@ -209,15 +209,15 @@ describe('the service on an Auth0 tenant that', { timeout: 60_000 }, () => {
   });
 
   it.each<[string, string, () => Promise<readonly [Operation, object]>, number]>([
-    ['that a user has their roles', 'POST /api/v2/users/{id}/roles', () => Promise.resolve(['create-user', newUser()]), 201],
+    ['to the roles of a new user', 'POST /api/v2/users/{id}/roles', () => Promise.resolve(['create-user', newUser()]), 201],
     [
-      'that a user has a role',
+      'to the assignment of a role',
       'POST /api/v2/users/{id}/roles',
       async () => ['assign-role', { user_id: await created('create-user', { email: freshEmail(), roles: [] }), role_id: known.roleId }],
       200,
     ],
-    ['that the API has its scopes', 'PATCH /api/v2/resource-servers/{id}', () => Promise.resolve(['create-role', newRole([`${randomUUID()}:x`])]), 201],
-  ])('loses the answer %s: it is read back, and no more is done', async (_, call, request, status) => {
+    ['to the scopes of the API', 'PATCH /api/v2/resource-servers/{id}', () => Promise.resolve(['create-role', newRole([`${randomUUID()}:x`])]), 201],
+  ])('loses the answer %s: the service reads the state back and does not repeat the call', async (_, call, request, status) => {
     const [operation, fields] = await request();
     const before = tenant.count(call);
     tenant.fail(call, { kind: 'lost-answer' });
@@ -228,7 +228,7 @@ describe('the service on an Auth0 tenant that', { timeout: 60_000 }, () => {
   it.each<['create-user' | 'create-role', string, () => { email?: string; role_name?: string }]>([
     ['create-user', 'POST /api/v2/users/{id}/roles', newUser],
     ['create-role', 'POST /api/v2/roles/{id}/permissions', newRole],
-  ])('does half of %s: nothing is left, and the name is free', async (operation, call, request) => {
+  ])('fails in the middle of %s: nothing remains, and the name is free', async (operation, call, request) => {
     const fields = request();
     tenant.fail(call, { kind: 'answer', status: 500, body: { statusCode: 500 } }, { times: Infinity });
     expect(await outcome(ask(operation, fields))).toEqual(UNAVAILABLE);
@@ -237,11 +237,11 @@ describe('the service on an Auth0 tenant that', { timeout: 60_000 }, () => {
     await created(operation, fields);
   });
 
-  it('has the creation of a user before it when it goes on: nobody is left', async () => {
+  it('resumes with the creation of a user still pending: no user remains', async () => {
     const user = newUser();
     const removal = 'DELETE /api/v2/users/{id}';
     const before = tenant.count(removal);
-    // The token holds until then.
+    // The token stays valid until then.
     tenant.settings.tokenLifetimeSeconds = 60;
     tenant.expireManagementTokens();
     expect((await ask('roles')).status).toBe(200);
@@ -252,7 +252,7 @@ describe('the service on an Auth0 tenant that', { timeout: 60_000 }, () => {
     await untilGone(user);
   });
 
-  it('breaks off in a list: 503 where nothing was sent yet, otherwise what was begun ends in an error', async () => {
+  it('breaks off a list: 503 if nothing was sent yet, otherwise the response is cut off', async () => {
     const cut = { kind: 'cut-body' } as const;
     tenant.fail('GET /api/v2/users', cut, { times: Infinity });
     expect(await outcome(ask('users'))).toEqual(UNAVAILABLE);
@@ -263,7 +263,7 @@ describe('the service on an Auth0 tenant that', { timeout: 60_000 }, () => {
     const pages = provider.listUsers({ signal: new AbortController().signal })[Symbol.asyncIterator]();
     expect((await pages.next()).done).toBe(false);
     tenant.fail('GET /api/v2/users', cut, { times: Infinity });
-    // An empty one, and then it asks once more.
+    // First comes an empty page, then one more attempt.
     expect((await pages.next()).value).toEqual([]);
     await expect(pages.next()).rejects.toThrow(ProviderUnavailable);
     tenant.recover();
@@ -274,7 +274,7 @@ describe('the service on an Auth0 tenant that', { timeout: 60_000 }, () => {
     tenant.recover();
   });
 
-  it('answers one search in a list with 503: the list is whole', async () => {
+  it('answers one search of a list with 503: the list is complete', async () => {
     tenant.loadUsers(150);
     tenant.fail('GET /api/v2/users', { kind: 'answer', status: 503, body: PAGE }, { skip: 1 });
     const { status, body } = await ask('users');
@@ -282,7 +282,7 @@ describe('the service on an Auth0 tenant that', { timeout: 60_000 }, () => {
     expect((JSON.parse(body) as { users: unknown[] }).users.length).toBeGreaterThanOrEqual(150);
   });
 
-  it('answers after a minute: 503 to all six by a service with its usual limits, before a caller of ten seconds and some leaves', async () => {
+  it('answers after a minute: a service with default limits answers 503 to all six operations before a caller gives up after ten seconds', async () => {
     const usual = await start();
     tenant.fail(MANAGEMENT, { kind: 'delay', ms: 60_000 }, { times: Infinity });
     const { ask: askUsual } = identityRequests({ url: usual.url, token: target.token });
@@ -295,8 +295,8 @@ describe('the service on an Auth0 tenant that', { timeout: 60_000 }, () => {
 
   startWithout(ABSENCE, requests, start);
 
-  it('changes its keys: tokens of the old and the new one are believed, and those of the old one no longer ten minutes after it is gone', async () => {
-    // One of its own, which alone lives in the time to come.
+  it('rotates its keys: tokens signed by the old and the new one are accepted, and those of the old one are refused ten minutes after its removal', async () => {
+    // A separate service, because this test moves the clock.
     const another = await start();
     try {
       await expectKeysToRotate(
@@ -320,7 +320,7 @@ describe('the service on an Auth0 tenant that', { timeout: 60_000 }, () => {
     }
   });
 
-  it('is told a password for each user, another each time: no log or file of the service has one, nor a token or its secret', async () => {
+  it('gets a different password for each user: no log or file of the service contains one, a token or the secret', async () => {
     expect(passwords.size).toBeGreaterThan(0);
     expect(new Set(passwords.values()).size).toBe(passwords.size);
     const files = await Promise.all((await service.files('.')).map((file) => readFile(file, 'utf8')));

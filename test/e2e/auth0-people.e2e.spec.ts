@@ -36,7 +36,7 @@ describe('a new user of an Auth0 tenant', () => {
   const warnings = () => service.log.entries.filter(({ level }) => level === 'warn').map(({ text }) => text);
   const sent = () => service.log.entries.filter(({ level, text }) => level === 'info' && text.includes('invitation')).map(({ text }) => text);
 
-  it('gets a mail when they have their roles', async () => {
+  it('gets a mail once they have their roles', async () => {
     const { email, userId, roleId } = await invite();
     await expect.poll(() => tenant.mails, PATIENCE).toEqual([
       { kind: 'change-password', to: email, userId, at: expect.any(Number) as number, roles: [roleId] },
@@ -49,12 +49,12 @@ describe('a new user of an Auth0 tenant', () => {
   it.each<[string, () => void]>([
     ['the roles are refused', () => { tenant.fail('POST /api/v2/users/{id}/roles', { kind: 'answer', status: 400, body: {} }); }],
     ['the creation is refused', () => { tenant.fail('POST /api/v2/users', { kind: 'answer', status: 400, body: {} }); }],
-    ['its answer is lost', () => { tenant.fail('POST /api/v2/users', { kind: 'lost-answer' }); }],
+    ['the answer to the creation is lost', () => { tenant.fail('POST /api/v2/users', { kind: 'lost-answer' }); }],
   ])('gets none when %s', async (_, spoil) => {
     const roleId = await created('create-role', { role_name: fresh(), permissions: ['read:users'] });
     spoil();
     expect((await post('create-user', { email: freshEmail(), roles: [roleId] })).status).toBeGreaterThanOrEqual(400);
-    // One after the other: nothing was before it.
+    // Mails are sent in order, so no mail came before this one.
     const { email } = await invite();
     await expect.poll(() => tenant.mails.map(({ to }) => to), PATIENCE).toEqual([email]);
     expect(tenant.count(MAIL)).toBe(1);
@@ -63,7 +63,7 @@ describe('a new user of an Auth0 tenant', () => {
   it.each<[string, Parameters<Auth0StandIn['fail']>[1]]>([
     ['is refused', { kind: 'answer', status: 429, body: {} }],
     ['gets no answer', { kind: 'reset' }],
-  ])('stays when the mail %s, of which the log warns without an address', async (_, fault) => {
+  ])('remains when the mail %s, and the log warns without an address', async (_, fault) => {
     tenant.fail(MAIL, fault);
     const { email, userId } = await invite();
     await expect.poll(warnings, PATIENCE).toEqual([expect.stringContaining(userId)]);
@@ -74,7 +74,7 @@ describe('a new user of an Auth0 tenant', () => {
     await expect.poll(sent, PATIENCE).toEqual([expect.stringContaining(next.userId)]);
   });
 
-  it('waits for no mail, and neither does the stop of the service: who may have got none is told', async () => {
+  it('does not wait for a mail, nor does the shutdown of the service, which logs the users who may have got none', async () => {
     tenant.fail(MAIL, { kind: 'silence' });
     const invited = [await invite(), await invite()];
     await expect.poll(() => tenant.count(MAIL), PATIENCE).toBe(1);
@@ -91,7 +91,7 @@ describe('a new user of an Auth0 tenant', () => {
       expect(tenant.count(MAIL)).toBe(0);
     });
 
-    it('gets none, and a link from an administrator', async () => {
+    it('gets no mail, and can get a link from an administrator', async () => {
       const { userId } = await invite();
       await service.close();
       expect(tenant.mails).toEqual([]);
@@ -107,7 +107,7 @@ describe("on Auth0, Swagger UI's Authorize", () => {
   it.each<[string, Record<string, string>, string]>([
     ["at the tenant's own domain", {}, 'https://tenant.eu.auth0.com'],
     ['at a custom domain', { OIDC_ISSUER: 'https://login.grid.example/' }, 'https://login.grid.example'],
-  ])('logs people in with SWAGGER_UI_CLIENT_ID %s, and names the API', async (_, variables, domain) => {
+  ])('logs users in with SWAGGER_UI_CLIENT_ID %s, and requests tokens for the API', async (_, variables, domain) => {
     const service = await startService({ ...AUTH0, SWAGGER_UI_CLIENT_ID: 'swagger-ui', ...variables });
     expect(await swaggerUiOptions(service.url)).toMatchObject({
       flows: { authorizationCode: { authorizationUrl: `${domain}/authorize`, tokenUrl: `${domain}/oauth/token` }, clientCredentials: { tokenUrl: `${domain}/oauth/token` } },
@@ -119,7 +119,7 @@ describe("on Auth0, Swagger UI's Authorize", () => {
     await service.close();
   });
 
-  it('logs nobody in without it', async () => {
+  it('logs no user in without SWAGGER_UI_CLIENT_ID', async () => {
     const service = await startService(AUTH0);
     expect((await swaggerUiOptions(service.url)).flows).not.toHaveProperty('authorizationCode');
     await service.close();

@@ -8,22 +8,22 @@ import { type RunningService, startService } from '../support/service.js';
 
 const PATIENCE = { timeout: 60_000, interval: 200 };
 const COMMANDS_PER_SECOND = 15;
-/** A list of five pages: the first come before many wait. */
+/** A list of five pages, the first of which are read before many commands wait. */
 const USERS = 450;
 const HEALTH_EVERY_MS = 2_000;
 
-describe('the service on an Auth0 tenant that takes two calls a second, of which 15 commands are asked in each', { timeout: 120_000 }, () => {
+describe('the service on an Auth0 tenant with two calls a second, at 15 commands a second,', { timeout: 120_000 }, () => {
   let tenant: Auth0StandIn;
   let service: RunningService;
   const target = { url: '', token: '' };
   const { known, makeKnown, send, post, list, GOOD } = identityRequests(target);
-  /** Of the users who are there before. */
+  /** Ids of the users that exist before. */
   const before: string[] = [];
-  /** Of all users and roles that commands have made. */
+  /** Ids of all users and roles that the commands created. */
   const made = { users: [] as string[], roles: [] as string[] };
   const commands: Promise<Answer>[] = [];
   const health: Promise<number>[] = [];
-  /** Undefined where it breaks off. */
+  /** The list of users; undefined if it breaks off. */
   let whole: Answer | undefined;
 
   const ids = (items: readonly Fields[]): string[] => items.map(({ user_id, role_id }) => String(user_id ?? role_id)).sort();
@@ -38,7 +38,7 @@ describe('the service on an Auth0 tenant that takes two calls a second, of which
     before.push(known.userId, ...tenant.loadUsers(USERS));
     tenant.settings.rateLimit = { burst: 2, perSecond: 2 };
 
-    // It takes longer than a caller of one command waits.
+    // The list takes longer than a caller of one command waits.
     const listing = send('GET', `${BASE}/users`, { signal: null }).catch(() => undefined);
     await asked('GET /api/v2/users');
     let refused = 0;
@@ -52,7 +52,7 @@ describe('the service on an Auth0 tenant that takes two calls a second, of which
     const arrivals = setInterval(() => commands.push(command()), 1_000 / COMMANDS_PER_SECOND);
     const looks = setInterval(() => health.push(readiness(service.url).then(({ status }) => status)), HEALTH_EVERY_MS);
     try {
-      // More than one, as one may hit a 429.
+      // More than one, because one may hit a 429.
       tenant.fail('POST /api/v2/users', { kind: 'lost-answer' }, { skip: 1, times: 3 });
       tenant.fail('POST /api/v2/roles', { kind: 'lost-answer' }, { skip: 1, times: 3 });
       await asked('DELETE /api/v2/users/{id}');
@@ -71,7 +71,7 @@ describe('the service on an Auth0 tenant that takes two calls a second, of which
     await tenant.stop();
   });
 
-  it('answers each command with success, or 503 and when to come again', async () => {
+  it('answers each command with success, or with 503 and when to retry', async () => {
     const answers = await Promise.all(commands);
     const failed = answers.filter(({ status }) => status !== 200 && status !== 201);
     expect(failed.length).toBeLessThan(answers.length);
@@ -86,14 +86,14 @@ describe('the service on an Auth0 tenant that takes two calls a second, of which
     expect(new Set(await Promise.all(health))).toEqual(new Set([200]));
   });
 
-  it('brings a list of some pages to its end', () => {
+  it('completes a list of several pages', () => {
     expect(whole?.status).toBe(200);
     const listed = ids((JSON.parse(whole?.body ?? '') as { users: Fields[] }).users);
     expect(listed).toEqual(expect.arrayContaining(before));
     expect(new Set(listed).size).toBe(listed.length);
   });
 
-  it('has made what it says, whole and once, and nothing else: what got no answer is gone', async () => {
+  it('creates everything that it acknowledges, completely and once, and leaves nothing else', async () => {
     await expect.poll(async () => ids(await list('users')), PATIENCE).toEqual([...before, ...made.users].sort());
     await expect.poll(async () => ids(await list('roles')), PATIENCE).toEqual([known.roleId, ...made.roles].sort());
     for (const userId of made.users) expect(tenant.permissionsOf(userId)).toEqual(['read:roles']);

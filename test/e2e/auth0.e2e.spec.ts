@@ -57,12 +57,12 @@ describe('the service on Auth0', () => {
   it.each<[string, TokenRequest]>([
     ['has expired', { lifetimeSeconds: -60 }],
     ['is for another API', { claims: { aud: 'another' } }],
-    ['has an issuer without the slash', { claims: { iss: 'http://127.0.0.1' } }],
-  ])('believes no token that %s', async (_, request) => {
+    ['has an issuer without its trailing slash', { claims: { iss: 'http://127.0.0.1' } }],
+  ])('refuses a token that %s', async (_, request) => {
     expect(await statuses(await tenant.issueToken({ permissions: ['read:users', 'read:roles'], ...request }))).toEqual([403, 403]);
   });
 
-  it('tells Swagger UI where tokens come from, and to ask for those of the API; that a machine may get none there, it says', async () => {
+  it('tells Swagger UI where to get tokens for the API, and that machines may need a Default Audience', async () => {
     const tokenUrl = `${tenant.domain}/oauth/token`;
     expect(await swaggerUiOptions(service.url)).toMatchObject({
       flows: { authorizationCode: { authorizationUrl: `${tenant.domain}/authorize`, tokenUrl }, clientCredentials: { tokenUrl } },
@@ -71,31 +71,31 @@ describe('the service on Auth0', () => {
     expect((await send('GET', '/docs-json')).body).toContain('Default Audience');
   });
 
-  it('lists what others have made, once the search knows it', async () => {
+  it('lists the users of others once the search shows them', async () => {
     const [id] = tenant.loadUsers(1, { provider: 'google-oauth2', namePrefix: 'Grace ' });
     expect(await list('users')).toContainEqual({ user_id: id, name: expect.stringContaining('Grace ') as string, email: expect.anything() as string });
   });
 
-  it('gives roles to a user of another connection, whose name is not ours to change', async () => {
+  it('assigns roles to a user of another connection, but rejects a change of the name', async () => {
     const [id] = tenant.loadUsers(1, { provider: 'google-oauth2' });
     expect((await post('assign-role', { user_id: id, role_id: known.roleId })).status).toBe(200);
     expect((await post('update-user', { user_id: id, new_name: 'Ada' })).status).toBe(400);
   });
 
-  it('gives a user 50 roles, and refuses one more, also at once', async () => {
+  it('assigns 50 roles to a user, and rejects one more, even at creation', async () => {
     const roles = await Promise.all(Array.from({ length: 51 }, () => created('create-role', { role_name: fresh(), permissions: ['read:users'] })));
     expect((await post('create-user', { email: freshEmail(), roles })).status).toBe(400);
     const userId = await created('create-user', { email: freshEmail(), roles: roles.slice(1) });
     expect((await post('assign-role', { user_id: userId, role_id: roles[0] })).status).toBe(400);
   });
 
-  it('sends no mail, and leaves the password to nobody', async () => {
+  it('sends no mail by default', async () => {
     await created('create-user', { email: freshEmail(), roles: [known.roleId] });
     expect(tenant.mails).toEqual([]);
   });
 
-  describe('asks Auth0 as seldom as it can:', () => {
-    /** The calls that the work made. */
+  describe('makes the minimum of calls to Auth0', () => {
+    /** The calls that `work` makes. */
     async function callsOf(work: () => Promise<{ status: number }>): Promise<string[]> {
       const before = tenant.requests.length;
       expect((await work()).status).toBeLessThan(300);
@@ -111,7 +111,7 @@ describe('the service on Auth0', () => {
         ['GET /roles/{id}', 'POST /users/{id}/roles'],
       ],
       [
-        'assign-role with a role that others made',
+        'assign-role with a role of others',
         async () => ((await callManagementApi(tenant, 'POST /roles', { name: 'by others' })).body as { id: string }).id,
         (roleId) => post('assign-role', { user_id: known.userId, role_id: roleId }),
         ['GET /roles/{id}', 'POST /users/{id}/roles'],
@@ -136,17 +136,17 @@ describe('the service on Auth0', () => {
         () => post('create-role', { role_name: fresh(), permissions: ['read:users', 'new:permission'] }),
         [GET_SCOPES, 'PATCH /resource-servers/load-data-api', GET_SCOPES, 'POST /roles', 'POST /roles/{id}/permissions'],
       ],
-    ])('%s', async (_, prepare, work, calls) => {
+    ])('for %s', async (_, prepare, work, calls) => {
       const roleId = await prepare();
       expect(await callsOf(() => work(roleId))).toEqual(calls);
     });
 
-    it('for one token in all', () => {
+    it('for one token in total', () => {
       expect(tenant.count('POST /oauth/token')).toBe(1);
     });
   });
 
-  it('loses no permission of 20 simultaneous roles, each with new ones', async () => {
+  it('loses no permission of 20 simultaneous roles with new permissions', async () => {
     const given = (index: number) => [`new-${index}:a`, `new-${index}:b`];
     const roles = await Promise.all(
       Array.from({ length: 20 }, (_, index) => created('create-role', { role_name: fresh(), permissions: given(index) })),

@@ -10,7 +10,7 @@ const UPLOADS = { historical: '/ingestHistoricalLoadData/upload_historical', now
 const QUERY = '?customer_id=acme&filename=load.csv&manufacturer=meters';
 const NOT_THERE = `role_${'0'.repeat(32)}`;
 
-/** What a request without a defect in its form gets of those who may ask; nothing is changed by any. */
+/** Well-formed requests that change nothing, and the status of each for a permitted caller. */
 const OPERATIONS = [
   ['POST', `${BASE}/assign-role`, 'assign:roles', { user_id: 'x', role_id: NOT_THERE }, 400],
   ['POST', `${BASE}/create-role`, 'create:roles', { role_name: 'taken', permissions: ['a:b'] }, 400],
@@ -36,7 +36,7 @@ beforeAll(async () => {
 afterAll(() => service.close());
 
 let count = 0;
-/** A new user whose roles give these permissions, one a role. */
+/** A new user with one role for each of these permissions. */
 async function userWith(permissions: readonly string[]): Promise<string> {
   const role = (permission: string) => provider.createRole({ name: `role ${++count}`, permissions: [permission] }, options);
   const roleIds = await Promise.all(permissions.map(role));
@@ -63,7 +63,7 @@ describe.each(OPERATIONS)('%s %s', (method, target, permission, fields, status) 
   const body = fields && JSON.stringify(fields);
   const ask = (authorization?: string): Promise<Response> => send(method, target, authorization, body);
 
-  it(`serves who has ${permission} alone`, async () => {
+  it(`serves a caller with only ${permission}`, async () => {
     expect((await ask(`Bearer ${await tokenWith([permission])}`)).status).toBe(status);
   });
 
@@ -71,17 +71,17 @@ describe.each(OPERATIONS)('%s %s', (method, target, permission, fields, status) 
     expect((await ask(`Bearer ${await service.adminToken()}`)).status).toBe(status);
   });
 
-  it('refuses who has every other permission', async () => {
+  it('refuses a caller with every other permission', async () => {
     await expectRefused(await ask(`Bearer ${await tokenWith(PERMISSIONS.filter((other) => other !== permission))}`));
   });
 
-  it('refuses who has none', async () => {
+  it('refuses a caller without permissions', async () => {
     await expectRefused(await ask(`Bearer ${await tokenWith([])}`));
   });
 
   const [action = '', scope = ''] = permission.split(':');
   it.each(['*:*', `${action}:*`, `*:${scope}`, permission.toUpperCase(), `${permission}:x`, `x${permission}`, `${scope}:${action}`, `${permission}.*`])(
-    'takes %s for what it says, another permission',
+    'treats %s as another permission',
     async (other) => {
       await expectRefused(await ask(`Bearer ${await tokenWith([other])}`));
     },
@@ -90,41 +90,41 @@ describe.each(OPERATIONS)('%s %s', (method, target, permission, fields, status) 
   it.each<[string, (token: string) => string | undefined]>([
     ['no header', () => undefined],
     ['an empty header', () => ''],
-    ['the token alone', (token) => token],
-    ['the scheme alone', () => 'Bearer'],
-    ['the scheme and a blank', () => 'Bearer '],
+    ['only the token', (token) => token],
+    ['only the scheme', () => 'Bearer'],
+    ['only the scheme and a blank', () => 'Bearer '],
     ['another scheme', (token) => `Basic ${token}`],
-    ['a scheme that begins like it', (token) => `Bearers ${token}`],
-    ['another scheme in front', (token) => `Basic Bearer ${token}`],
-    ['no blank', (token) => `Bearer${token}`],
-    ['a colon', (token) => `Bearer: ${token}`],
-    ['an equals sign', (token) => `Bearer=${token}`],
-    ['quotes', (token) => `Bearer "${token}"`],
+    ['a scheme with the same beginning', (token) => `Bearers ${token}`],
+    ['another scheme before it', (token) => `Basic Bearer ${token}`],
+    ['a missing blank', (token) => `Bearer${token}`],
+    ['a colon after the scheme', (token) => `Bearer: ${token}`],
+    ['an equals sign after the scheme', (token) => `Bearer=${token}`],
+    ['a token in quotes', (token) => `Bearer "${token}"`],
     ['two tokens', (token) => `Bearer ${token} ${token}`],
-    ['two in a list', (token) => `Bearer ${token}, Bearer ${token}`],
-    ['a comma behind', (token) => `Bearer ${token},`],
-    ['a parameter behind', (token) => `Bearer ${token};x=1`],
+    ['two tokens in a list', (token) => `Bearer ${token}, Bearer ${token}`],
+    ['a trailing comma', (token) => `Bearer ${token},`],
+    ['a trailing parameter', (token) => `Bearer ${token};x=1`],
     ['no token', () => 'Bearer x'],
-    ['two dots', () => 'Bearer ..'],
+    ['only two dots', () => 'Bearer ..'],
     ['half a token', (token) => `Bearer ${token.slice(0, token.length / 2)}`],
     ['no signature', (token) => `Bearer ${token.slice(0, token.lastIndexOf('.') + 1)}`],
-    ['one bit less in the signature', (token) => `Bearer ${flip(token, token.lastIndexOf('.') + 9)}`],
-    ['one bit less in the claims', (token) => `Bearer ${flip(token, token.indexOf('.') + 9)}`],
+    ['a changed signature', (token) => `Bearer ${flip(token, token.lastIndexOf('.') + 9)}`],
+    ['changed claims', (token) => `Bearer ${flip(token, token.indexOf('.') + 9)}`],
     ['no algorithm', (token) => `Bearer ${Buffer.from('{"alg":"none"}').toString('base64url')}.${token.split('.')[1] ?? ''}.`],
-    ['padding behind the signature', (token) => `Bearer ${token}==`],
-    ['padding behind the claims', (token) => `Bearer ${token.replace(/\.(?=[^.]*$)/, '=.')}`],
+    ['padding after the signature', (token) => `Bearer ${token}==`],
+    ['padding after the claims', (token) => `Bearer ${token.replace(/\.(?=[^.]*$)/, '=.')}`],
     ['a fourth part', (token) => `Bearer ${token}.AAAA`],
-    ['base64 in place of base64url', (token) => `Bearer ${token.slice(0, -2)}+/`],
-    ['one far too long', (token) => `Bearer ${token}${'x'.repeat(8192)}`],
+    ['base64 instead of base64url', (token) => `Bearer ${token.slice(0, -2)}+/`],
+    ['a much too long token', (token) => `Bearer ${token}${'x'.repeat(8192)}`],
   ])('refuses %s', async (_what, authorization) => {
     await expectRefused(await ask(authorization(await service.adminToken())));
   });
 
-  it.each(['Bearer ', 'bearer ', 'BEARER ', 'bEaReR ', 'Bearer    '])('takes "%s" and a token', async (scheme) => {
+  it.each(['Bearer ', 'bearer ', 'BEARER ', 'bEaReR ', 'Bearer    '])('accepts "%s" and a token', async (scheme) => {
     expect((await ask(scheme + (await service.adminToken()))).status).toBe(status);
   });
 
-  it('takes one spelling of a signature, of the sixteen that decode to the same bytes', async () => {
+  it('accepts only one of the sixteen spellings of a signature that decode to the same bytes', async () => {
     const token = await service.adminToken();
     const bytesOf = (text: string) => Buffer.from(text.slice(text.lastIndexOf('.') + 1), 'base64url');
     const last = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_';
@@ -134,7 +134,7 @@ describe.each(OPERATIONS)('%s %s', (method, target, permission, fields, status) 
     expect(statuses.map((each, index) => [spellings[index] === token, each])).toEqual(spellings.map((spelling) => [spelling === token, spelling === token ? status : 403]));
   });
 
-  it.each(['authorization', 'AUTHORIZATION', 'aUTHORIZATION'])('knows the header by the name %s', async (name) => {
+  it.each(['authorization', 'AUTHORIZATION', 'aUTHORIZATION'])('accepts the header name %s', async (name) => {
     const json = body ?? '';
     const answer = await exchange(service.port, head(`${name}: Bearer ${await service.adminToken()}`, `Content-Length: ${json.length}`) + json);
     expect(answer.status).toBe(status);
@@ -144,7 +144,7 @@ describe.each(OPERATIONS)('%s %s', (method, target, permission, fields, status) 
 
   const head = (...headers: string[]): string => [`${method} ${target} HTTP/1.1`, 'Host: x', 'Content-Type: application/json', ...headers, '', ''].join('\r\n');
 
-  it('refuses the header twice, with one token or two', async () => {
+  it('refuses a repeated header, with one token or two', async () => {
     const [one, two] = [await service.adminToken(), await service.adminToken()];
     for (const pair of [[`Bearer ${one}`, `Bearer ${one}`], [`Bearer ${one}`, `Bearer ${two}`], [`Bearer ${one}`, ''], ['Basic eDp5', `Bearer ${one}`]]) {
       const answer = await exchange(service.port, head(...pair.map((value) => `Authorization: ${value}`), 'Content-Length: 0'));
@@ -155,10 +155,10 @@ describe.each(OPERATIONS)('%s %s', (method, target, permission, fields, status) 
   it.each([
     ['malformed', ['Content-Length: 1'], '{'],
     ['not sent', ['Content-Length: 100'], ''],
-    ['begun', ['Transfer-Encoding: chunked'], '5\r\n{"use\r\n'],
-    ['waiting to be asked for', ['Content-Length: 100', 'Expect: 100-continue'], ''],
-    ['too long, and of no type that is served', ['Content-Length: 99999999999', 'Content-Encoding: x'], ''],
-  ])('refuses before it looks at a body that is %s', async (_what, headers, begun) => {
+    ['incomplete', ['Transfer-Encoding: chunked'], '5\r\n{"use\r\n'],
+    ['waiting for 100 Continue', ['Content-Length: 100', 'Expect: 100-continue'], ''],
+    ['too long and encoded in an unsupported way', ['Content-Length: 99999999999', 'Content-Encoding: x'], ''],
+  ])('refuses before it reads a body that is %s', async (_what, headers, begun) => {
     const answer = await exchange(service.port, head(...headers) + begun);
     expect(answer).toMatchObject({ status: 403, body: '{"error":"Unauthorized."}' });
   });
@@ -184,7 +184,7 @@ describe('create-user with roles', () => {
     return found;
   };
 
-  it('takes assign:roles beside create:users, and does nothing without', async () => {
+  it('needs assign:roles and create:users, and does nothing otherwise', async () => {
     const email = newEmail();
     await expectRefused(await create(['create:users'], { email, roles: [roleId] }));
     await expectRefused(await create(PERMISSIONS.filter((permission) => permission !== 'assign:roles'), { email, roles: [roleId] }));
@@ -192,31 +192,31 @@ describe('create-user with roles', () => {
     expect((await create(both, { email, roles: [roleId] })).status).toBe(201);
   });
 
-  it('without any takes create:users alone', async () => {
+  it('needs only create:users when the list of roles is empty', async () => {
     expect((await create(['create:users'], { email: newEmail(), roles: [] })).status).toBe(201);
   });
 
   it.each<[string, object]>([
-    ['an e-mail that is none', { email: 'x', roles: [NOT_THERE] }],
+    ['a malformed e-mail', { email: 'x', roles: [NOT_THERE] }],
     ['no e-mail', { roles: [NOT_THERE] }],
-    ['a role that is not there', { email: 'a@b.example', roles: [NOT_THERE] }],
+    ['an unknown role', { email: 'a@b.example', roles: [NOT_THERE] }],
     ['a role of another type', { email: 'a@b.example', roles: [1] }],
-    ['roles that are no list', { email: 'a@b.example', roles: 'x' }],
+    ['roles that are not a list', { email: 'a@b.example', roles: 'x' }],
     ['roles that are an object', { email: 'a@b.example', roles: { 0: 'x' } }],
     ['a name of another type', { email: 'a@b.example', name: 1, roles: [NOT_THERE] }],
-  ])('is refused as such before what else is wrong is looked at: %s', async (_, fields) => {
+  ])('is refused for the missing permission before other defects: %s', async (_, fields) => {
     await expectRefused(await create(['create:users'], fields));
     expect((await create(both, fields)).status).toBe(400);
   });
 
   it.each<[string, unknown]>([['null', null], ['absent', undefined]])(
-    'is a malformed request where roles is %s',
+    'is rejected as malformed when roles is %s',
     async (_, roles) => {
       expect((await create(['create:users'], { email: newEmail(), roles })).status).toBe(400);
     },
   );
 
-  it('is a malformed request where the body is no JSON, and none at all without create:users', async () => {
+  it('is rejected as malformed when the body is not JSON, and refused without create:users', async () => {
     const ask = async (permission: string) => send('POST', PATH, `Bearer ${await tokenWith([permission])}`, '{"roles":["x"]');
     expect((await ask('create:users')).status).toBe(400);
     await expectRefused(await ask('assign:roles'));
@@ -224,7 +224,7 @@ describe('create-user with roles', () => {
 });
 
 describe("a user's token", () => {
-  it('says what the roles gave when it was made', async () => {
+  it('contains the permissions that the roles gave when it was issued', async () => {
     const userId = await userWith([]);
     const before = await tokens.userToken(userId);
     const roleId = await provider.createRole({ name: 'reader', permissions: ['read:users', 'read:roles'] }, options);
@@ -249,29 +249,29 @@ describe.each(Object.entries(UPLOADS))('INGESTION_AUTH=required, upload_%s', (ki
 
   it.each<[string, string[], string, number]>([
     ['the customer', ['acme'], 'customer_id=acme', 200],
-    ['the customer, in the query last', ['acme'], 'x=1&customer_id=acme', 200],
-    ['the customer, percent-encoded in the query', ['ac me'], 'customer_id=%61c+me', 200],
-    ['several customers, this among them', ['other', 'acme'], 'customer_id=acme', 200],
+    ['the customer, which comes last in the query', ['acme'], 'x=1&customer_id=acme', 200],
+    ['the customer, which is percent-encoded in the query', ['ac me'], 'customer_id=%61c+me', 200],
+    ['several customers including this one', ['other', 'acme'], 'customer_id=acme', 200],
     ['every customer', ['*'], 'customer_id=acme', 200],
     ['no customer', [], 'customer_id=acme', 403],
     ['another customer', ['other'], 'customer_id=acme', 403],
     ['other customers', ['other', 'acme2'], 'customer_id=acme', 403],
-    ['a customer whose name begins so', ['acme2'], 'customer_id=acme', 403],
+    ['a customer whose name begins with this one', ['acme2'], 'customer_id=acme', 403],
     ['the beginning of the customer', ['acm'], 'customer_id=acme', 403],
     ['a pattern', ['a*'], 'customer_id=acme', 403],
     ['the customer in another letter case', ['Acme'], 'customer_id=acme', 403],
-    ['a list in one text', ['acme,other'], 'customer_id=acme', 403],
-    ['one, and the query asks for *', ['acme'], 'customer_id=*', 403],
-    ['one, and the query has none', ['acme'], '', 403],
-    ['one, and the query has an empty one', ['acme'], 'customer_id=', 403],
-    ['one, and the query has it twice', ['acme'], 'customer_id=acme&customer_id=acme', 403],
-    ['one, and the query has another one too', ['acme'], 'customer_id=acme&customer_id=other', 403],
-    ['one, and the query has another form too', ['acme'], 'customer_id=acme&customer_id[]=acme', 403],
-    ['one, and the query is malformed', ['acme'], 'customer_id=acme%', 403],
-    ['every customer, and the query has none', ['*'], '', 400],
-    ['every customer, and the query has two', ['*'], 'customer_id=a&customer_id=b', 400],
-    ['every customer, and the query is malformed', ['*'], 'customer_id=%', 400],
-  ])('a claim of %s', async (_what, customers, customer, status) => {
+    ['a list in one string', ['acme,other'], 'customer_id=acme', 403],
+    ['one customer when the query has *', ['acme'], 'customer_id=*', 403],
+    ['one customer when the query has none', ['acme'], '', 403],
+    ['one customer when the query has an empty one', ['acme'], 'customer_id=', 403],
+    ['one customer when the query has it twice', ['acme'], 'customer_id=acme&customer_id=acme', 403],
+    ['one customer when the query also has another', ['acme'], 'customer_id=acme&customer_id=other', 403],
+    ['one customer when the query also has another form', ['acme'], 'customer_id=acme&customer_id[]=acme', 403],
+    ['one customer when the query is malformed', ['acme'], 'customer_id=acme%', 403],
+    ['every customer when the query has none', ['*'], '', 400],
+    ['every customer when the query has two', ['*'], 'customer_id=a&customer_id=b', 400],
+    ['every customer when the query is malformed', ['*'], 'customer_id=%', 400],
+  ])('decides on a claim with %s', async (_what, customers, customer, status) => {
     const before = await service.lines();
     const token = await tokenWith([`upload:${kind}`], customers);
     const answer = await send('POST', `${path}?${customer}&${rest}`, `Bearer ${token}`, '{}');
@@ -280,7 +280,7 @@ describe.each(Object.entries(UPLOADS))('INGESTION_AUTH=required, upload_%s', (ki
     expect((await service.lines()).length - before.length).toBe(status === 200 ? 1 : 0);
   });
 
-  it('keeps no file of who is refused', async () => {
+  it('stores no file of a refused caller', async () => {
     const headers = { 'Content-Type': 'text/csv', Authorization: `Bearer ${await tokenWith([], ['acme'])}` };
     await expectRefused(await fetch(service.url + path + QUERY, { method: 'POST', headers, body: 'a,b' }));
     expect(await service.files('staging')).toEqual([]);
@@ -288,7 +288,7 @@ describe.each(Object.entries(UPLOADS))('INGESTION_AUTH=required, upload_%s', (ki
   });
 });
 
-describe('INGESTION_AUTH as it is by default, open', () => {
+describe('INGESTION_AUTH by default', () => {
   let open: RunningService;
   beforeAll(async () => {
     open = await startService();
@@ -296,14 +296,14 @@ describe('INGESTION_AUTH as it is by default, open', () => {
   afterAll(() => open.close());
 
   it.each(Object.values(UPLOADS).flatMap((path) => [undefined, 'Bearer x', 'Basic eDp5'].map((header) => [path, header] as const)))(
-    'POST %s needs no token, and passes over %s',
+    'needs no token for POST %s (Authorization: %s)',
     async (path, authorization) => {
       const answer = await fetch(open.url + path + QUERY, { method: 'POST', headers: authorization ? { authorization } : {} });
       expect(answer.status).toBe(200);
     },
   );
 
-  it.each(OPERATIONS.slice(0, 6))('%s %s needs one all the same', async (method, target) => {
+  it.each(OPERATIONS.slice(0, 6))('still requires a token for %s %s', async (method, target) => {
     await expectRefused(await fetch(open.url + target, { method }));
   });
 });

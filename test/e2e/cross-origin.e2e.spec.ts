@@ -17,7 +17,7 @@ const start = (variables: Record<string, string>): Promise<RunningService> =>
 const send = (service: RunningService, line: string, ...headers: string[]): Promise<RawAnswer> =>
   exchange(service.port, [`${line} HTTP/1.1`, ...headers, '', ''].join('\r\n'));
 
-/** Status and body of an upload of three bytes to the host `load.example`. */
+/** Uploads three bytes to the host `load.example`, and returns status and body. */
 async function upload(service: RunningService, ...headers: string[]): Promise<Pick<RawAnswer, 'status' | 'body'>> {
   const hosts = headers.some((header) => /^Host:/m.test(header)) ? [] : ['Host: load.example'];
   const { status, body } = await exchange(
@@ -34,7 +34,7 @@ describe('without CORS_ORIGINS and PUBLIC_URL', () => {
   });
   afterAll(() => service.close());
 
-  it('keeps nothing of what a page elsewhere sends', async () => {
+  it('stores nothing that a page of another origin sends', async () => {
     const before = storage.uploads.length;
     expect(await upload(service, FOREIGN)).toEqual(REFUSED);
     const form = ['--b', 'Content-Disposition: form-data; name="file"; filename="a"', '', 'abc', '--b--', ''].join('\r\n');
@@ -62,7 +62,7 @@ describe('without CORS_ORIGINS and PUBLIC_URL', () => {
     expect(own.status).not.toBe(403);
   });
 
-  it('refuses HEAD as GET', async () => {
+  it('refuses HEAD like GET', async () => {
     const headers = { Authorization: `Bearer ${await service.adminToken()}`, Origin: 'https://evil.example' };
     expect((await fetch(`${service.url}${IDENTITY}/users`, { method: 'HEAD', headers })).status).toBe(403);
   });
@@ -71,57 +71,57 @@ describe('without CORS_ORIGINS and PUBLIC_URL', () => {
     ['of a document without an origin', 'Origin: null'],
     ['that is empty', 'Origin:'],
     ['of another name', 'Origin: https://evil.load.example'],
-    ['of a name that begins alike', 'Origin: https://load.example.evil'],
+    ['of a name with the same beginning', 'Origin: https://load.example.evil'],
     ['of another port', 'Origin: https://load.example:8443'],
     ['of the port of another scheme', 'Origin: http://load.example:443'],
-    ['of no web page', 'Origin: ftp://load.example'],
-    ['of an extension that is named alike', 'Origin: chrome-extension://load.example'],
+    ['of another kind of scheme', 'Origin: ftp://load.example'],
+    ['of a browser extension with the same name', 'Origin: chrome-extension://load.example'],
     ['with a path', 'Origin: https://load.example/'],
-    ['with a person', 'Origin: https://x@load.example'],
+    ['with a user', 'Origin: https://x@load.example'],
     ['without a scheme', 'Origin: load.example'],
     ['that is a list', 'Origin: https://load.example https://evil.example'],
-    ['that stands there twice', 'Origin: https://load.example\r\nOrigin: https://evil.example'],
-    ['that stands there twice, the other way round', 'Origin: https://evil.example\r\norigin: https://load.example'],
-    ['that only a forwarded Host has', `${FOREIGN}\r\nX-Forwarded-Host: evil.example\r\nX-Forwarded-Proto: https`],
-    ['that is said to be our own', `${FOREIGN}\r\nSec-Fetch-Site: same-origin`],
+    ['that is repeated', 'Origin: https://load.example\r\nOrigin: https://evil.example'],
+    ['that is repeated in the other order', 'Origin: https://evil.example\r\norigin: https://load.example'],
+    ['that matches only a forwarded Host', `${FOREIGN}\r\nX-Forwarded-Host: evil.example\r\nX-Forwarded-Proto: https`],
+    ['that claims to be the same origin', `${FOREIGN}\r\nSec-Fetch-Site: same-origin`],
   ])('refuses an Origin %s', async (_which, headers) => {
     expect(await upload(service, headers)).toEqual(REFUSED);
   });
 
   it.each([
     ['no Origin', 'Sec-Fetch-Site: none'],
-    ["the Host's", 'Origin: http://load.example'],
-    ["the Host's, behind a proxy that ends TLS", 'Origin: https://load.example'],
-    ["the Host's in other letters", 'Origin: HTTPS://Load.Example\r\nHost: LOAD.example'],
-    ["the Host's with its scheme's port", 'Origin: https://load.example\r\nHost: load.example:443'],
-    ["the Host's port", 'Origin: http://load.example:8080\r\nHost: load.example:8080'],
-    ["the Host's address", 'Origin: http://[::1]:80\r\nHost: [0:0::1]'],
-  ])('takes %s', async (_which, headers) => {
+    ["the Host's origin", 'Origin: http://load.example'],
+    ["the Host's origin behind a proxy that terminates TLS", 'Origin: https://load.example'],
+    ["the Host's origin in another letter case", 'Origin: HTTPS://Load.Example\r\nHost: LOAD.example'],
+    ["the Host's origin with the default port", 'Origin: https://load.example\r\nHost: load.example:443'],
+    ["the Host's origin with its port", 'Origin: http://load.example:8080\r\nHost: load.example:8080'],
+    ["the Host's origin with an IPv6 address", 'Origin: http://[::1]:80\r\nHost: [0:0::1]'],
+  ])('accepts %s', async (_which, headers) => {
     expect(await upload(service, headers)).toMatchObject({ status: 200 });
   });
 
-  it("takes its own URL's, whatever the Host", async () => {
+  it('accepts the origin of its own URL, whatever the Host', async () => {
     expect(await upload(service, `Origin: ${service.url}`)).toMatchObject({ status: 200 });
   });
 
-  it('compares with the host of a target in absolute form, which stands for Host', async () => {
+  it('compares with the host of a target in absolute form, which replaces Host', async () => {
     const to = (origin: string) => send(service, `POST http://load.example${UPLOAD}`, 'Host: other.example', `Origin: ${origin}`, 'Content-Length: 0');
     expect((await to('http://load.example')).status).toBe(200);
     expect((await to('http://other.example')).status).toBe(403);
   });
 
   it.each(['/health/live', '/health/ready', '/metrics', '/docs', '/docs-json', '/idp/jwks', '/idp/.well-known/openid-configuration'])(
-    'serves %s to everybody',
+    'serves %s to every origin',
     async (path) => {
       expect((await send(service, `GET ${path}`, 'Host: x', FOREIGN)).status).toBe(200);
     },
   );
 
-  it('leaves requests for tokens to the secret that they hold', async () => {
+  it('allows requests for tokens from every origin, because they contain a secret', async () => {
     expect((await send(service, 'POST /idp/token', 'Host: x', FOREIGN, 'Content-Length: 0')).status).not.toBe(403);
   });
 
-  it('refuses behind 404 and ahead of 413, 415 and 400', async () => {
+  it('refuses after 404 and before 413, 415 and 400', async () => {
     const refused = (path: string, ...headers: string[]) => send(service, `POST ${path}`, 'Host: x', FOREIGN, 'Connection: close', ...headers);
     expect((await refused('/nothing')).status).toBe(404);
     expect((await refused(UPLOAD, `Content-Length: ${String(2 ** 40)}`, 'Expect: 100-continue')).status).toBe(403);
@@ -135,14 +135,14 @@ describe('without CORS_ORIGINS and PUBLIC_URL', () => {
     expect(answer.headers['access-control-allow-origin']).toBeUndefined();
   });
 
-  it('logs what to configure, and not the Origin', async () => {
+  it('logs what to configure, but not the Origin', async () => {
     await send(service, `POST ${UPLOAD}`, 'Host: x', FOREIGN, 'X-Request-Id: foreign', 'Content-Length: 0');
     await expect.poll(() => service.log.text).toMatch(/"requestId":"foreign".*"kind":"unauthorized","reason":"[^"]*PUBLIC_URL[^"]*CORS_ORIGINS/);
     expect(service.log.text).not.toContain('evil.example');
   });
 });
 
-it('answers 429 before 403', async () => {
+it('a foreign origin is answered with 429 before 403', async () => {
   const service = await start({ RATE_LIMIT_PER_MINUTE: '1' });
   expect(await upload(service, FOREIGN)).toEqual(REFUSED);
   expect((await upload(service, FOREIGN)).status).toBe(429);
@@ -196,7 +196,7 @@ describe('with CORS_ORIGINS=*', () => {
   });
   afterAll(() => service.close());
 
-  it.each(['https://evil.example', 'null', 'chrome-extension://abc'])('takes %s', async (origin) => {
+  it.each(['https://evil.example', 'null', 'chrome-extension://abc'])('accepts %s', async (origin) => {
     expect((await upload(service, `Origin: ${origin}`)).status).toBe(200);
   });
 

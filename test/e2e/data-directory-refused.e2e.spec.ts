@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { explainRefusal } from '../../src/app/explain-refusal.js';
 import { startService } from '../support/service.js';
 
-describe('a DATA_DIR that can not be used', () => {
+describe('a DATA_DIR that cannot be used', () => {
   let base: string;
 
   beforeAll(async () => {
@@ -16,7 +16,7 @@ describe('a DATA_DIR that can not be used', () => {
   });
   afterAll(() => rm(base, { recursive: true, force: true }));
 
-  /** The start is refused, and explained in one line. */
+  /** Expects that the start is refused and explained in one line. */
   async function expectRefused(data: string, line: RegExp): Promise<void> {
     const refusal: unknown = await startService({ DATA_DIR: data }).then(
       () => undefined,
@@ -33,7 +33,7 @@ describe('a DATA_DIR that can not be used', () => {
     ['signing-keys.json', '[]'],
     ['admin-secret', ''],
     ['admin-secret', 'too-short\n'],
-  ])('says that %s is not what it should be', async (name, text) => {
+  ])('is reported when %s is not valid', async (name, text) => {
     const data = join(base, `broken-${name}-${text.length}`);
     await mkdir(join(data, 'identity'), { recursive: true });
     await writeFile(join(data, 'identity', name), text);
@@ -67,19 +67,19 @@ describe('a DATA_DIR that can not be used', () => {
     ['a directory', 'uploads.lock', directory],
     ['garbage', 'uploads.lock', garbage],
     ['a FIFO', 'identity.lock', fifo],
-    ['empty', 'identity/admin-secret', file],
+    ['an empty file', 'identity/admin-secret', file],
     ['a directory', 'identity/admin-secret', directory],
     ['a FIFO', 'identity/admin-secret', fifo],
-    ['empty', 'identity/signing-keys.json', file],
+    ['an empty file', 'identity/signing-keys.json', file],
     ['garbage', 'identity/signing-keys.json', garbage],
     ['a directory', 'identity/signing-keys.json', directory],
     ['a directory', 'identity/identity.db', directory],
     ['a FIFO', 'identity/identity.db', fifo],
     ['garbage', 'identity/identity.db', garbage],
-    ["somebody else's", 'identity/identity.db', otherDatabase],
+    ['a database of another program', 'identity/identity.db', otherDatabase],
     ['a FIFO', 'identity/identity.db-wal', fifo],
     ['a FIFO', 'identity/identity.db-journal', fifo],
-    ["somebody else's, with tables named as ours", 'identity/identity.db', databaseWithOurTables],
+    ['a database of another program with tables of the same names', 'identity/identity.db', databaseWithOurTables],
     ['a link to nothing', 'identity/identity.db', link],
     ['a link to nothing', 'identity/signing-keys.json', link],
     ['a link to nothing', 'identity/admin-secret', link],
@@ -89,7 +89,7 @@ describe('a DATA_DIR that can not be used', () => {
     ['a link to nothing', 'files/kind=nowcast', link],
     ['a file', 'uploads/kind=nowcast', file],
     ['a link to nothing', 'files/kind=historical', link],
-  ])('says in one line which part of DATA_DIR is %s: %s', async (what, name, make) => {
+  ])('is reported in one line when a part of it is %s: %s', async (what, name, make) => {
     const data = join(base, `${what}-${name}`.replaceAll(/\W/g, '-'));
     await mkdir(dirname(join(data, name)), { recursive: true });
     await make(join(data, name));
@@ -101,8 +101,8 @@ describe('a DATA_DIR that can not be used', () => {
     ['is beneath a file', async (base) => (await file(join(base, 'a-file')), join(base, 'a-file', 'data'))],
     ['is a link to nothing', async (base) => (await link(join(base, 'a-link')), join(base, 'a-link'))],
     ['is a device', () => Promise.resolve('/dev/null')],
-    ['has a name too long', (base) => Promise.resolve(join(base, 'x'.repeat(300)))],
-  ])('says in one line that DATA_DIR %s', async (_, make) => {
+    ['has too long a name', (base) => Promise.resolve(join(base, 'x'.repeat(300)))],
+  ])('is reported in one line when it %s', async (_, make) => {
     const data = await make(base);
     await expectRefused(data, /^DATA_DIR: .*\/.*(set DATA_DIR|make the directory)/);
   });

@@ -29,26 +29,26 @@ function expectError(answer: RawAnswer, status: number, error: string): void {
   expect(answer.headers['x-request-id']).toMatch(/^[A-Za-z0-9._-]{1,128}$/);
 }
 
-describe('what the HTTP parser refuses', () => {
+describe('the HTTP edge', () => {
   it.each([
-    ['no HTTP', 'hello\r\n\r\n', 400, 'Bad request.'],
+    ['text that is not HTTP', 'hello\r\n\r\n', 400, 'Bad request.'],
     ['an unknown method', head('GRAB / HTTP/1.1'), 400, 'Bad request.'],
     ['a malformed URL', head('GET / / HTTP/1.1'), 400, 'Bad request.'],
     ['a malformed header', `GET / HTTP/1.1\r\n${HOST}no colon\r\n\r\n`, 400, 'Bad request.'],
     ['a control character in a header', `GET / HTTP/1.1\r\n${HOST}X: a\u0001\r\n\r\n`, 400, 'Bad request.'],
     ['two lengths', head(`POST ${UPLOAD} HTTP/1.1`, 'Content-Length: 1', 'Content-Length: 2'), 400, 'Bad request.'],
     ['a length and a coding', head(`POST ${UPLOAD} HTTP/1.1`, 'Content-Length: 1', 'Transfer-Encoding: chunked'), 400, 'Bad request.'],
-    ['a length that is none', head(`POST ${UPLOAD} HTTP/1.1`, 'Content-Length: x'), 400, 'Bad request.'],
+    ['a malformed length', head(`POST ${UPLOAD} HTTP/1.1`, 'Content-Length: x'), 400, 'Bad request.'],
     ['a malformed chunk', head(`POST ${UPLOAD} HTTP/1.1`, 'Transfer-Encoding: chunked') + 'zz\r\n', 400, 'Bad request.'],
     ['HTTP/3.0', 'GET / HTTP/3.0\r\n\r\n', 400, 'Bad request.'],
     ['no Host', 'GET /health/live HTTP/1.1\r\n\r\n', 400, 'Bad request.'],
     ['two Hosts', head('GET /health/live HTTP/1.1', 'host: y'), 400, 'Bad request.'],
-    ['headers too long', head('GET / HTTP/1.1', `X: ${'y'.repeat(20_000)}`), 431, 'Request header fields too large.'],
-    ['headers far too long', head('GET / HTTP/1.1', `X: ${'y'.repeat(3_000_000)}`), 431, 'Request header fields too large.'],
-    ['a URL too long', head(`GET /${'y'.repeat(20_000)} HTTP/1.1`), 431, 'Request header fields too large.'],
+    ['too long headers', head('GET / HTTP/1.1', `X: ${'y'.repeat(20_000)}`), 431, 'Request header fields too large.'],
+    ['much too long headers', head('GET / HTTP/1.1', `X: ${'y'.repeat(3_000_000)}`), 431, 'Request header fields too large.'],
+    ['too long a URL', head(`GET /${'y'.repeat(20_000)} HTTP/1.1`), 431, 'Request header fields too large.'],
     ['CONNECT', head('CONNECT x:1 HTTP/1.1'), 404, 'Not found.'],
     ['headers that never end', `GET / HTTP/1.1\r\n${HOST}`, 408, 'Request timeout.'],
-  ])('%s', async (_name, request, status, error) => {
+  ])('answers %s in the form of the service', async (_name, request, status, error) => {
     const answer = await exchange(service.port, request);
     expectError(answer, status, error);
     expect(service.log.text).toContain(`"requestId":"${answer.headers['x-request-id'] ?? ''}"`);
@@ -56,7 +56,7 @@ describe('what the HTTP parser refuses', () => {
 
   it.each([
     ['a bare LF', 'GET /health/live HTTP/1.1\nHost: x\n\n'],
-    ['a bare LF behind a header', 'GET /health/live HTTP/1.1\r\nHost: x\nA: b\r\n\r\n'],
+    ['a bare LF after a header', 'GET /health/live HTTP/1.1\r\nHost: x\nA: b\r\n\r\n'],
     ['a bare LF at the end', 'GET /health/live HTTP/1.1\r\nHost: x\r\n\n'],
     ['a bare CR', head(LIVE, 'A: b\rc')],
     ['a folded header', head(LIVE, 'A: b\r\n c')],
@@ -71,44 +71,44 @@ describe('what the HTTP parser refuses', () => {
     ['a length with a sign', head(`POST ${UPLOAD} HTTP/1.1`, 'Content-Length: +3') + 'abc'],
     ['a list of lengths', head(`POST ${UPLOAD} HTTP/1.1`, 'Content-Length: 3, 3') + 'abc'],
     ['the same length twice', head(`POST ${UPLOAD} HTTP/1.1`, 'Content-Length: 3', 'Content-Length: 3') + 'abc'],
-    ['a length past all integers', head(`POST ${UPLOAD} HTTP/1.1`, `Content-Length: ${'9'.repeat(25)}`)],
-    ['a length behind the coding', head(`POST ${UPLOAD} HTTP/1.1`, 'Transfer-Encoding: chunked', 'Content-Length: 3')],
-    ['a blank behind a chunk size', CHUNKED_HEAD + '3 \r\nabc\r\n0\r\n\r\n'],
+    ['a length beyond all integers', head(`POST ${UPLOAD} HTTP/1.1`, `Content-Length: ${'9'.repeat(25)}`)],
+    ['a length after the coding', head(`POST ${UPLOAD} HTTP/1.1`, 'Transfer-Encoding: chunked', 'Content-Length: 3')],
+    ['a blank after a chunk size', CHUNKED_HEAD + '3 \r\nabc\r\n0\r\n\r\n'],
     ['a chunk size with 0x', CHUNKED_HEAD + '0x3\r\nabc\r\n0\r\n\r\n'],
     ['a negative chunk size', CHUNKED_HEAD + '-3\r\nabc\r\n0\r\n\r\n'],
-    ['a chunk size past all integers', CHUNKED_HEAD + `${'f'.repeat(18)}\r\nabc`],
+    ['a chunk size beyond all integers', CHUNKED_HEAD + `${'f'.repeat(18)}\r\nabc`],
     ['a bare LF in chunks', CHUNKED_HEAD + '3\nabc\n0\n\n'],
     ['a chunk that is longer than its size', CHUNKED_HEAD + '3\r\nabcd\r\n0\r\n\r\n'],
     ['a line break in a chunk extension', CHUNKED_HEAD + '3;a="b\r\nc"\r\nabc\r\n0\r\n\r\n'],
-    ['a chunk extension too long', CHUNKED_HEAD + `3;${'y'.repeat(20_000)}\r\nabc\r\n0\r\n\r\n`],
+    ['too long a chunk extension', CHUNKED_HEAD + `3;${'y'.repeat(20_000)}\r\nabc\r\n0\r\n\r\n`],
     ['framing in a trailer', CHUNKED_HEAD + '3\r\nabc\r\n0\r\nContent-Length: 9\r\n\r\n'],
-  ])('%s', async (_name, request) => {
+  ])('rejects %s', async (_name, request) => {
     expectError(await exchange(service.port, request), 400, 'Bad request.');
   });
 
   it.each([
-    ['a chunk extension', '3;a=b\r\nabc\r\n0\r\n\r\n'],
+    ['chunk extensions', '3;a=b\r\nabc\r\n0\r\n\r\n'],
     ['trailers', '3\r\nabc\r\n0\r\nHost: a b\r\nIdempotency-Key: a b\r\nContent-Digest: x\r\n\r\n'],
-  ])('not %s, which is passed over', async (_name, body) => {
+  ])('accepts %s, and ignores them', async (_name, body) => {
     expect((await exchange(service.port, CHUNKED_HEAD + body)).body).toBe(OK);
   });
 
   it.each([
-    ['that it can use', 'X-Request-Id: abc-1', /^abc-1$/],
-    ['that it cannot use', 'X-Request-Id: a b', /^[0-9a-f-]{36}$/],
-    ['twice', 'X-Request-Id: a\r\nx-request-id: b', /^[0-9a-f-]{36}$/],
-  ])('has the id of the client %s', async (_name, header, id) => {
+    ['if it is valid', 'X-Request-Id: abc-1', /^abc-1$/],
+    ['unless it is malformed', 'X-Request-Id: a b', /^[0-9a-f-]{36}$/],
+    ['unless it is repeated', 'X-Request-Id: a\r\nx-request-id: b', /^[0-9a-f-]{36}$/],
+  ])("answers with the client's request id %s", async (_name, header, id) => {
     const answer = await exchange(service.port, head('GET / HTTP/1.1', header, 'no colon'));
     expectError(answer, 400, 'Bad request.');
     expect(answer.headers['x-request-id']).toMatch(id);
   });
 
-  it('leaves an answer as it is that came before the body turned out to be malformed', async () => {
+  it('does not change an answer that was sent before the body turned out to be malformed', async () => {
     const request = head(`POST /nothing HTTP/1.1`, 'Transfer-Encoding: chunked') + 'zz\r\n';
     expectError(await exchange(service.port, request), 404, 'Not found.');
   });
 
-  it('has none of the headers of the answer that it stands for', async () => {
+  it('sends none of the headers of an answer that it replaces', async () => {
     const server = createServer((request, response) => {
       response.setHeader('Content-Encoding', 'gzip').setHeader('Content-Disposition', 'attachment').setHeader('Cache-Control', 'max-age=60');
       answerError(request, response, new ServiceError('internal'));
@@ -122,10 +122,10 @@ describe('what the HTTP parser refuses', () => {
   });
 
   it.each([
-    ['no error where the client is to blame', 'bad-request', false, 0],
-    ['an error where we are', 'internal', false, 1],
-    ['an error where an answer had begun that now breaks off', 'bad-request', true, 1],
-  ] as const)('is logged as %s', async (reason, kind, hasBegun, count) => {
+    ['no error when the client is at fault', 'bad-request', false, 0],
+    ['an error when the service is at fault', 'internal', false, 1],
+    ['an error when an answer that has begun is broken off', 'bad-request', true, 1],
+  ] as const)('logs %s', async (reason, kind, hasBegun, count) => {
     const server = createServer((request, response) => {
       if (hasBegun) response.writeHead(200).write('the beginning');
       answerError(request, response, new ServiceError(kind, reason));
@@ -137,7 +137,7 @@ describe('what the HTTP parser refuses', () => {
     server.close();
   });
 
-  it('breaks off, without a second answer, when one is under way to a request that is not whole', async () => {
+  it('ends the connection without a second answer when an answer is being sent before the request is complete', async () => {
     const server = createServer((_request, response) => response.writeHead(200).write('the beginning'));
     guardHttpEdge(server);
     await once(server.listen(0, '127.0.0.1'), 'listening');
@@ -158,7 +158,7 @@ describe('what the HTTP parser refuses', () => {
   it.each([
     ['garbage', 'garbage\r\n\r\n', '400 Bad request'],
     ['CONNECT', head('CONNECT x:1 HTTP/1.1'), '404 Not found'],
-  ])('first answers the request that stands before %s in the same packet', async (_name, second, answer) => {
+  ])('first answers the request before %s in the same packet', async (_name, second, answer) => {
     const before = (await service.lines()).length;
     const socket = await open(service.port);
     let text = '';
@@ -176,7 +176,7 @@ describe('what the HTTP parser refuses', () => {
     socket.destroy();
   });
 
-  it('answers a client that closes its side behind a whole request', async () => {
+  it('answers a client that closes its side after a complete request', async () => {
     const socket = await open(service.port);
     const answer = readAnswer(socket);
     socket.end(head(`POST ${UPLOAD} HTTP/1.1`, 'Content-Type: text/csv', 'Content-Length: 3') + 'abc');
@@ -184,7 +184,7 @@ describe('what the HTTP parser refuses', () => {
     socket.destroy();
   });
 
-  it('reads the body behind any number of headers', async () => {
+  it('reads the body after any number of headers', async () => {
     const body = '{"additional_data":5}';
     const many = Array.from({ length: 2_100 }, () => 'a:b');
     const request = head(`POST ${UPLOAD} HTTP/1.1`, ...many, 'Content-Type: application/json', `Content-Length: ${String(body.length)}`) + body;
@@ -192,21 +192,21 @@ describe('what the HTTP parser refuses', () => {
   });
 
   it.each([
-    ['Range: bytes=99999999-', 'a range that is not there'],
+    ['Range: bytes=99999999-', 'a range that does not exist'],
     ['If-Match: "x"', 'a condition that does not hold'],
   ])('answers %s on a static file as the client’s mistake', async (header) => {
     expectError(await exchange(service.port, head('GET /docs/swagger-ui.css HTTP/1.1', header)), 400, 'Bad request.');
   });
 });
 
-it("logs the path that was asked for, also of a file of Swagger UI's", async () => {
+it('the log contains the requested path, even of a file of Swagger UI', async () => {
   const { headers } = await fetch(`${service.url}/docs/swagger-ui.css?v=1`, { headers: { 'X-Request-Id': 'a-file' } });
   expect(headers.get('content-type')).toContain('text/css');
   await vi.waitFor(() => { expect(service.log.text).toMatch(/"requestId":"a-file","method":"GET","path":"\/docs\/swagger-ui\.css"/); });
 });
 
-describe('heads that the HTTP parser takes and the RFCs refuse', () => {
-  /** One byte a character, as `head` is. */
+describe('the HTTP edge, where the RFCs are stricter than the parser,', () => {
+  /** Sends one byte for each character, like `head`. */
   const utf8 = (text: string): string => Buffer.from(text).toString('latin1');
   const requestTo = (target: string): string => head(`GET ${target} HTTP/1.1`);
   const withHost = (host: string, version = '1.1'): string => `GET /health/live HTTP/${version}\r\nHost: ${host}\r\n\r\n`;
@@ -227,22 +227,22 @@ describe('heads that the HTTP parser takes and the RFCs refuse', () => {
     '', ' ', ':80', 'a b', 'a\tb', 'a,b', 'a, b', 'u@x', 'u:p@x', 'x/', '/', 'x?a', 'x#a', 'x\\y', 'http://x', 'a"b', 'a<b>', 'a|b', 'a%', 'a%zz',
     'x:a', 'x:-1', 'x:+1', 'x:1:2', 'x: 1', 'x:65536', 'x:99999999999999999999', '::1', '[::1', '[::1]x', '[::1]:x', '[::1]:65536', '[]', '[x]', '[1]',
     '[:::]', '[127.0.0.1]', '[fe80::1%25eth0]', utf8('é'), '\xe9', 'a\xa0b',
-  ])('Host: %j', async (host) => {
+  ])('rejects Host: %j', async (host) => {
     await expectRefusal(withHost(host));
   });
 
-  it.each(['a b', ''])('Host: %j in HTTP/1.0', async (host) => {
+  it.each(['a b', ''])('rejects Host: %j in HTTP/1.0', async (host) => {
     await expectRefusal(withHost(host, '1.0'));
   });
 
   it.each([
     'x', 'X.Example', 'x.', 'a_b', 'a-b.c', 'xn--e1afmkfd.example', 'a%41', "!$&'()*+;=", '127.0.0.1', '127.0.0.1:3000', 'x:', 'x:0', 'x:080', 'x:65535',
     '[::1]', '[::1]:3000', '[2001:DB8::7]', '[::ffff:127.0.0.1]', '[v1.a:b]',
-  ])('not Host: %s', async (host) => {
+  ])('accepts Host: %s', async (host) => {
     expect((await exchange(service.port, withHost(host))).status).toBe(200);
   });
 
-  it('not HTTP/1.0 without Host', async () => {
+  it('accepts HTTP/1.0 without Host', async () => {
     expect((await exchange(service.port, 'GET /health/live HTTP/1.0\r\n\r\n')).status).toBe(200);
   });
 
@@ -251,7 +251,7 @@ describe('heads that the HTTP parser takes and the RFCs refuse', () => {
     ['HTTP/2.0', head('GET /health/live HTTP/2.0')],
     ['no version', 'GET /health/live\r\n\r\n'],
     ['the preface of HTTP/2', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'],
-  ])('%s', async (_name, request) => {
+  ])('rejects %s', async (_name, request) => {
     await expectRefusal(request);
   });
 
@@ -259,12 +259,12 @@ describe('heads that the HTTP parser takes and the RFCs refuse', () => {
     '/health/live#', '/health/live#a', '/health/live?a#b', '/#/health/live', 'http://x/health/live#a', '**', '*/health/live', 'http:///health/live',
     'http://u@x/health/live', 'http://u:p@x/health/live', 'http://x:65536/health/live', 'http://a,b/health/live', 'ftp://x/health/live', 'foo://x/health/live',
     'x:80', 'x', '?a', 'health/live', 'http:/health/live', '\\health/live', '/health/live?a b',
-  ])('the target %s', async (target) => {
+  ])('rejects the target %s', async (target) => {
     await expectRefusal(requestTo(target));
   });
 
   it.each(['http://y:7/health/live?a', 'HTTP://X/health/live', 'https://[::1]/health/live', '/health/live?', '/health/live?"<>^`{|}\\[]?/:@'])(
-    'not the target %s',
+    'accepts the target %s',
     async (target) => {
       expect((await exchange(service.port, requestTo(target))).status).toBe(200);
     },
@@ -272,9 +272,9 @@ describe('heads that the HTTP parser takes and the RFCs refuse', () => {
 
   it.each([
     ['a path', '/health/live', 'x', 404],
-    ['a bad Host', 'x:1', 'a b', 400],
-    ['a good Host', 'x:1', 'x:1', 404],
-  ])('CONNECT with %s', async (_name, target, host, status) => {
+    ['an invalid Host', 'x:1', 'a b', 400],
+    ['a valid Host', 'x:1', 'x:1', 404],
+  ])('answers CONNECT with %s', async (_name, target, host, status) => {
     const answer = await exchange(service.port, `CONNECT ${target} HTTP/1.1\r\nHost: ${host}\r\n\r\n`);
     expectError(answer, status, status === 404 ? 'Not found.' : 'Bad request.');
   });
@@ -282,31 +282,31 @@ describe('heads that the HTTP parser takes and the RFCs refuse', () => {
   it.each([
     [['gzip, chunked']], [['GZIP,Chunked']], [['gzip', 'chunked']], [['identity, chunked']], [['identity']], [['chunked, chunked']], [['chunked', 'chunked']],
     [['chunked, gzip']], [['chunked', 'identity']], [['x, chunked']], [[',chunked']], [['chunked,']], [['chunked;a=b']], [['"chunked"']], [['']], [['', 'chunked']],
-  ])('the transfer codings %j', async (codings) => {
+  ])('rejects the transfer codings %j', async (codings) => {
     await expectRefusal(coded(...codings));
   });
 
   it.each([
-    ['gzip', 'Content-Length: 3\r\nTransfer-Encoding: gzip, chunked'],
-    ['an empty one', 'Content-Length: 3\r\nTransfer-Encoding:'],
-    ['an empty one first', 'Transfer-Encoding:\r\nContent-Length: 3'],
-  ])('a length and the transfer coding %s', async (_name, headers) => {
+    ['of gzip', 'Content-Length: 3\r\nTransfer-Encoding: gzip, chunked'],
+    ['that is empty', 'Content-Length: 3\r\nTransfer-Encoding:'],
+    ['that is empty and comes first', 'Transfer-Encoding:\r\nContent-Length: 3'],
+  ])('rejects a length with a transfer coding %s', async (_name, headers) => {
     await expectRefusal(`${head(`POST ${UPLOAD} HTTP/1.1`, 'Content-Type: text/csv', headers)}3\r\nabc\r\n0\r\n\r\n`);
   });
 
-  it('a transfer coding in HTTP/1.0', async () => {
+  it('rejects a transfer coding in HTTP/1.0', async () => {
     await expectRefusal(coded('chunked').replace('HTTP/1.1', 'HTTP/1.0'));
   });
 
-  it('a transfer coding of a request for which no body is read', async () => {
+  it('rejects a transfer coding of a request for which no body is read', async () => {
     await expectRefusal(head(LIVE, 'Transfer-Encoding: gzip, chunked') + '0\r\n\r\n');
   });
 
-  it('not chunked in other letters', async () => {
+  it('accepts chunked in another letter case', async () => {
     expect((await exchange(service.port, coded('CHUNKED'))).body).toBe(OK);
   });
 
-  it('logs neither the host, the person nor the fragment of a target', async () => {
+  it('logs neither the host, the user nor the fragment of a target', async () => {
     await exchange(service.port, head('GET ftp://MARK:MARK@MARK/there?MARK HTTP/1.1', 'X-Request-Id: ftp'));
     await exchange(service.port, head('GET /there#MARK HTTP/1.1', 'X-Request-Id: hash'));
     for (const id of ['ftp', 'hash']) {
@@ -344,17 +344,17 @@ describe('unknown paths and methods', () => {
     ['PATCH', '/metrics'],
     ['POST', UPLOAD.toLowerCase()],
     ['POST', UPLOAD.replace('?', '/?')],
-  ])('%s %s', async (method, target) => {
+  ])('are answered with 404: %s %s', async (method, target) => {
     expectError(await exchange(service.port, head(`${method} ${target} HTTP/1.1`)), 404, 'Not found.');
   });
 
-  it('takes a URL in its absolute form', async () => {
+  it('do not include a URL in absolute form', async () => {
     expect((await exchange(service.port, head('GET http://x/health/live HTTP/1.1'))).status).toBe(200);
   });
 });
 
 describe('headers for browsers', () => {
-  it('lets pages load nothing from elsewhere and be framed by nobody, and leaves TLS to the proxy', async () => {
+  it('let pages load nothing from other sites and be framed by none, and leave TLS to the proxy', async () => {
     const { headers } = await fetch(`${service.url}/docs`);
     expect(headers.get('content-security-policy')).toBe(
       "default-src 'none';script-src 'self';style-src 'self' 'unsafe-inline';img-src 'self' data:;font-src 'self';" +
@@ -367,19 +367,19 @@ describe('headers for browsers', () => {
 });
 
 describe('request ids', () => {
-  it.each(['a', 'A-b_c.9', 'x'.repeat(128)])('keeps %s', async (id) => {
+  it.each(['a', 'A-b_c.9', 'x'.repeat(128)])('are kept if valid: %s', async (id) => {
     const answer = await fetch(`${service.url}/health/live`, { headers: { 'X-Request-Id': id } });
     expect(answer.headers.get('x-request-id')).toBe(id);
     expect(service.log.text).toContain(`"requestId":"${id}"`);
   });
 
-  it.each(['', 'x'.repeat(129), 'a b', 'a/b', 'é', 'a,b'])('replaces %j', async (id) => {
+  it.each(['', 'x'.repeat(129), 'a b', 'a/b', 'é', 'a,b'])('are replaced if malformed: %j', async (id) => {
     const answer = await fetch(`${service.url}/nothing`, { headers: { 'X-Request-Id': id } });
     expect(answer.headers.get('x-request-id')).not.toBe(id);
     expect(answer.headers.get('x-request-id')).toMatch(/^[0-9a-f-]{36}$/);
   });
 
-  it('replaces a repeated one', async () => {
+  it('are replaced if repeated', async () => {
     const answer = await exchange(service.port, head('GET /nothing HTTP/1.1', 'X-Request-Id: a', 'X-Request-Id: b'));
     expect(answer.headers['x-request-id']).toMatch(/^[0-9a-f-]{36}$/);
   });
@@ -389,7 +389,7 @@ describe('Expect: 100-continue', () => {
   const expecting = (length: number): string =>
     head(`POST ${UPLOAD} HTTP/1.1`, 'Content-Type: text/csv', `Content-Length: ${String(length)}`, 'Expect: 100-continue');
 
-  it('asks for a body that it will read', async () => {
+  it('requests a body that it will read', async () => {
     const socket = await open(service.port);
     socket.write(expecting(3));
     const [interim] = (await once(socket, 'data')) as [Buffer];
@@ -401,11 +401,11 @@ describe('Expect: 100-continue', () => {
   });
 
   it.each([
-    ['too long', expecting(100_000_001), 413],
-    ['not served', expecting(3).replace('text/csv', 'application/x-www-form-urlencoded'), 415],
-    ['for a bad query', expecting(3).replace('customer_id', 'customer'), 400],
-    ['for nobody', expecting(3).replace('upload_historical', 'nothing'), 404],
-  ])('refuses at once what is %s', async (_name, request, status) => {
+    ['too long a body', expecting(100_000_001), 413],
+    ['an unsupported type', expecting(3).replace('text/csv', 'application/x-www-form-urlencoded'), 415],
+    ['an invalid query', expecting(3).replace('customer_id', 'customer'), 400],
+    ['an unknown path', expecting(3).replace('upload_historical', 'nothing'), 404],
+  ])('rejects %s at once', async (_name, request, status) => {
     const socket = await open(service.port);
     socket.write(request);
     const [first] = (await once(socket, 'data')) as [Buffer];
@@ -413,7 +413,7 @@ describe('Expect: 100-continue', () => {
     socket.destroy();
   });
 
-  it('passes over an expectation that it does not know', async () => {
+  it('ignores an unknown expectation', async () => {
     expect((await exchange(service.port, head('GET /health/live HTTP/1.1', 'Expect: wonders'))).status).toBe(200);
   });
 });
@@ -423,9 +423,9 @@ describe('early answers', () => {
     head(`POST ${UPLOAD.replace('customer_id', 'x')} HTTP/1.1`, 'Content-Type: text/csv', ...headers);
 
   it.each([
-    ['keeping the connection', []],
-    ['closing the connection', ['Connection: close']],
-  ])('lets the client send on and read the answer, %s', async (_name, headers) => {
+    ['with a connection that stays open', []],
+    ['with a connection that is closed', ['Connection: close']],
+  ])('let the client finish sending and read the answer, %s', async (_name, headers) => {
     const size = 20_000_000;
     const socket = await open(service.port);
     const answer = readAnswer(socket);
@@ -443,7 +443,7 @@ describe('early answers', () => {
     socket.destroy();
   });
 
-  it('ends the connection of a client that sends for ever', async () => {
+  it('end the connection of a client that never stops sending', async () => {
     const socket = await open(service.port);
     socket.on('error', () => undefined);
     const closed = new Promise((resolve) => socket.once('close', resolve));
@@ -461,8 +461,8 @@ describe('early answers', () => {
   });
 });
 
-describe('uploads that break off', () => {
-  /** More than is kept in memory. */
+describe('the service and interrupted uploads:', () => {
+  /** More bytes than are kept in memory. */
   const STAGED = 'x'.repeat(20_000);
   const begin = (...headers: string[]): string => head(`POST ${UPLOAD} HTTP/1.1`, 'Content-Type: text/csv', ...headers);
   const staging = (): Promise<string[]> => service.files('staging');
@@ -472,14 +472,14 @@ describe('uploads that break off', () => {
   }
 
   it.each([
-    ['hangs up in a file', begin('Content-Length: 100000'), STAGED],
-    ['hangs up in a chunked file', begin('Transfer-Encoding: chunked'), `${STAGED.length.toString(16)}\r\n${STAGED}\r\n`],
+    ['disconnects in a file', begin('Content-Length: 100000'), STAGED],
+    ['disconnects in a chunked file', begin('Transfer-Encoding: chunked'), `${STAGED.length.toString(16)}\r\n${STAGED}\r\n`],
     [
-      'hangs up in a form',
+      'disconnects in a form',
       begin('Content-Length: 100000').replace('text/csv', 'multipart/form-data; boundary=b'),
       `--b\r\nContent-Disposition: form-data; name="file"\r\n\r\n${STAGED}`,
     ],
-  ])('keeps nothing of a client that %s', async (_name, request, body) => {
+  ])('stores nothing of a client that %s', async (_name, request, body) => {
     const lines = (await service.lines()).length;
     const socket = await open(service.port);
     socket.write(request + body);
@@ -490,7 +490,7 @@ describe('uploads that break off', () => {
     expect((await exchange(service.port, begin('Content-Length: 3') + 'abc')).body).toBe(OK);
   });
 
-  it('answers a client that sends too little and ends', async () => {
+  it('answers a client that sends too little and closes its side', async () => {
     const socket = await open(service.port);
     const answer = readAnswer(socket);
     socket.end(begin('Content-Length: 100') + 'abc');
@@ -509,7 +509,7 @@ describe('uploads that break off', () => {
     await untilStagingIs(0);
   });
 
-  it('takes what comes slowly but steadily', async () => {
+  it('accepts bytes that arrive slowly but steadily', async () => {
     const socket = await open(service.port);
     const answer = readAnswer(socket);
     socket.write(begin('Content-Length: 6'));
@@ -546,7 +546,7 @@ describe('under BASE_PATH, with CORS', () => {
     ['/docs', 404],
     ['/', 404],
     ['/load/v10/health/live', 404],
-  ])('GET %s is %i', async (path, status) => {
+  ])('answers GET %s with %i', async (path, status) => {
     const answer = await fetch(`http://127.0.0.1:${String(based.port)}${path}`);
     expect(answer.status).toBe(status);
     expect(answer.headers.get('x-request-id')).toBeTruthy();
@@ -560,7 +560,7 @@ describe('under BASE_PATH, with CORS', () => {
     expect(answer.headers.get('access-control-expose-headers')).toContain('X-Upload-Id');
   });
 
-  it('lets only the named origins in', async () => {
+  it('allows only the named origins', async () => {
     const preflight = (origin: string): Promise<Response> =>
       fetch(based.url + UPLOAD, {
         method: 'OPTIONS',
@@ -571,8 +571,8 @@ describe('under BASE_PATH, with CORS', () => {
   });
 });
 
-describe('what is observed', () => {
-  it('counts a request that expects 100-continue', async () => {
+describe('metrics and HEAD', () => {
+  it('count a request that expects 100-continue', async () => {
     const count = async (): Promise<string | undefined> =>
       /upload_historical",status="415"\} (\d+)/.exec(await (await fetch(`${service.url}/metrics`)).text())?.[1];
     const before = Number((await count()) ?? 0);
@@ -580,7 +580,7 @@ describe('what is observed', () => {
     await expect.poll(count, { interval: 5 }).toBe(String(before + 1));
   });
 
-  it('counts requests, uploads, bytes, flushes and provider calls', async () => {
+  it('count requests, uploads, bytes, flushes and provider calls', async () => {
     await exchange(service.port, head(`POST ${UPLOAD} HTTP/1.1`, 'Content-Type: text/csv', 'Content-Length: 3') + 'abc');
     const token = await service.adminToken();
     await fetch(`${service.url}/idpManagementBackend/roles`, { headers: { Authorization: `Bearer ${token}` } });
@@ -597,7 +597,7 @@ describe('what is observed', () => {
     }
   });
 
-  it('answers HEAD where it answers GET', async () => {
+  it('HEAD is answered wherever GET is', async () => {
     for (const path of ['/health/live', '/health/ready', '/metrics', '/docs-json', '/idp/jwks']) {
       const answer = await fetch(service.url + path, { method: 'HEAD' });
       expect([path, answer.status, await answer.text()]).toEqual([path, 200, '']);

@@ -40,49 +40,49 @@ identityOperations('the embedded provider', {
   tokenOf: (userId) => embedded.app.get(TokenIssuer, { strict: false }).userToken(userId),
 });
 
-it.each(['roles', 'users'])('GET /%s of an empty provider', async (member) => {
+it.each(['roles', 'users'])('GET /%s returns an empty list from an empty provider', async (member) => {
   const empty = await startService();
   const headers = { Authorization: `Bearer ${await empty.adminToken()}` };
   expect(await (await fetch(`${empty.url}${BASE}/${member}`, { headers })).text()).toBe(`{"${member}":[]}`);
   await empty.close();
 });
 
-describe.each(OPERATIONS)('POST /%s as a body', (operation) => {
+describe.each(OPERATIONS)('the body of POST /%s', (operation) => {
   it.each<[string, string | Buffer]>([
     ['empty', ''],
     ['blank', ' '],
-    ['no JSON', 'role_name=x'],
-    ['cut off', '{"user_id":"a"'],
-    ['with more behind', '{}{}'],
+    ['not JSON', 'role_name=x'],
+    ['truncated', '{"user_id":"a"'],
+    ['followed by more', '{}{}'],
     ['not UTF-8', Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d])],
     ['an empty object', '{}'],
     ['an array', '[]'],
-    ['an array of an object', '[{}]'],
+    ['an array with an object', '[{}]'],
     ['null', 'null'],
     ['true', 'true'],
     ['a number', '1'],
-    ['a text', '"{}"'],
-    ['deep', `{"user_id":${'['.repeat(15_000)}${']'.repeat(15_000)}}`],
-  ])('refuses one that is %s', async (_what, body) => {
+    ['a string', '"{}"'],
+    ['deeply nested', `{"user_id":${'['.repeat(15_000)}${']'.repeat(15_000)}}`],
+  ])('is rejected if it is %s', async (_what, body) => {
     expectError(await postRaw(operation, body), 400, REFUSAL[operation]);
   });
 
-  it('refuses good members in an array', async () => {
+  it('is rejected if its valid members are in an array', async () => {
     expectError(await post(operation, [GOOD[operation]()]), 400, REFUSAL[operation]);
   });
 
-  it('refuses good members behind __proto__', async () => {
+  it('is rejected if its valid members are in __proto__', async () => {
     expectError(await postRaw(operation, `{"__proto__":${JSON.stringify(GOOD[operation]())}}`), 400, REFUSAL[operation]);
   });
 
-  it('refuses none at all, with and without a type', async () => {
+  it('is rejected if it is absent, with and without a content type', async () => {
     const none = await send('POST', `${BASE}/${operation}`);
     const typed = await send('POST', `${BASE}/${operation}`, { headers: JSON_TYPE });
     expectError(none, 400, REFUSAL[operation]);
     expectError(typed, 400, REFUSAL[operation]);
   });
 
-  it('passes over unknown members', async () => {
+  it('can have unknown members', async () => {
     const more = '"more":{"a":[{}]},"constructor":1,"__proto__":{"name":7},"id":null,';
     const { status } = await postRaw(operation, JSON.stringify(GOOD[operation]()).replace('{', `{${more}`));
     expect(status).toBe(operation.startsWith('create') ? 201 : 200);
@@ -90,14 +90,14 @@ describe.each(OPERATIONS)('POST /%s as a body', (operation) => {
 });
 
 describe('paths and methods', () => {
-  it.each(['?', '?x=1&x=2', '?%', '?roles[]=1'])('GET with %s behind is the same', async (query) => {
+  it.each(['?', '?x=1&x=2', '?%', '?roles[]=1'])('GET is the same with %s appended', async (query) => {
     for (const member of ['roles', 'users']) {
       const plain = await send('GET', `${BASE}/${member}`);
       expectAnswer(await send('GET', `${BASE}/${member}${query}`), 200, plain.body);
     }
   });
 
-  it.each(['/', '//', '/x', '%2F', ';x', '.json', '%20'])('GET with %s behind is unknown', async (rest) => {
+  it.each(['/', '//', '/x', '%2F', ';x', '.json', '%20'])('GET is unknown with %s appended', async (rest) => {
     expectError(await send('GET', `${BASE}/roles${rest}`), 404, 'Not found.');
     expectError(await send('GET', `${BASE}/users${rest}`), 404, 'Not found.');
   });
@@ -109,12 +109,12 @@ describe('paths and methods', () => {
     },
   );
 
-  it('GET passes over a body', async () => {
+  it('GET ignores a body', async () => {
     const request = `GET ${BASE}/roles HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${token}\r\nContent-Type: text/plain\r\nContent-Length: 1\r\n\r\n{`;
     expect((await exchange(service.port, request)).status).toBe(200);
   });
 
-  it.each(['roles', 'users'])('HEAD goes with GET /%s', async (member) => {
+  it.each(['roles', 'users'])('HEAD is answered like GET /%s', async (member) => {
     expectAnswer(await send('HEAD', `${BASE}/${member}`), 200, '');
   });
 
@@ -132,14 +132,14 @@ describe('paths and methods', () => {
 
 describe('content types and codings', () => {
   const json = (): string => JSON.stringify(GOOD['create-role']());
-  /** The same with blanks behind it, so many bytes in all. */
+  /** The same with trailing blanks, of this many bytes in total. */
   const padded = (length: number): Buffer => Buffer.from(json().padEnd(length));
 
-  it.each(['application/json', 'application/json; charset=utf-8', 'application/json;charset=UTF-8', 'Application/JSON'])('takes %s', async (type) => {
+  it.each(['application/json', 'application/json; charset=utf-8', 'application/json;charset=UTF-8', 'Application/JSON'])('%s is accepted', async (type) => {
     expect((await postRaw('create-role', json(), { 'Content-Type': type })).status).toBe(201);
   });
 
-  it.each(OPERATIONS)('refuses other types for %s', async (operation) => {
+  it.each(OPERATIONS)('%s rejects other content types', async (operation) => {
     const types = ['text/plain', 'text/json', 'application/x-www-form-urlencoded', 'multipart/form-data; boundary=x', 'application/jsonp'];
     for (const type of [...types, 'application/problem+json', 'application', 'json', '*/*']) {
       const answer = await postRaw(operation, JSON.stringify(GOOD[operation]()), { 'Content-Type': type });
@@ -152,30 +152,30 @@ describe('content types and codings', () => {
   const CODINGS = { gzip: gzipSync, deflate: deflateSync, br: brotliCompressSync, GZIP: gzipSync, identity: (body: Buffer) => body };
   const codings = Object.entries(CODINGS);
 
-  it.each(codings)('takes a body in %s, up to the limit once decoded', async (coding, encode) => {
+  it.each(codings)('a body encoded in %s is accepted up to the limit of its decoded length', async (coding, encode) => {
     const headers = { 'Content-Encoding': coding };
     expect((await postRaw('create-role', encode(padded(MAX_JSON)), headers)).status).toBe(201);
     expectError(await postRaw('create-role', encode(padded(MAX_JSON + 1)), headers), 413, 'Payload too large.');
   });
 
-  it.each(OPERATIONS)('takes a compressed body for %s', async (operation) => {
+  it.each(OPERATIONS)('%s accepts a compressed body', async (operation) => {
     const body = gzipSync(JSON.stringify(GOOD[operation]()));
     expect((await postRaw(operation, body, { 'Content-Encoding': 'gzip' })).status).toBeLessThan(300);
   });
 
-  it.each(codings.slice(0, 3))('refuses a bomb in %s', async (coding, encode) => {
+  it.each(codings.slice(0, 3))('a decompression bomb in %s is rejected', async (coding, encode) => {
     const answer = await postRaw('create-role', encode(Buffer.alloc(32 * 1024 * 1024, ' ')), { 'Content-Encoding': coding });
     expectError(answer, 413, 'Payload too large.');
   });
 
-  it.each(codings.slice(0, 3))('refuses what is not in %s, or not whole', async (coding, encode) => {
+  it.each(codings.slice(0, 3))('a body that is not in %s, or truncated, is rejected', async (coding, encode) => {
     const headers = { 'Content-Encoding': coding };
     expectError(await postRaw('create-role', json(), headers), 400, REFUSAL['create-role']);
     expectError(await postRaw('create-role', encode(padded(500)).subarray(0, -9), headers), 400, REFUSAL['create-role']);
     expectError(await postRaw('create-role', encode(Buffer.from('nope')), headers), 400, REFUSAL['create-role']);
   });
 
-  it.each(['zstd', 'compress', 'gzip, br', 'x', 'constructor'])('refuses the coding %s', async (coding) => {
+  it.each(['zstd', 'compress', 'gzip, br', 'x', 'constructor'])('the coding %s is rejected', async (coding) => {
     expectError(await postRaw('create-role', json(), { 'Content-Encoding': coding }), 415, 'Unsupported media type.');
   });
 
@@ -183,16 +183,16 @@ describe('content types and codings', () => {
     [`POST ${BASE}/create-role HTTP/1.1`, 'Host: x', `Authorization: Bearer ${token}`, 'Content-Type: application/json', ...headers, '', ''].join('\r\n');
 
   it.each<[string, () => string]>([
-    ['by its declared length alone', () => head(`Content-Length: ${MAX_JSON + 1}`)],
-    ['by a length past all', () => head('Content-Length: 99999999999')],
-    ['before it says 100 Continue', () => head(`Content-Length: ${MAX_JSON + 1}`, 'Expect: 100-continue')],
-    ['in chunks, once it is over', () => `${head('Transfer-Encoding: chunked')}${(MAX_JSON + 1).toString(16)}\r\n${' '.repeat(MAX_JSON + 1)}`],
-  ])('refuses a body that is too long %s', async (_how, request) => {
+    ['because of its declared length alone', () => head(`Content-Length: ${MAX_JSON + 1}`)],
+    ['because of an extreme declared length', () => head('Content-Length: 99999999999')],
+    ['before 100 Continue is sent', () => head(`Content-Length: ${MAX_JSON + 1}`, 'Expect: 100-continue')],
+    ['in chunks, once it exceeds the limit', () => `${head('Transfer-Encoding: chunked')}${(MAX_JSON + 1).toString(16)}\r\n${' '.repeat(MAX_JSON + 1)}`],
+  ])('too long a body is rejected %s', async (_how, request) => {
     const { status, body } = await exchange(service.port, request());
     expect({ status, body }).toEqual({ status: 413, body: '{"error":"Payload too large."}' });
   });
 
-  it('takes a body that waits for 100 Continue', async () => {
+  it('a body that waits for 100 Continue is accepted', async () => {
     const body = json();
     const answer = await exchange(service.port, head(`Content-Length: ${body.length}`, 'Expect: 100-continue', 'Connection: close'), body);
     expect(answer.status).toBe(201);
@@ -204,7 +204,7 @@ const addresses = (function* () {
 })();
 const nextAddress = (): string => addresses.next().value;
 
-describe('refusals in their order', () => {
+describe('the order of refusals', () => {
   let limited: RunningService;
   const exhausted = '192.0.2.1';
   beforeAll(async () => {
@@ -213,7 +213,7 @@ describe('refusals in their order', () => {
   });
   afterAll(() => limited.close());
 
-  /** What each status takes, and its text. */
+  /** The statuses in their order, and their texts. */
   const REFUSALS = [
     [404, 'Not found.'],
     [429, 'Too many requests.'],
@@ -225,7 +225,7 @@ describe('refusals in their order', () => {
   const statuses = REFUSALS.map(([status]) => status);
   const subsets = Array.from({ length: 63 }, (_, index) => statuses.filter((_status, bit) => ((index + 1) >> bit) & 1));
 
-  it.each(OPERATIONS.flatMap((operation) => subsets.map((subset) => [operation, subset] as const)))('%s: of %j the first', async (operation, subset) => {
+  it.each(OPERATIONS.flatMap((operation) => subsets.map((subset) => [operation, subset] as const)))('%s answers with the first of %j', async (operation, subset) => {
     const has = (status: number): boolean => subset.includes(status as never);
     const body = has(400) ? '{' : '{}';
     const request = [
@@ -270,7 +270,7 @@ describe('RATE_LIMIT_PER_MINUTE', () => {
     }
   }
 
-  it("counts an address's requests over all operations, and nobody else's", () =>
+  it('counts the requests of one address over all operations, separately from other addresses', () =>
     withLimit('1', async ({ url }) => {
       const from = { 'X-Forwarded-For': '10.1.1.1' };
       expect(await statusOf(`${url}${BASE}/roles`, from)).toBe(403);
@@ -282,7 +282,7 @@ describe('RATE_LIMIT_PER_MINUTE', () => {
       expect(await statusOf(url + UPLOAD, { 'X-Forwarded-For': '10.1.1.2' }, 'POST')).toBe(200);
     }));
 
-  it("counts a token's requests from whatever address, and no other token's", () =>
+  it('counts the requests with one token from any address, separately from other tokens', () =>
     withLimit('1', async (limited) => {
       const ask = async (bearer: string, scheme = 'Bearer '): Promise<number> =>
         statusOf(`${limited.url}${BASE}/roles`, { Authorization: `${scheme}${bearer}`, 'X-Forwarded-For': nextAddress() });
@@ -292,7 +292,7 @@ describe('RATE_LIMIT_PER_MINUTE', () => {
       expect(await ask(await limited.adminToken())).toBe(200);
     }));
 
-  it('counts a signature of ECDSA and its twin, which verifies as well, as one token', () =>
+  it('counts an ECDSA signature and its equivalent twin as one token', () =>
     withLimit('1', async (limited) => {
       const { r, s, twin } = { r: randomBytes(32), s: randomBytes(32), twin: randomBytes(32) };
       const ask = async (...signature: Buffer[]): Promise<number> =>
@@ -305,14 +305,14 @@ describe('RATE_LIMIT_PER_MINUTE', () => {
       expect(await ask(twin, s)).toBe(403);
     }));
 
-  it('counts the addresses of one network of IPv6 as one', () =>
+  it('counts the addresses of one IPv6 network as one', () =>
     withLimit('1', async ({ url }) => {
       const from = (address: string) => statusOf(`${url}${BASE}/roles`, { 'X-Forwarded-For': address });
       for (const status of [403, 403, 403, 429]) expect(await from(`2001:db8::${status}:${++hosts}`)).toBe(status);
       expect(await from('2001:db8:0:1::1')).toBe(403);
     }));
 
-  it("doesn't count /health and /metrics", () =>
+  it('does not count /health and /metrics', () =>
     withLimit('0', async ({ url }) => {
       const free = ['/health/live', '/health/ready', '/metrics', '/health/live'];
       for (const path of free) expect(await statusOf(url + path)).toBe(200);
@@ -321,12 +321,12 @@ describe('RATE_LIMIT_PER_MINUTE', () => {
     }));
 
   it.each([
-    ['0', 'nobody about the address', () => nextAddress(), true],
+    ['0', 'no proxy about the address', () => nextAddress(), true],
     ['1', 'the last proxy about the address', () => `${nextAddress()}, 10.9.9.9`, true],
     ['1', 'the last proxy about different addresses', () => `10.9.9.9, ${nextAddress()}`, false],
     ['2', 'the last two proxies about the address', () => `${nextAddress()}, 10.9.9.9, ${nextAddress()}`, true],
     ['2', 'the last two proxies about different addresses', () => `10.9.9.9, ${nextAddress()}, 10.9.9.8`, false],
-  ])('with TRUST_PROXY=%s believes %s', (trustProxy, _what, forwarded, limitedTogether) =>
+  ])('trusts, with TRUST_PROXY=%s, %s', (trustProxy, _what, forwarded, limitedTogether) =>
     withLimit(trustProxy, async ({ url }) => {
       const ask = (): Promise<number> => statusOf(url + UPLOAD, { 'X-Forwarded-For': forwarded() }, 'POST');
       for (let index = 0; index < LIMIT; index++) expect(await ask()).toBe(200);

@@ -40,7 +40,7 @@ async function expectError(answer: Response, status: number, error: string): Pro
   expect(await service.files('staging')).toEqual([]);
 }
 
-/** Sends an upload that must succeed; returns its answer and its line. */
+/** Sends an upload that must succeed, and returns the answer and the index line. */
 async function upload(init: Init, query = QUERY, path: string = PATH): Promise<{ answer: Response; line: Record<string, unknown> }> {
   const answer = await post(path + query, init);
   expect({ status: answer.status, body: await answer.json() }).toEqual({
@@ -56,7 +56,7 @@ async function upload(init: Init, query = QUERY, path: string = PATH): Promise<{
 const bytesOf = (line: Record<string, unknown>): Promise<Buffer> => readFile(join(service.dataDirectory, String(line.content_path)));
 
 describe.each(OPERATIONS)('POST upload_%s', (kind, path) => {
-  it('keeps a JSON upload as one line', async () => {
+  it('stores a JSON upload as one line', async () => {
     const before = Date.now();
     const { answer, line } = await upload(json({ additional_data: 'meter 7 replaced' }), QUERY, path);
     const { upload_id, received_at, ...rest } = line;
@@ -76,7 +76,7 @@ describe.each(OPERATIONS)('POST upload_%s', (kind, path) => {
     expect(answer.headers.get('content-type')).toBe('application/json; charset=utf-8');
   });
 
-  it('keeps a file byte for byte, with its line and digest', async () => {
+  it('stores a file byte for byte, with its line and digest', async () => {
     const bytes = Buffer.from([0, 255, 13, 10, 65, 0xc3]);
     const { answer, line } = await upload(typed('Text/CSV; header=present', bytes), QUERY, path);
     const sha256 = createHash('sha256').update(bytes);
@@ -94,7 +94,7 @@ describe.each(OPERATIONS)('POST upload_%s', (kind, path) => {
   });
 });
 
-describe('what counts as an upload without a file', () => {
+describe('an upload without a file', () => {
   it.each<[string, Init]>([
     ['no body, no content type', {}],
     ['no body, application/json', { headers: { 'Content-Type': 'application/json' } }],
@@ -102,7 +102,7 @@ describe('what counts as an upload without a file', () => {
     ['{"additional_data": null}', json({ additional_data: null })],
     ['a repeated additional_data', typed('application/json', '{"additional_data":"x","additional_data":null}')],
     ['an empty chunked body', chunked('application/json')],
-  ])('%s', async (_name, init) => {
+  ])('is accepted with %s', async (_name, init) => {
     const { line } = await upload(init);
     expect(line).toMatchObject({ additional_data: null, content_path: null });
   });
@@ -113,8 +113,8 @@ describe('what counts as an upload without a file', () => {
     ['a pair of surrogates', '😀', '"\\ud83d\\ude00"'],
     ['line breaks', 'a\nb\r\u2028', '"a\\nb\\r\u2028"'],
     ['JSON in a text', '{"a":1}', '"{\\"a\\":1}"'],
-    ['what is white', '  x  ', '"  x  "'],
-  ])('keeps additional_data as it is: %s', async (_name, text, source) => {
+    ['surrounding blanks', '  x  ', '"  x  "'],
+  ])('stores additional_data unchanged: %s', async (_name, text, source) => {
     const { line } = await upload(typed('application/json; charset=utf-8', `{"additional_data":${source},"more":1}`));
     expect(line.additional_data).toBe(text);
   });
@@ -125,48 +125,48 @@ describe('what counts as an upload without a file', () => {
     ['br', brotliCompressSync],
     ['GZIP', gzipSync],
     ['identity', (body: Buffer) => body],
-  ] as const)('reads a body in %s', async (coding, encode) => {
+  ] as const)('is accepted with a body encoded in %s', async (coding, encode) => {
     const headers = { 'Content-Type': 'application/json', 'Content-Encoding': coding };
     const { line } = await upload({ headers, body: new Uint8Array(encode(Buffer.from('{"additional_data":"packed"}'))) });
     expect(line.additional_data).toBe('packed');
   });
 });
 
-describe('what counts as a file', () => {
+describe('an upload with a file', () => {
   it.each<[string, Init, string, string]>([
     ['any other type', typed('application/xml', '<a/>'), 'application/xml', '<a/>'],
-    ['a type that looks like JSON', typed('application/vnd.x+json', '{}'), 'application/vnd.x+json', '{}'],
+    ['a type that resembles JSON', typed('application/vnd.x+json', '{}'), 'application/vnd.x+json', '{}'],
     ['no type', untyped('abc'), 'application/octet-stream', 'abc'],
     ['an empty file', typed('text/csv', ''), 'text/csv', ''],
     ['an empty chunked file', chunked('text/csv'), 'text/csv', ''],
     ['a chunked file', chunked('text/csv', 'a', 'b', 'c'), 'text/csv', 'abc'],
     ['another multipart type', typed('multipart/mixed; boundary=x', 'abc'), 'multipart/mixed; boundary=x', 'abc'],
-    ['of the longest length', typed('text/csv', 'x'.repeat(MAX_UPLOAD)), 'text/csv', 'x'.repeat(MAX_UPLOAD)],
-  ])('%s', async (_name, init, type, text) => {
+    ['a file of the maximum length', typed('text/csv', 'x'.repeat(MAX_UPLOAD)), 'text/csv', 'x'.repeat(MAX_UPLOAD)],
+  ])('is accepted with %s', async (_name, init, type, text) => {
     const { line } = await upload(init);
     expect(line).toMatchObject({ content_type: type, content_size: text.length });
     expect((await bytesOf(line)).toString()).toBe(text);
   });
 });
 
-describe('forms', () => {
+describe('a form', () => {
   const file = { name: 'file', value: 'a,b\r\n', filename: 'x.csv' };
   it.each<[string, Buffer, { type?: string; data?: string | null; bytes?: string }]>([
     ['a file', form(file), {}],
-    ['its type as sent', form({ ...file, contentType: 'Text/CSV; charset="utf-8"' }), { type: 'Text/CSV; charset="utf-8"' }],
-    ['additional_data before it', form({ name: 'additional_data', value: 'é\u0000' }, file), { data: 'é\u0000' }],
-    ['additional_data behind it', form(file, { name: 'additional_data', value: '\ufeffx' }), { data: '\ufeffx' }],
+    ['a file whose type is stored as sent', form({ ...file, contentType: 'Text/CSV; charset="utf-8"' }), { type: 'Text/CSV; charset="utf-8"' }],
+    ['additional_data before the file', form({ name: 'additional_data', value: 'é\u0000' }, file), { data: 'é\u0000' }],
+    ['additional_data after the file', form(file, { name: 'additional_data', value: '\ufeffx' }), { data: '\ufeffx' }],
     ['empty additional_data', form(file, { name: 'additional_data', value: '' }), { data: '' }],
     ['an empty file', form({ ...file, value: '' }), { bytes: '' }],
-    ['a file without a name of its own', form({ name: 'file', value: 'x' }), { bytes: 'x' }],
-    ['other parts, passed over', form({ name: 'x', value: 'y', filename: 'z' }, file, { name: 'File', value: '1' }), {}],
-    ['a name like another part', form({ ...file, filename: 'a; name=x' }), {}],
-    ['a name that is not ASCII', form({ ...file, filename: 'Zürich – 日本.csv' }), {}],
-    ['what looks like its boundary', form({ ...file, value: `\r\n--${BOUNDARY.slice(0, -1)}\r\n--` }), { bytes: `\r\n--${BOUNDARY.slice(0, -1)}\r\n--` }],
-    ['of the longest length', form({ ...file, value: 'x'.repeat(MAX_UPLOAD) }), { bytes: 'x'.repeat(MAX_UPLOAD) }],
-    ['text around it', Buffer.concat([Buffer.from('preamble\r\n'), form(file), Buffer.from('epilogue')]), {}],
-    ['blanks behind the boundary', Buffer.from(form(file).toString('latin1').replace(BOUNDARY, `${BOUNDARY} \t`), 'latin1'), {}],
-  ])('%s', async (_name, body, expected) => {
+    ['a file without a filename', form({ name: 'file', value: 'x' }), { bytes: 'x' }],
+    ['other parts, which are ignored', form({ name: 'x', value: 'y', filename: 'z' }, file, { name: 'File', value: '1' }), {}],
+    ['a filename that resembles a parameter', form({ ...file, filename: 'a; name=x' }), {}],
+    ['a filename that is not ASCII', form({ ...file, filename: 'Zürich – 日本.csv' }), {}],
+    ['text that resembles its boundary', form({ ...file, value: `\r\n--${BOUNDARY.slice(0, -1)}\r\n--` }), { bytes: `\r\n--${BOUNDARY.slice(0, -1)}\r\n--` }],
+    ['a file of the maximum length', form({ ...file, value: 'x'.repeat(MAX_UPLOAD) }), { bytes: 'x'.repeat(MAX_UPLOAD) }],
+    ['text around its parts', Buffer.concat([Buffer.from('preamble\r\n'), form(file), Buffer.from('epilogue')]), {}],
+    ['blanks after the boundary', Buffer.from(form(file).toString('latin1').replace(BOUNDARY, `${BOUNDARY} \t`), 'latin1'), {}],
+  ])('is accepted with %s', async (_name, body, expected) => {
     for (const init of [typed(FORM_TYPE, body), chunked(FORM_TYPE, ...Array.from(body, (byte) => Buffer.of(byte)).slice(0, 600), body.subarray(600))]) {
       const { line } = await upload(init);
       expect(line).toMatchObject({
@@ -177,7 +177,7 @@ describe('forms', () => {
     }
   });
 
-  it('takes what fetch makes of a form', async () => {
+  it('is accepted as encoded by fetch', async () => {
     const data = new FormData();
     data.set('additional_data', 'from a browser');
     data.set('file', new File(['1;2'], 'load "1".csv', { type: 'text/csv' }));
@@ -189,24 +189,24 @@ describe('forms', () => {
   it.each<[string, Init]>([
     ['no boundary', typed('multipart/form-data', whole)],
     ['an empty boundary', typed('multipart/form-data; boundary=""', whole)],
-    ['a boundary too long', typed(`multipart/form-data; boundary=${'x'.repeat(71)}`, whole)],
+    ['too long a boundary', typed(`multipart/form-data; boundary=${'x'.repeat(71)}`, whole)],
     ['another boundary', typed('multipart/form-data; boundary=other', whole)],
-    ['nothing in it', typed(FORM_TYPE, '')],
+    ['no bytes', typed(FORM_TYPE, '')],
     ['no parts', typed(FORM_TYPE, form())],
-    ['no part file', typed(FORM_TYPE, form({ name: 'other', value: 'x' }))],
-    ['two parts file', typed(FORM_TYPE, form(file, file))],
+    ['no part named file', typed(FORM_TYPE, form({ name: 'other', value: 'x' }))],
+    ['two parts named file', typed(FORM_TYPE, form(file, file))],
     ['additional_data twice', typed(FORM_TYPE, form({ name: 'additional_data', value: '' }, file, { name: 'additional_data', value: '' }))],
-    ['additional_data that is no UTF-8', typed(FORM_TYPE, form(file, { name: 'additional_data', value: Buffer.of(0xff) }))],
-    ['its end missing', typed(FORM_TYPE, whole.subarray(0, -6))],
-    ['cut off in the file', typed(FORM_TYPE, whole.subarray(0, whole.indexOf('a,b') + 2))],
-    ['cut off in the headers', typed(FORM_TYPE, whole.subarray(0, 40))],
-    ['a header that is none', typed(FORM_TYPE, Buffer.from(whole.toString().replace('Content-Disposition:', 'Content-Disposition')))],
-    ['a disposition that is none', typed(FORM_TYPE, Buffer.from(whole.toString().replace('form-data;', 'form-data; ;=')))],
-    ['a header twice', typed(FORM_TYPE, Buffer.from(whole.toString().replace('Content-D', 'Content-Disposition: form-data; name="x"\r\nContent-D')))],
-    ['headers too long', typed(FORM_TYPE, Buffer.from(whole.toString().replace('Content-D', `X: ${'y'.repeat(20_000)}\r\nContent-D`)))],
-    ['text behind the boundary', typed(FORM_TYPE, Buffer.from(whole.toString().replace(BOUNDARY, `${BOUNDARY}x`)))],
-    ['the file elsewhere than in form-data', typed(FORM_TYPE, Buffer.from(whole.toString().replace('form-data;', 'attachment;')))],
-  ])('refuses a form with %s', async (_name, init) => {
+    ['additional_data that is not UTF-8', typed(FORM_TYPE, form(file, { name: 'additional_data', value: Buffer.of(0xff) }))],
+    ['a missing end', typed(FORM_TYPE, whole.subarray(0, -6))],
+    ['an end in the middle of the file', typed(FORM_TYPE, whole.subarray(0, whole.indexOf('a,b') + 2))],
+    ['an end in the middle of the headers', typed(FORM_TYPE, whole.subarray(0, 40))],
+    ['a malformed header', typed(FORM_TYPE, Buffer.from(whole.toString().replace('Content-Disposition:', 'Content-Disposition')))],
+    ['a malformed disposition', typed(FORM_TYPE, Buffer.from(whole.toString().replace('form-data;', 'form-data; ;=')))],
+    ['a repeated header', typed(FORM_TYPE, Buffer.from(whole.toString().replace('Content-D', 'Content-Disposition: form-data; name="x"\r\nContent-D')))],
+    ['too long headers', typed(FORM_TYPE, Buffer.from(whole.toString().replace('Content-D', `X: ${'y'.repeat(20_000)}\r\nContent-D`)))],
+    ['text after the boundary', typed(FORM_TYPE, Buffer.from(whole.toString().replace(BOUNDARY, `${BOUNDARY}x`)))],
+    ['a file whose disposition is not form-data', typed(FORM_TYPE, Buffer.from(whole.toString().replace('form-data;', 'attachment;')))],
+  ])('is rejected with %s', async (_name, init) => {
     await expectError(await post(PATH + QUERY, init), 400, 'Invalid request body.');
   });
 });
@@ -219,14 +219,14 @@ describe('query parameters', () => {
   it.each<[string, string]>([
     ['128 code points', query({ customer_id: long(40, '😀').slice(0, 40), manufacturer: long(128, '😀') })],
     ['a filename of 255 code points', query({ filename: long(255, 'ü') })],
-    ['a customer of 240 bytes on disk', query({ customer_id: long(80, ' ').replace(/^ | $/g, '%') })],
-    ['what is no path', query({ customer_id: '..', filename: '...', manufacturer: '.' })],
-    ['slashes elsewhere than in the filename', query({ customer_id: 'a/b\\c', manufacturer: 'a/b' })],
-    ['blanks around', query({ customer_id: ' a ', filename: ' b ', manufacturer: ' c ' })],
-    ['+ for a blank', QUERY],
-    ['unknown parameters, also malformed', `${QUERY}&x=%zz&y[]=1&%zz=1&customer=2`],
-    ['bytes that are not encoded', '?customer_id=Z%C3%BCrich&filename=f&manufacturer=m'],
-  ])('takes %s', async (_name, search) => {
+    ['a customer id of 240 bytes on disk', query({ customer_id: long(80, ' ').replace(/^ | $/g, '%') })],
+    ['texts that resemble paths', query({ customer_id: '..', filename: '...', manufacturer: '.' })],
+    ['slashes outside the filename', query({ customer_id: 'a/b\\c', manufacturer: 'a/b' })],
+    ['surrounding blanks', query({ customer_id: ' a ', filename: ' b ', manufacturer: ' c ' })],
+    ['+ as a blank', QUERY],
+    ['unknown parameters, even malformed', `${QUERY}&x=%zz&y[]=1&%zz=1&customer=2`],
+    ['bytes that are not percent-encoded', '?customer_id=Z%C3%BCrich&filename=f&manufacturer=m'],
+  ])('accepts %s', async (_name, search) => {
     const { line } = await upload(typed('text/csv', 'x'), search);
     const sent = new URLSearchParams(search);
     expect(line).toMatchObject(Object.fromEntries(Object.keys(GOOD).map((name) => [name, sent.get(name)])));
@@ -247,8 +247,8 @@ describe('query parameters', () => {
       ['as a list', `?${others}&${name}[]=a`],
       ['as an encoded list', `?${others}&${name}%5B%5D=a`],
       ['as a member', `?${others}&${name}[a]=a`],
-      ['good beside a list', `${value('a')}&${name}[]=b`],
-      ['good beside a member', `${value('a')}&${name}[b]=b`],
+      ['valid and also as a list', `${value('a')}&${name}[]=b`],
+      ['valid and also as a member', `${value('a')}&${name}[b]=b`],
       ['too long', value(long(most + 1))],
       ['too long in code points', value(encodeURIComponent(long(most + 1, '😀')))],
       ['with U+0000', value('a%00')],
@@ -256,8 +256,8 @@ describe('query parameters', () => {
       ['with U+007F', value('a%7F')],
       ['with U+009F', value('a%C2%9F')],
       ['with malformed encoding', value('%zz')],
-      ['with encoding cut off', value('a%2')],
-      ['with no UTF-8', value('%FF')],
+      ['with truncated encoding', value('a%2')],
+      ['with invalid UTF-8', value('%FF')],
       ['with an encoded surrogate', value('%ED%A0%80')],
       ['overlong in UTF-8', value('%C0%AF')],
     ];
@@ -269,14 +269,14 @@ describe('query parameters', () => {
     ['customer_id', 'over 240 bytes on disk, of 21 characters', query({ customer_id: long(21, '😀') })] as const,
     ...['a/b', 'a\\b', '/', '\\', '.', '..'].map((name) => ['filename', name, query({ filename: name })] as const),
     ['the query', 'absent', ''] as const,
-  ])('refuses %s %s', async (_parameter, _what, search) => {
+  ])('rejects %s %s', async (_parameter, _what, search) => {
     const before = (await service.lines()).length;
     await expectError(await post(PATH + search, typed('text/csv', 'x')), 400, 'Invalid or missing query parameter.');
     expect(await service.lines()).toHaveLength(before);
   });
 });
 
-describe('bodies that are refused', () => {
+describe('a body', () => {
   const headers = (coding: string): Record<string, string> => ({ 'Content-Type': 'application/json', 'Content-Encoding': coding });
   const raw = (bytes: Buffer): Uint8Array<ArrayBuffer> => new Uint8Array(bytes);
   it.each<[string, Init, number, string]>([
@@ -284,25 +284,25 @@ describe('bodies that are refused', () => {
       '{"additional_data":["x"]}', '{"additional_data":true}', '{"additional_data":"\\ud800"}', '{"additional_data":"\\udc00x"}',
       '['.repeat(400), `{"x":${'['.repeat(200)}${']'.repeat(200)}}`] as const
     ).map((text): [string, Init, number, string] => [text.slice(0, 40), typed('application/json', text), 400, 'Invalid request body.']),
-    ['no UTF-8', typed('application/json', Buffer.from('{"additional_data":"\xff"}', 'latin1')), 400, 'Invalid request body.'],
-    ['no UTF-8 in another member', typed('application/json', Buffer.from('{"x":"\xff"}', 'latin1')), 400, 'Invalid request body.'],
+    ['invalid UTF-8', typed('application/json', Buffer.from('{"additional_data":"\xff"}', 'latin1')), 400, 'Invalid request body.'],
+    ['invalid UTF-8 in another member', typed('application/json', Buffer.from('{"x":"\xff"}', 'latin1')), 400, 'Invalid request body.'],
     ['broken gzip', { headers: headers('gzip'), body: raw(Buffer.from('{}')) }, 400, 'Invalid request body.'],
-    ['gzip cut off', { headers: headers('gzip'), body: raw(gzipSync('{"additional_data":"x"}').subarray(0, -9)) }, 400, 'Invalid request body.'],
+    ['truncated gzip', { headers: headers('gzip'), body: raw(gzipSync('{"additional_data":"x"}').subarray(0, -9)) }, 400, 'Invalid request body.'],
     ['JSON over the limit', typed('application/json', JSON.stringify({ x: long(MAX_JSON) })), 413, 'Payload too large.'],
     ['JSON over the limit, chunked', chunked('application/json', JSON.stringify({ x: long(MAX_JSON) })), 413, 'Payload too large.'],
-    ['JSON over the limit once decoded', { headers: headers('gzip'), body: raw(gzipSync(JSON.stringify({ x: long(MAX_JSON) }))) }, 413, 'Payload too large.'],
-    ['a bomb', { headers: headers('br'), body: raw(brotliCompressSync(Buffer.alloc(30_000_000, ' '))) }, 413, 'Payload too large.'],
+    ['JSON over the limit after decoding', { headers: headers('gzip'), body: raw(gzipSync(JSON.stringify({ x: long(MAX_JSON) }))) }, 413, 'Payload too large.'],
+    ['a decompression bomb', { headers: headers('br'), body: raw(brotliCompressSync(Buffer.alloc(30_000_000, ' '))) }, 413, 'Payload too large.'],
     ['a file over the limit', typed('text/csv', long(MAX_UPLOAD + 1)), 413, 'Payload too large.'],
     ['a file over the limit, chunked', chunked('text/csv', long(MAX_UPLOAD), 'x'), 413, 'Payload too large.'],
     ['a file over the limit in a form', typed(FORM_TYPE, form({ name: 'file', value: long(MAX_UPLOAD + 1) })), 413, 'Payload too large.'],
     ['additional_data over the limit in a form', typed(FORM_TYPE, form({ name: 'additional_data', value: long(MAX_JSON + 1) })), 413, 'Payload too large.'],
-    ['other parts without end', chunked(FORM_TYPE, form({ name: 'x', value: long(1_100_000) })), 413, 'Payload too large.'],
-    ['an urlencoded form', typed('application/x-www-form-urlencoded', 'a=b'), 415, 'Unsupported media type.'],
+    ['endless other parts', chunked(FORM_TYPE, form({ name: 'x', value: long(1_100_000) })), 413, 'Payload too large.'],
+    ['a urlencoded form', typed('application/x-www-form-urlencoded', 'a=b'), 415, 'Unsupported media type.'],
     ['an encoded file', { headers: { 'Content-Type': 'text/csv', 'Content-Encoding': 'gzip' }, body: raw(gzipSync('x')) }, 415, 'Unsupported media type.'],
     ['an encoded form', { headers: { 'Content-Type': FORM_TYPE, 'Content-Encoding': 'gzip' }, body: 'x' }, 415, 'Unsupported media type.'],
     ['an unknown coding', { headers: headers('zstd'), body: '{}' }, 415, 'Unsupported media type.'],
     ['two codings', { headers: headers('gzip, br'), body: '{}' }, 415, 'Unsupported media type.'],
-  ])('%s', async (_name, init, status, error) => {
+  ])('is rejected: %s', async (_name, init, status, error) => {
     const files = await service.files('files');
     const lines = await service.lines();
     await expectError(await post(PATH + QUERY, init), status, error);
@@ -310,7 +310,7 @@ describe('bodies that are refused', () => {
     expect(await service.files('files')).toEqual(files);
   });
 
-  it('takes JSON of the longest length', async () => {
+  it('is accepted as JSON of the maximum length', async () => {
     const text = long(MAX_JSON - '{"additional_data":""}'.length);
     expect((await upload(json({ additional_data: text }))).line.additional_data).toBe(text);
   });
@@ -319,30 +319,30 @@ describe('bodies that are refused', () => {
 describe('the order of refusals', () => {
   const bad = '?customer_id=';
   it.each<[string, string, Init, number]>([
-    ['413 by declared length before 415', PATH + QUERY, typed('application/x-www-form-urlencoded', long(MAX_UPLOAD + 1)), 413],
-    ['413 by declared length before 400', PATH + bad, typed('text/csv', long(MAX_UPLOAD + 1)), 413],
-    ['415 before 400', PATH + bad, typed('application/x-www-form-urlencoded', 'x'), 415],
-    ['the query before the body', PATH + bad, typed('application/json', '{'), 400],
-    ['404 before all', `${PATH}x${bad}`, typed('application/x-www-form-urlencoded', long(MAX_UPLOAD + 1)), 404],
+    ['is 413 for the declared length before 415', PATH + QUERY, typed('application/x-www-form-urlencoded', long(MAX_UPLOAD + 1)), 413],
+    ['is 413 for the declared length before 400', PATH + bad, typed('text/csv', long(MAX_UPLOAD + 1)), 413],
+    ['is 415 before 400', PATH + bad, typed('application/x-www-form-urlencoded', 'x'), 415],
+    ['is the query before the body', PATH + bad, typed('application/json', '{'), 400],
+    ['is 404 before all others', `${PATH}x${bad}`, typed('application/x-www-form-urlencoded', long(MAX_UPLOAD + 1)), 404],
   ])('%s', async (_name, target, init, status) => {
     expect((await post(target, init)).status).toBe(status);
   });
 });
 
-describe('JSON that is made to cost', () => {
+describe('JSON that is designed to be expensive', () => {
   const brackets = '['.repeat(200);
   it.each([
     ['after a quote in it', `"${brackets}`],
     ['after a backslash at its end', `${brackets}\\`],
-    ['after both', `\\"${brackets}\\"`],
-  ])('is not what has brackets in a text, %s', async (_name, text) => {
+    ['after both of them', `\\"${brackets}\\"`],
+  ])('does not include a text with brackets %s', async (_name, text) => {
     const deep: unknown = Array.from({ length: 60 }).reduce((inner) => [{ a: inner }], 0);
     expect((await upload(json({ x: deep, additional_data: text, y: [] }))).line.additional_data).toBe(text);
   });
 });
 
-describe('what Nest keeps apart', () => {
-  it('stores what 50 simultaneous uploads sent, each once', async () => {
+describe('simultaneous requests', () => {
+  it('are kept separate: 50 uploads are stored once each', async () => {
     const names = Array.from({ length: 50 }, (_, index) => `simultaneous-${String(index)}`);
     await Promise.all(
       names.map(async (name, index) => {

@@ -5,8 +5,8 @@ import { swaggerUiOptions } from '../support/swagger-ui.js';
 
 const REALM = { IDENTITY_PROVIDER: 'keycloak', KEYCLOAK_REALM: 'loads', KEYCLOAK_CLIENT_ID: 'service', KEYCLOAK_CLIENT_SECRET: 'secret' };
 
-describe('with a Keycloak that is not there, the service', () => {
-  /** It has had its port, which nobody listens on now. */
+describe('with an unreachable Keycloak, the service', () => {
+  /** A port on which nothing listens any more. */
   const issuer = new TestIssuer();
   let service: RunningService;
 
@@ -30,7 +30,7 @@ describe('with a Keycloak that is not there, the service', () => {
     expect((await get(path)).status).toBe(status);
   });
 
-  it('cannot tell yet whether to believe a token of the realm', async () => {
+  it('answers 503 to a token of the realm, because it cannot verify the token yet', async () => {
     const claims = { iss: `${issuer.url}/realms/loads`, aud: AUDIENCE, sub: 's', exp: now() + 60 };
     const token = signToken(rsaKey(), { alg: 'RS256', kid: 'k' }, claims);
     expect(await get('/idpManagementBackend/users', { Authorization: `Bearer ${token}` })).toEqual({
@@ -39,13 +39,13 @@ describe('with a Keycloak that is not there, the service', () => {
     });
   });
 
-  it('takes uploads', async () => {
+  it('accepts uploads', async () => {
     const url = `${service.url}/ingestHistoricalLoadData/upload_historical?customer_id=a&filename=b.csv&manufacturer=c`;
     expect((await fetch(url, { method: 'POST', body: 'a,b' })).status).toBe(200);
   });
 });
 
-describe("on a Keycloak, Swagger UI's Authorize", () => {
+describe("on Keycloak, Swagger UI's Authorize", () => {
   const KEYCLOAK = { ...REALM, KEYCLOAK_URL: 'http://keycloak:8080' };
   const LOGIN = { ...KEYCLOAK, SWAGGER_UI_CLIENT_ID: 'swagger-ui' };
   const PROXIED = { BASE_PATH: '/v1', PUBLIC_URL: 'https://api.example/outer/v1' };
@@ -61,8 +61,8 @@ describe("on a Keycloak, Swagger UI's Authorize", () => {
   it.each<[string, Record<string, string>, { issuer: string; base: (port: number) => string }]>([
     ['by itself', LOGIN, { issuer: HERE, base: (port) => `http://127.0.0.1:${port}` }],
     ['behind a proxy', { ...LOGIN, ...PROXIED }, { issuer: HERE, base: () => PROXIED.PUBLIC_URL }],
-    ['beside a Keycloak with another name outside', { ...LOGIN, OIDC_ISSUER: PUBLIC }, { issuer: PUBLIC, base: (port) => `http://127.0.0.1:${port}` }],
-  ])('logs people in with SWAGGER_UI_CLIENT_ID: %s', async (_, variables, { issuer, base }) => {
+    ['with a Keycloak that has another name outside', { ...LOGIN, OIDC_ISSUER: PUBLIC }, { issuer: PUBLIC, base: (port) => `http://127.0.0.1:${port}` }],
+  ])('logs users in with SWAGGER_UI_CLIENT_ID: %s', async (_, variables, { issuer, base }) => {
     const service = await startService(variables);
     const url = `http://127.0.0.1:${service.port}${variables.BASE_PATH ?? ''}`;
     const tokenUrl = `${issuer}/protocol/openid-connect/token`;
@@ -82,7 +82,7 @@ describe("on a Keycloak, Swagger UI's Authorize", () => {
     await service.close();
   });
 
-  it('without it takes a client and its secret alone', async () => {
+  it('without it accepts only a client and its secret', async () => {
     const service = await startService(KEYCLOAK);
     const { flows, oauth2RedirectUrl, initOAuth } = await swaggerUiOptions(service.url);
     expect(flows).toEqual({ clientCredentials: { tokenUrl: `${HERE}/protocol/openid-connect/token`, scopes: {} } });

@@ -31,7 +31,7 @@ const refused = async (answer: Response, status = 400, error = 'Invalid request 
 };
 const sha256 = (bytes: Buffer | string, encoding: 'hex' | 'base64' = 'base64'): string => createHash('sha256').update(bytes).digest(encoding);
 const digest = (bytes: Buffer | string): string => `sha-256=:${sha256(bytes)}:`;
-/** About as long as it may be. */
+/** Close to the maximum length. */
 const filled = (begin: string, text: string, end: string, length = MAX_JSON): string =>
   begin + text.repeat(Math.floor((length - Buffer.byteLength(begin + end)) / Buffer.byteLength(text))) + end;
 
@@ -40,13 +40,13 @@ describe.each([
   ['large', 'z'.repeat(40_000)],
 ])('a JSON object with other members, %s', (_size, padding) => {
   it.each([
-    ['behind additional_data', `{"additional_data":"a","readings":[1.0,{"ä":"😀"}],"padding":"${padding}"}`, 'a'],
+    ['after additional_data', `{"additional_data":"a","readings":[1.0,{"ä":"😀"}],"padding":"${padding}"}`, 'a'],
     ['before additional_data', `\ufeff{ "readings" : [1.0], "padding":"${padding}" , "additional_data" : "a\\u0000" }\n`, 'a\u0000'],
     ['without additional_data', `{"readings":[],"padding":"${padding}"}`, null],
-    ['beside null', `{"additional_data":null,"readings":[],"padding":"${padding}"}`, null],
-    ['of a prototype', `{"__proto__":{"additional_data":"y"},"padding":"${padding}"}`, null],
+    ['next to null', `{"additional_data":null,"readings":[],"padding":"${padding}"}`, null],
+    ['named like a prototype', `{"__proto__":{"additional_data":"y"},"padding":"${padding}"}`, null],
     ['without names', `{"":1,"padding":"${padding}"}`, null],
-  ])('is kept as the file as it was received, %s', async (_name, body, additionalData) => {
+  ])('is stored as a file exactly as it was received: %s', async (_name, body, additionalData) => {
     const answer = await post(body, { 'Content-Type': 'Application/JSON; charset=utf-8', 'X-Upload-Digest': digest(body), 'Content-Digest': digest(body) });
     expect(answer.headers.get('x-upload-digest')).toBe(digest(body));
     const kept = await line(answer);
@@ -60,7 +60,7 @@ describe.each([
     expect((await readFile(join(service.dataDirectory, String(kept.content_path)))).toString()).toBe(body);
   });
 
-  it.each(CODINGS)('is kept decoded, with digests of either: %s', async (coding, encode) => {
+  it.each(CODINGS)('is stored decoded, and accepts digests of both forms: %s', async (coding, encode) => {
     const body = `{"readings":[1,2],"padding":"${padding}"}`;
     const coded = encode(Buffer.from(body));
     const headers = { 'Content-Encoding': coding, 'X-Upload-Digest': digest(body), 'Content-Digest': digest(coded), 'Repr-Digest': digest(coded) };
@@ -71,13 +71,13 @@ describe.each([
 
   it.each([
     ['a member file', `{"additional_data":"a","file":{},"padding":"${padding}"}`],
-    ['a member file behind others', `{"x":1,"padding":"${padding}","file":null}`],
+    ['a member file after others', `{"x":1,"padding":"${padding}","file":null}`],
     ['an escaped member file', `{"padding":"${padding}","\\u0066ile":"x"}`],
     ['a defect at its end', `{"x":1,"padding":"${padding}"`],
-    ['something behind it', `{"x":1,"padding":"${padding}"}{}`],
-    ['additional_data of another type behind the rest', `{"x":1,"padding":"${padding}","additional_data":1}`],
+    ['text after it', `{"x":1,"padding":"${padding}"}{}`],
+    ['additional_data of another type after the rest', `{"x":1,"padding":"${padding}","additional_data":1}`],
     ['a lone surrogate', `{"x":1,"padding":"${padding}","additional_data":"\\ud800"}`],
-  ])('is refused for %s, and nothing is kept', async (_name, body) => {
+  ])('is rejected for %s, and nothing is stored', async (_name, body) => {
     const [files, lines] = [await service.files('files'), await service.lines()];
     await refused(await post(body));
     expect(await service.files('files')).toEqual(files);
@@ -85,7 +85,7 @@ describe.each([
     expect(await service.files('staging')).toEqual([]);
   });
 
-  it('is another request under a key when its bytes are others', async () => {
+  it('is a different request under a key when its bytes differ', async () => {
     const headers = { 'Idempotency-Key': `file-${padding.length}` };
     const body = `{"additional_data":"a","x":1,"padding":"${padding}"}`;
     const first = await post(body, headers);
@@ -104,7 +104,7 @@ describe('the longest additional_data', () => {
     ['of escapes', '\\u0001', '\u0001'],
     ['of emoji', '😀', '😀'],
     ['of pairs of escapes', '\\ud83d\\ude00', '😀'],
-  ])('is kept under its key, %s', async (name, source, text) => {
+  ])('is stored under its key, %s', async (name, source, text) => {
     const body = filled('{"additional_data":"', source, '"}', 3_000_000);
     const data = (await line(await post(body, { 'Idempotency-Key': name.replaceAll(' ', '-') }))).additional_data as string;
     expect(data.length).toBe(((body.length - '{"additional_data":""}'.length) / source.length) * text.length);
@@ -114,13 +114,13 @@ describe('the longest additional_data', () => {
     await refused(await post(`${body.slice(0, -2)}!"}`, { 'Idempotency-Key': name.replaceAll(' ', '-') }), 422, 'Idempotency key reused.');
   });
 
-  it('is kept from a form', async () => {
+  it('is stored from a form', async () => {
     const text = '\u0001ä😀'.repeat(100_000);
     const body = form({ name: 'additional_data', value: text }, { name: 'file', value: 'a', filename: 'a.csv' });
     expect((await line(await post(body, { 'Content-Type': FORM_TYPE }))).additional_data).toBe(text);
   });
 
-  it('is refused from a form when it is no UTF-8', async () => {
+  it('is rejected from a form when it is not UTF-8', async () => {
     const value = Buffer.concat([Buffer.alloc(100_000, 'x'), Buffer.from([0xc3])]);
     await refused(await post(form({ name: 'additional_data', value }, { name: 'file', value: 'a' }), { 'Content-Type': FORM_TYPE }));
   });
@@ -133,7 +133,7 @@ describe('the event loop', () => {
     ['a long additional_data', filled('{"additional_data":"', '\\u0001', '"}'), 200],
     ['a defect at the end', filled('{"x":[{}', ',{}', ''), 400],
   ];
-  it.each(hostile)('is never kept by a whole body: %s', async (_name, body, status) => {
+  it.each(hostile)('is never blocked for a whole body: %s', async (_name, body, status) => {
     const longest = { parse: 0, stringify: 0 };
     const { parse, stringify } = JSON;
     vi.spyOn(JSON, 'parse').mockImplementation((text: string, ...rest: []) => {
@@ -154,10 +154,10 @@ describe('the event loop', () => {
   it.each([
     ['JSON', 'application/json', (text: string) => JSON.stringify({ additional_data: text })],
     ['a form', FORM_TYPE, (text: string) => form({ name: 'additional_data', value: text }, { name: 'file', value: 'a' })],
-  ])('is left to others after some pieces of a long additional_data: %s', async (name, type, bodyOf) => {
+  ])('is yielded after some pieces of a long additional_data: %s', async (name, type, bodyOf) => {
     const text = 'x'.repeat(3_000_000);
     const body = bodyOf(text);
-    // Each look at the clock takes a millisecond, so that a turn has few pieces on any machine.
+    // Each reading of the clock takes a millisecond, so that a turn has few pieces on any machine.
     const { stringify } = JSON;
     let now = performance.now();
     vi.spyOn(performance, 'now').mockImplementation(() => now++);
@@ -182,7 +182,7 @@ describe('the event loop', () => {
     expect(escaped.most).toBeLessThan(300_000);
   });
 
-  it('serves /health/live while sixty of them wait', async () => {
+  it('serves /health/live while sixty large bodies wait', async () => {
     const body = gzipSync(filled('{"x":[{}', ',{}', '', 1_000_000));
     const answered: string[] = [];
     const bodies = Array.from({ length: 60 }, async () => {
@@ -198,10 +198,10 @@ describe('the event loop', () => {
   }, 120_000);
 });
 
-describe('what stands behind a coded body', () => {
+describe('data after an encoded body', () => {
   const small = '{"additional_data":"x"}';
   it.each(CODINGS.flatMap(([coding, encode]) => [small, filled('{"x":[0', ',0', ']}', 100_000)].flatMap((body) => [1, 100, 20_000, 70_000].map((length) => [coding, body.length, length, encode, body] as const))))(
-    'is refused: %s of %i bytes with %i more',
+    'is rejected: %s of %i bytes with %i extra bytes',
     async (coding, _length, length, encode, body) => {
       for (const more of [Buffer.alloc(length), Buffer.alloc(length, 'x')]) {
         await refused(await post(Buffer.concat([encode(Buffer.from(body)), more]), { 'Content-Encoding': coding }));
@@ -209,7 +209,7 @@ describe('what stands behind a coded body', () => {
     },
   );
 
-  it('may be another member of gzip (RFC 1952, 2.2)', async () => {
+  it('can be another member of gzip (RFC 1952, 2.2)', async () => {
     const body = Buffer.concat([gzipSync('{"additional_data":'), gzipSync('"x"}')]);
     expect((await line(await post(body, { 'Content-Encoding': 'gzip' }))).additional_data).toBe('x');
   });
@@ -219,14 +219,14 @@ describe('bodies of roles and users', () => {
   const path = '/idpManagementBackend/create-role';
   const tooLong = JSON.stringify({ role_name: 'r', permissions: ['a:b'], padding: 'x'.repeat(1_048_576) });
   it.each([
-    ['by its declared length', tooLong, {}],
-    ['once it is decoded', gzipSync(tooLong), { 'Content-Encoding': 'gzip' }],
-  ])('are 1 MiB at most, %s', async (_name, body, headers) => {
+    ['by their declared length', tooLong, {}],
+    ['after decoding', gzipSync(tooLong), { 'Content-Encoding': 'gzip' }],
+  ])('are limited to 1 MiB, %s', async (_name, body, headers) => {
     const authorization = `Bearer ${await service.adminToken()}`;
     await refused(await post(body, { ...headers, Authorization: authorization }, path), 413, 'Payload too large.');
   });
 
-  it('may have many other members and repeated permissions', async () => {
+  it('can have many other members and repeated permissions', async () => {
     const authorization = `Bearer ${await service.adminToken()}`;
     const padding = Object.fromEntries(Array.from({ length: 30_000 }, (_, key) => [String(key), key]));
     const body = JSON.stringify({ role_name: 'large', ...padding, permissions: Array.from({ length: 20_000 }, () => 'a:b') });
@@ -235,7 +235,7 @@ describe('bodies of roles and users', () => {
   });
 });
 
-it('refuses a form of over a thousand parts', async () => {
+it('a form of over a thousand parts is rejected', async () => {
   const parts = (count: number) => Array.from({ length: count }, () => ({ name: 'x', value: '' }));
   const file = { name: 'file', value: 'a' };
   await refused(await post(form(...parts(1_000), file), { 'Content-Type': FORM_TYPE }));

@@ -12,7 +12,7 @@ const WHO = 'customer_id=MARK-customer&filename=MARK-file.csv&manufacturer=MARK-
 const UPLOAD = `/ingestHistoricalLoadData/upload_historical?${WHO}`;
 const IDENTITY = '/idpManagementBackend';
 
-/** A service whose log is what the process would write. */
+/** A service with the log that a process would write. */
 async function startLogging(variables: Record<string, string> = {}): Promise<RunningService & { readonly logged: () => string }> {
   const service = await startService(variables);
   const stream = new PassThrough();
@@ -42,7 +42,7 @@ describe('the log', () => {
     return vi.waitFor(() => found() ?? expect.fail(`no line of ${id}`));
   }
 
-  it('tells of a request under a key that is in progress neither the key nor the customer', async () => {
+  it('contains neither the key nor the customer of a request whose key is in progress', async () => {
     const key = 'Idempotency-Key: MARK-key';
     const first = await open(service.port);
     const whole = post(UPLOAD, 'x'.repeat(100), key, 'Content-Type: text/csv');
@@ -63,28 +63,28 @@ describe('the log', () => {
     ['a form', 200, post(UPLOAD, '--MARK\r\nContent-Disposition: form-data; name="file"; filename="MARK"\r\n\r\nMARK\r\n--MARK--', 'Content-Type: multipart/form-data; boundary=MARK')],
     ['a malformed form', 400, post(UPLOAD, '--MARK\r\nContent-Disposition: MARK"\r\n\r\nMARK', 'Content-Type: multipart/form-data; boundary=MARK')],
     ['malformed JSON', 400, post(UPLOAD, '{"MARK', 'Content-Type: application/json')],
-    ['a coding that is not served', 415, post(UPLOAD, 'MARK', 'Content-Encoding: MARK')],
+    ['an unsupported coding', 415, post(UPLOAD, 'MARK', 'Content-Encoding: MARK')],
     ['a malformed digest', 400, post(UPLOAD, 'MARK', 'Content-Digest: MARK')],
     ['another digest', 400, post(UPLOAD, 'MARK', `Content-Digest: sha-256=:${Buffer.alloc(32, MARK).toString('base64')}:`)],
     ['a malformed key', 400, post(UPLOAD, 'MARK', 'Idempotency-Key: MARK MARK')],
     ['a key', 200, post(UPLOAD, 'MARK', 'Idempotency-Key: MARK')],
-    ['a key that is used again', 422, post(UPLOAD, 'MARK2', 'Idempotency-Key: MARK')],
+    ['a reused key', 422, post(UPLOAD, 'MARK2', 'Idempotency-Key: MARK')],
     ['a malformed query', 400, post(UPLOAD.replace('customer_id=', 'customer_id[MARK]='), 'MARK')],
     ['a malformed host', 400, post(UPLOAD, 'MARK').replace('Host: x', 'Host: MARK MARK')],
     ['a transfer coding', 400, post(UPLOAD, 'MARK').replace('Content-Length: 4', 'Transfer-Encoding: MARK, chunked')],
     ['another origin', 403, post(UPLOAD, 'MARK', 'Origin: https://MARK.example')],
     ['no token', 403, post(`${IDENTITY}/create-user`, '{"email":"MARK@MARK.example"}', 'Authorization: Bearer MARK.MARK.MARK')],
     ['two tokens', 403, post(`${IDENTITY}/create-user`, '{}', 'Authorization: Bearer MARK', 'Authorization: Basic MARK')],
-    ['a secret that is none', 401, post('/idp/token', 'grant_type=client_credentials&MARK=MARK', `Authorization: Basic ${Buffer.from('MARK:MARK').toString('base64')}`, 'Content-Type: application/x-www-form-urlencoded')],
-    ['a grant that is none', 401, post('/idp/token', 'grant_type=MARK', 'Content-Type: application/x-www-form-urlencoded')],
-  ])('tells of %s nothing that the client sent', async (name, status, request) => {
+    ['an invalid secret', 401, post('/idp/token', 'grant_type=client_credentials&MARK=MARK', `Authorization: Basic ${Buffer.from('MARK:MARK').toString('base64')}`, 'Content-Type: application/x-www-form-urlencoded')],
+    ['an invalid grant', 401, post('/idp/token', 'grant_type=MARK', 'Content-Type: application/x-www-form-urlencoded')],
+  ])('contains nothing that the client sent with %s', async (name, status, request) => {
     const { status: answered, line } = await logLine(name.replaceAll(' ', '-'), request);
     expect(answered).toBe(status);
     expect(line).toContain(`"status":${String(status)}`);
     expect(service.logged()).not.toMatch(/MARK|TUFSS/);
   });
 
-  it('tells of roles and users nothing that the client sent', async () => {
+  it('contains nothing that the client sent about roles and users', async () => {
     const token = await service.adminToken();
     const sent = [
       ['create-role', { role_name: 'MARK', permissions: ['read:MARK'] }],
@@ -106,7 +106,7 @@ describe('the log', () => {
   });
 });
 
-it('tells of a disk that fails what failed and where, without the customer', async () => {
+it('reports what failed on a disk and where, without the customer', async () => {
   const service = await startLogging();
   await writeFile(join(service.dataDirectory, 'files', 'kind=historical', 'customer_id=MARK-customer'), '');
   const body = 'x'.repeat(2_000_000);

@@ -20,7 +20,7 @@ import { InMemoryIdentityProvider } from '../../src/testing/in-memory.identity-p
 import { AUDIENCE, jwkOf, now, rsaKey, signToken, TestIssuer } from '../../src/testing/test-issuer.js';
 import { exchange } from '../support/raw.js';
 
-/** The smallest storage that a team could write. */
+/** The smallest possible storage of a team. */
 @Injectable()
 class TeamStorage extends FileStorage {
   readonly uploads: Upload[] = [];
@@ -49,12 +49,12 @@ interface TeamApp {
   readonly port: number;
 }
 
-/** A team's application: these modules, and nothing of our own set-up. */
+/** A team's application with these modules, without the set-up of the service. */
 async function start(imports: (DynamicModule | Type)[], bodyParser = false): Promise<TeamApp> {
   @Module({ imports })
   class TeamModule {}
   const testing = await Test.createTestingModule({ imports: [TeamModule] }).compile();
-  // Nest declares its options as a class that nobody could construct.
+  // Nest declares its options as a class that it doesn't export.
   const app = testing.createNestApplication<NestExpressApplication>({ bodyParser } as never);
   app.useLogger(false);
   await app.listen(0, '127.0.0.1');
@@ -112,28 +112,28 @@ describe('IngestionModule alone', () => {
       ['a file', 'POST', UPLOAD + QUERY, bytes(100), 200, SUCCESS],
       ['nowcast', 'POST', `/ingestNowcastLoadData/upload_nowcast${QUERY}`, bytes(1), 200, SUCCESS],
       ['no query', 'POST', UPLOAD, {}, 400, { error: 'Invalid or missing query parameter.' }],
-      ['a parameter twice', 'POST', `${UPLOAD}${QUERY}&filename=x`, {}, 400, { error: 'Invalid or missing query parameter.' }],
+      ['a repeated parameter', 'POST', `${UPLOAD}${QUERY}&filename=x`, {}, 400, { error: 'Invalid or missing query parameter.' }],
       ['malformed JSON', 'POST', UPLOAD + QUERY, { headers: JSON_TYPE, body: '{' }, 400, { error: 'Invalid request body.' }],
-      ['a file too long', 'POST', UPLOAD + QUERY, bytes(101), 413, { error: 'Payload too large.' }],
-      ['JSON too long', 'POST', UPLOAD + QUERY, { headers: JSON_TYPE, body: `{}${' '.repeat(99)}` }, 413, { error: 'Payload too large.' }],
-      ['a type not served', 'POST', UPLOAD + QUERY, { body: new URLSearchParams({ a: 'b' }) }, 415, { error: 'Unsupported media type.' }],
+      ['too long a file', 'POST', UPLOAD + QUERY, bytes(101), 413, { error: 'Payload too large.' }],
+      ['too long JSON', 'POST', UPLOAD + QUERY, { headers: JSON_TYPE, body: `{}${' '.repeat(99)}` }, 413, { error: 'Payload too large.' }],
+      ['an unsupported type', 'POST', UPLOAD + QUERY, { body: new URLSearchParams({ a: 'b' }) }, 415, { error: 'Unsupported media type.' }],
       ['another method', 'GET', UPLOAD + QUERY, {}, 404, { error: 'Not found.' }],
       ['the other feature', 'GET', `${BASE}/roles`, {}, 404, { error: 'Not found.' }],
       ...EVERYWHERE,
-    ])('answers as the service does: %s', async (_what, method, target, init, status, body) => {
+    ])('answers like the service: %s', async (_what, method, target, init, status, body) => {
       const { url } = await start([module()]);
       await expectAnswer(fetch(url + target, { method, ...init }), status, body);
     });
   });
 
-  it("keeps uploads in the team's storage", async () => {
+  it("stores uploads in the team's storage", async () => {
     const { app, url } = await start([IngestionModule.forRoot({ fileStorage: { useClass: TeamStorage } })]);
     const answer = await fetch(url + UPLOAD + QUERY, { method: 'POST', ...bytes(7) });
     const { uploads } = app.get<TeamStorage>(FileStorage, { strict: false });
     expect(uploads).toMatchObject([{ uploadId: answer.headers.get('x-upload-id'), customerId: 'a', content: { size: 7, type: 'text/csv' } }]);
   });
 
-  it("answers a storage's failure, and what the HTTP parser refuses, as the service does", async () => {
+  it('answers a failure of the storage, and requests that the HTTP parser rejects, like the service', async () => {
     const storage = new InMemoryFileStorage();
     storage.failWith(new Error('defect'));
     const { url, port } = await start([IngestionModule.forRoot({ fileStorage: { useValue: storage } })]);
@@ -147,7 +147,7 @@ describe('IngestionModule alone', () => {
     expect(answer.headers.get('x-request-id')).toBe('team-1');
   });
 
-  it('keeps nothing where a body parser ran before it', async () => {
+  it('stores nothing when a body parser ran before it', async () => {
     const storage = new InMemoryFileStorage();
     const { url } = await start([IngestionModule.forRoot({ fileStorage: { useValue: storage } })], true);
     const init = { method: 'POST', headers: JSON_TYPE, body: '{"additional_data":"x"}' };
@@ -155,7 +155,7 @@ describe('IngestionModule alone', () => {
     expect(storage.uploads).toEqual([]);
   });
 
-  it('asks for a token where it is told whom to believe', async () => {
+  it('requires a token when authentication is configured', async () => {
     const authentication = AuthenticationModule.forRoot(authenticationOptions(issuer));
     const { url } = await start([IngestionModule.forRoot({ fileStorage: { useClass: TeamStorage }, authentication })]);
     const upload = (headers: Record<string, string>) => fetch(url + UPLOAD + QUERY, { method: 'POST', headers });
@@ -167,7 +167,7 @@ describe('IngestionModule alone', () => {
   it.each([
     ['forRoot', () => IngestionModule.forRoot({})],
     ['forRootAsync', () => IngestionModule.forRootAsync({ useFactory: () => ({}) })],
-  ])('says by %s which adapter is missing', (_form, module) => {
+  ])('reports with %s which adapter is missing', (_form, module) => {
     expect(module).toThrow(/IngestionModule needs .*fileStorage/);
   });
 });
@@ -243,17 +243,17 @@ describe('IdentityManagementModule alone', () => {
     it.each<Row>([
       ['roles', 'GET', `${BASE}/roles`, {}, 200, { roles: [] }],
       ['users', 'GET', `${BASE}/users`, {}, 200, { users: [] }],
-      ['a defect', 'POST', `${BASE}/create-role`, json({}), 400, { error: ROLE }],
+      ['an invalid body', 'POST', `${BASE}/create-role`, json({}), 400, { error: ROLE }],
       ['malformed JSON', 'POST', `${BASE}/create-role`, { headers: JSON_TYPE, body: '{' }, 400, { error: ROLE }],
       ['an unknown user', 'POST', `${BASE}/assign-role`, json({ user_id: 'a', role_id: 'b' }), 400, { error: 'Invalid user_id or role_id.' }],
       ['no name', 'POST', `${BASE}/update-user`, json({ user_id: 'a' }), 400, { error: 'Invalid user_id or new_name.' }],
       ['an unknown role', 'POST', `${BASE}/create-user`, json({ email: 'a@b.example', roles: ['c'] }), 400, { error: 'Invalid email or roles.' }],
-      ['a body too long', 'POST', `${BASE}/create-role`, json({ x: 'x'.repeat(100) }), 413, { error: 'Payload too large.' }],
-      ['a type not served', 'POST', `${BASE}/create-role`, bytes(1), 415, { error: 'Unsupported media type.' }],
+      ['too long a body', 'POST', `${BASE}/create-role`, json({ x: 'x'.repeat(100) }), 413, { error: 'Payload too large.' }],
+      ['an unsupported type', 'POST', `${BASE}/create-role`, bytes(1), 415, { error: 'Unsupported media type.' }],
       ['another method', 'DELETE', `${BASE}/roles`, {}, 404, { error: 'Not found.' }],
       ['the other feature', 'POST', UPLOAD + QUERY, {}, 404, { error: 'Not found.' }],
       ...EVERYWHERE,
-    ])('answers as the service does: %s', async (_what, method, target, init, status, body) => {
+    ])('answers like the service: %s', async (_what, method, target, init, status, body) => {
       const { url } = await start([module()]);
       const headers = { ...(init.headers as Record<string, string> | undefined), ...bearer(issuer) };
       await expectAnswer(fetch(url + target, { ...init, method, headers }), status, body);
@@ -273,8 +273,8 @@ describe('IdentityManagementModule alone', () => {
       ['no token', () => ({})],
       ['a token without the permission', () => bearer(issuer, { permissions: ['read:users'] })],
       ['a token of another issuer', () => bearer(otherIssuer)],
-      ["a token in our issuer's name with another's key", () => bearer(otherIssuer, { iss: issuer.url })],
-      ["a token in another issuer's name with our key", () => bearer(issuer, { iss: otherIssuer.url })],
+      ["a token with our issuer and another issuer's key", () => bearer(otherIssuer, { iss: issuer.url })],
+      ["a token with another issuer and our issuer's key", () => bearer(issuer, { iss: otherIssuer.url })],
       ['a token for another audience', () => bearer(issuer, { aud: 'else' })],
       ['an expired token', () => bearer(issuer, { exp: now() - 60 })],
     ])('refuses %s', async (_what, headers) => {
@@ -283,14 +283,14 @@ describe('IdentityManagementModule alone', () => {
     });
   });
 
-  it('believes a Keycloak-style token', async () => {
+  it('accepts a token in the form of Keycloak', async () => {
     const { url } = await start([forms[0]?.[1]() ?? IdentityManagementModule]);
     const claims = { permissions: undefined, resource_access: { [AUDIENCE]: { roles: ['read:roles'] } } };
     await expectAnswer(fetch(`${url}${BASE}/roles`, { headers: bearer(issuer, claims) }), 200, { roles: [] });
     await expectAnswer(fetch(`${url}${BASE}/users`, { headers: bearer(issuer, claims) }), 403, { error: 'Unauthorized.' });
   });
 
-  it('waits for the provider no longer than it is told', async () => {
+  it('waits for the provider no longer than configured', async () => {
     const { app, url } = await start([
       IdentityManagementModule.forRootAsync({
         imports: [TeamConfigModule],
@@ -308,7 +308,7 @@ describe('IdentityManagementModule alone', () => {
   it.each([
     ['down', async (server: TestIssuer) => server.stop()],
     ['broken', (server: TestIssuer) => (server.answer = (_request, response) => response.writeHead(500).end())],
-    ['talking nonsense', (server: TestIssuer) => (server.answer = (_request, response) => response.end('<html>'))],
+    ['malformed', (server: TestIssuer) => (server.answer = (_request, response) => response.end('<html>'))],
   ])('answers 503, not 403, while the key set is %s, and recovers', async (_how, fail) => {
     const shaky = await new TestIssuer().start();
     closing.push(() => shaky.stop());
@@ -332,10 +332,10 @@ describe('IdentityManagementModule alone', () => {
   });
 
   it.each([
-    ['no provider', { authentication: AuthenticationModule.forRoot({ issuer: 'x', audience: 'y', keySet: { url: 'http://127.0.0.1/' } }) }],
-    ['no authentication', { identityProvider: { useClass: InMemoryIdentityProvider } }],
-    ['neither', {}],
-  ])('says that it has %s', (_what, adapters) => {
+    ['the provider', { authentication: AuthenticationModule.forRoot({ issuer: 'x', audience: 'y', keySet: { url: 'http://127.0.0.1/' } }) }],
+    ['the authentication', { identityProvider: { useClass: InMemoryIdentityProvider } }],
+    ['both', {}],
+  ])('reports at start that it lacks %s', (_what, adapters) => {
     const clear = /IdentityManagementModule needs .*identityProvider.*authentication/;
     expect(() => IdentityManagementModule.forRoot(adapters)).toThrow(clear);
     expect(() => IdentityManagementModule.forRootAsync({ ...adapters, useFactory: () => ({}) })).toThrow(clear);
@@ -349,7 +349,7 @@ describe('several applications in one process', () => {
       authentication: AuthenticationModule.forRoot(authenticationOptions(server)),
     });
 
-  it('each believe their own issuer alone', async () => {
+  it('each accept only their own issuer', async () => {
     const [one, two] = [await start([identity(issuer)]), await start([identity(otherIssuer)])];
     const statuses = [];
     for (const { url } of [one, two]) {
@@ -369,7 +369,7 @@ describe('several applications in one process', () => {
     await expectAnswer(fetch(`${two.url}/nothing`), 404, { error: 'Not found.' });
   });
 
-  it('take both features in one', async () => {
+  it('can contain both features in one', async () => {
     const { url } = await start([IngestionModule.forRoot({ fileStorage: { useClass: TeamStorage } }), identity(issuer)]);
     await expectAnswer(fetch(url + UPLOAD + QUERY, { method: 'POST' }), 200, SUCCESS);
     await expectAnswer(fetch(`${url}${BASE}/roles`), 403, { error: 'Unauthorized.' });

@@ -79,7 +79,7 @@ const operationOf = (document: Document, { path, method }: Served): Operation =>
   return operation;
 };
 
-/** Where a value is not what a schema says; members that the schema doesn't name are wrong, too. */
+/** The places where a value violates a schema. Members that aren't in the schema are violations too. */
 function mismatches(document: Document, given: Schema, value: unknown, at = '$'): string[] {
   const schema = given.$ref === undefined ? given : (document.components.schemas[given.$ref.replace('#/components/schemas/', '')] ?? {});
   if (value === null && schema.nullable) return [];
@@ -111,7 +111,7 @@ function mismatches(document: Document, given: Schema, value: unknown, at = '$')
   }
 }
 
-/** The objects of OpenAPI 3.0 that we use: each member's kind; `!` behind a name: required; `*`: under any name. */
+/** The OpenAPI 3.0 objects that the document uses, and the kind of each member. `!` after a name: required. `*`: any name. */
 const SHAPES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   Document: { 'openapi!': 'version', 'info!': 'Info', 'paths!': 'Paths', servers: '[Server', tags: '[Tag', components: 'Components' },
   Info: { 'title!': 'text', 'version!': 'text', description: 'text', contact: 'Empty' },
@@ -221,8 +221,8 @@ function schemaProblems({ $ref, type, items, properties = {}, required = [], enu
 
 describe.each([
   ['by default', {}],
-  ['where pages of all sites may call', { CORS_ORIGINS: '*' }],
-  ['with everything switched on', { BASE_PATH: '/api/v1', INGESTION_AUTH: 'required', RATE_LIMIT_PER_MINUTE: '1000' }],
+  ['with all origins allowed', { CORS_ORIGINS: '*' }],
+  ['with all options on', { BASE_PATH: '/api/v1', INGESTION_AUTH: 'required', RATE_LIMIT_PER_MINUTE: '1000' }],
 ])('the document %s', (_which, variables: Record<string, string>) => {
   let service: RunningService;
   let document: Document;
@@ -246,11 +246,11 @@ describe.each([
     expect(listed.sort()).toEqual(OPERATIONS.map(({ method, path }) => `${method} ${path}`).sort());
   });
 
-  it('names where they are', () => {
+  it('contains the URL of the service', () => {
     expect(document.servers.map(({ url }) => new URL(url, service.url).href.replace(/\/$/, ''))).toEqual([service.url]);
   });
 
-  it.each(OPERATIONS)('asks for a token where one is needed: $path', (operation) => {
+  it.each(OPERATIONS)('requires a token exactly where one is needed: $path', (operation) => {
     const { security = [] } = operationOf(document, operation);
     const needed = !isUpload(operation) || variables.INGESTION_AUTH === 'required';
     expect(security.length > 0).toBe(needed);
@@ -286,7 +286,7 @@ describe.each([
     expect(operationOf(document, operation).parameters ?? []).toEqual([]);
   });
 
-  it.each(OPERATIONS.filter(isUpload))('offers a file to choose, as a form and as bytes, and JSON: $path', (operation) => {
+  it.each(OPERATIONS.filter(isUpload))('offers a file as a form and as bytes, and JSON: $path', (operation) => {
     const { required = false, content = {} } = operationOf(document, operation).requestBody ?? {};
     expect(required).toBe(false);
     expect(content['multipart/form-data']?.schema).toMatchObject({
@@ -299,7 +299,7 @@ describe.each([
     expect(Object.keys(content['application/json']?.examples ?? {})).not.toEqual([]);
   });
 
-  it.each(OPERATIONS.filter(isUpload))('has examples of bodies that are served: $path', async (operation) => {
+  it.each(OPERATIONS.filter(isUpload))('has examples of bodies that the service accepts: $path', async (operation) => {
     const { content = {} } = operationOf(document, operation).requestBody ?? {};
     const examples = Object.entries(content).flatMap(([type, { examples: of = {} }]) => Object.values(of).map(({ value }) => [type, value] as const));
     expect(examples).not.toEqual([]);
@@ -311,7 +311,7 @@ describe.each([
     }
   });
 
-  it.each(OPERATIONS.filter(({ path, good }) => path.startsWith(BASE) && good))('has an example of every member, that fits: $path', async (operation) => {
+  it.each(OPERATIONS.filter(({ path, good }) => path.startsWith(BASE) && good))('has a valid example of every member: $path', async (operation) => {
     const { required, content = {} } = operationOf(document, operation).requestBody ?? {};
     expect(required).toBe(true);
     expect(Object.keys(content)).toEqual(['application/json']);
@@ -323,7 +323,7 @@ describe.each([
 
     const headers = { 'Content-Type': 'application/json', Authorization: `Bearer ${await service.adminToken()}` };
     const answer = await fetch(service.url + operation.path, { method: 'POST', headers, body: JSON.stringify(example) });
-    // The ids of the examples are in form, and nobody's.
+    // The ids in the examples are well-formed but unknown.
     expect(answer.status).toBe(operation.path.includes('/create-') ? 201 : 400);
   });
 
@@ -341,7 +341,7 @@ describe.each([
     expect(roles.status).toBe(200);
   });
 
-  it.each(['/docs', '/docs/'])('%s is a page whose assets are all our own', async (path) => {
+  it.each(['/docs', '/docs/'])('%s is a page that loads all its assets from the service', async (path) => {
     const page = await fetch(service.url + path);
     expect(page.status).toBe(200);
     expect(page.headers.get('content-type')).toMatch(/^text\/html/);
@@ -364,7 +364,7 @@ describe.each([
 });
 
 describe('the document behind a proxy', () => {
-  it("names the operations' place and the token endpoint as clients see them", async () => {
+  it('contains the URLs of the service and of the token endpoint as clients see them', async () => {
     const publicUrl = 'https://api.example/outer/v1';
     const service = await startService({ BASE_PATH: '/v1', PUBLIC_URL: publicUrl });
     const document = (await (await fetch(`http://127.0.0.1:${service.port}/v1/docs-json`)).json()) as Document;
@@ -375,7 +375,7 @@ describe('the document behind a proxy', () => {
   });
 });
 
-describe('each documented status is served', () => {
+describe('every documented response is served by', () => {
   const provider = new InMemoryIdentityProvider();
   const storage = new InMemoryFileStorage();
   const EXHAUSTED = '192.0.2.1';
@@ -415,9 +415,9 @@ describe('each documented status is served', () => {
     readonly query?: string;
     readonly headers?: Readonly<Record<string, string>>;
     readonly body?: string;
-    /** With a token that nobody issued. */
+    /** Sends an invalid token. */
     readonly stranger?: boolean;
-    /** Leaves the head without its end. */
+    /** Leaves the request head incomplete. */
     readonly open?: boolean;
   }
 
@@ -489,7 +489,7 @@ describe('each documented status is served', () => {
     ...(operation.refusal !== undefined && !isUpload(operation) ? ofCommand(operation.refusal) : []),
   ];
 
-  /** What the document has for an answer, and where the two differ. */
+  /** Expects an answer to match the document. */
   function expectDocumented(operation: Served, { status, body, header }: Answered): void {
     const documented = operationOf(document, operation).responses[status];
     const { schema = {} } = documented?.content?.['application/json'] ?? {};
@@ -503,20 +503,20 @@ describe('each documented status is served', () => {
   }
 
   describe.each(OPERATIONS)('$method $path', (operation) => {
-    it('success', async () => {
+    it('with its status of success', async () => {
       const answer = await send(operation, {});
       expect(answer.status).toBe(operation.status);
       expectDocumented(operation, answer);
     });
 
-    it.each<Way>(waysOf(operation))('%i %s by %j', async (status, error, sent, before) => {
+    it.each<Way>(waysOf(operation))('with %i %s for %j', async (status, error, sent, before) => {
       before?.();
       const answer = await send(operation, sent);
       expect({ status: answer.status, body: answer.body }).toEqual({ status, body: JSON.stringify({ error }) });
       expectDocumented(operation, answer);
     });
 
-    it('documents these and nothing else, with their exact texts', () => {
+    it('which documents no others, and the exact texts', () => {
       const served = new Map<string, Set<string>>();
       for (const [status, error] of waysOf(operation)) served.set(String(status), (served.get(String(status)) ?? new Set()).add(error));
       const { [operation.status]: success, ...errors } = operationOf(document, operation).responses;
@@ -532,7 +532,7 @@ describe('each documented status is served', () => {
     });
   });
 
-  it('a file, with the digest that is documented', async () => {
+  it('an upload of a file, with the documented digest', async () => {
     const [operation] = OPERATIONS;
     const answer = await send(operation, { headers: { 'Content-Type': 'text/csv' }, body: 'a,b' });
     expectDocumented(operation, answer);

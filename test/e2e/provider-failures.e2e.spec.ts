@@ -33,11 +33,11 @@ const QUERY = '?customer_id=a&filename=b.csv&manufacturer=c';
 const UNAVAILABLE = '{"error":"Identity provider unavailable."}';
 const BROKEN = '{"error":"Identity provider error."}';
 const INTERNAL = '{"error":"Internal server error."}';
-/** How long an event may be waited for. */
+/** How long a test waits for an event. */
 const PATIENCE = { timeout: 10_000 };
 const MARKER = 'marker-of-additional-data';
 
-/** The fake, whose users come from a script where there is one. */
+/** The in-memory provider, whose users come from a script if there is one. */
 class ScriptedProvider extends InMemoryIdentityProvider {
   script: (() => AsyncGenerator<User[], void, undefined>) | undefined;
   /** Settles when a scripted list has ended. */
@@ -110,21 +110,21 @@ function expectAnswer(answer: Answer, status: number, body: string): void {
   expect(answer.headers.has('retry-after')).toBe(status === 503);
 }
 
-/** The log's errors with the id of a request. */
+/** The errors in the log with the id of a request. */
 const errorsOf = (requestId: string, { log } = service): string[] =>
   log.entries.filter(({ level, text }) => level === 'error' && text.includes(`"requestId":"${requestId}"`)).map(({ text }) => text);
 
 const FAILURES: [string, unknown, number, string][] = [
   ['is unreachable', new ProviderUnavailable('down', { cause: new Error('the-cause') }), 503, UNAVAILABLE],
-  ['throttles us for 7 seconds', new ProviderUnavailable('slow', { cause: new Error('the-cause'), retryAfterSeconds: 7 }), 503, UNAVAILABLE],
+  ['throttles the service for 7 seconds', new ProviderUnavailable('slow', { cause: new Error('the-cause'), retryAfterSeconds: 7 }), 503, UNAVAILABLE],
   ['breaks its contract', new ProviderError('odd', { cause: new Error('the-cause') }), 502, BROKEN],
-  ['throws a defect', new TypeError('the-cause'), 502, BROKEN],
-  ["throws Nest's", new NotFoundException('the-cause'), 502, BROKEN],
+  ['throws an unexpected error', new TypeError('the-cause'), 502, BROKEN],
+  ['throws an exception of Nest', new NotFoundException('the-cause'), 502, BROKEN],
   ['throws with a status', Object.assign(new Error('the-cause'), { status: 403 }), 502, BROKEN],
-  ['throws a text', 'the-cause', 502, BROKEN],
+  ['throws a string', 'the-cause', 502, BROKEN],
 ];
 
-describe.each(OPERATIONS)('%s /%s when the provider', (method, operation, fields) => {
+describe.each(OPERATIONS)('%s /%s answers with the documented error when the provider', (method, operation, fields) => {
   it.each(FAILURES)('%s', async (_what, failure, status, body) => {
     provider.failWith(failure as Error);
     const answer = await identity(method, operation, fields);
@@ -146,7 +146,7 @@ const users = (page: number, pageSize = 2, nameLength = 10): User[] =>
 describe('a list', () => {
   const get = (): string => [`GET ${BASE}/users HTTP/1.1`, 'Host: x', `Authorization: Bearer ${token}`, `X-Request-Id: list-${++count}`, '', ''].join('\r\n');
 
-  it('of many pages, empty ones among them, is one list', async () => {
+  it('of many pages, some of them empty, is one list', async () => {
     provider.script = async function* () {
       await turn();
       for (const page of [[], users(1), [], [], users(2), []]) yield page;
@@ -158,8 +158,8 @@ describe('a list', () => {
 
   it.each([
     ['after one page', 1],
-    ['after many', 50],
-  ])('that fails %s ends as nothing complete', async (_when, pages) => {
+    ['after many pages', 50],
+  ])('that fails %s ends as an incomplete response', async (_when, pages) => {
     provider.script = async function* () {
       for (let page = 0; page < pages; page++) yield users(page);
       await turn();
@@ -181,7 +181,7 @@ describe('a list', () => {
     expect(text).not.toContain('"error"');
   });
 
-  /** Starts a list that is too long to be kept anywhere, on a connection that isn't read yet. */
+  /** Starts a list that is too long for any buffer, on a connection that isn't read yet. */
   async function beginEndlessList(): Promise<{ socket: Socket; ours: Socket; given: () => number }> {
     let pages = 0;
     provider.script = async function* () {
@@ -199,19 +199,19 @@ describe('a list', () => {
     return { socket, ours, given: () => pages };
   }
 
-  it('holds the provider back while the client reads nothing', async () => {
+  it('reads no further from the provider while the client reads nothing', async () => {
     const { socket, ours, given } = await beginEndlessList();
     await vi.waitFor(() => {
       expect(ours.writableNeedDrain).toBe(true);
     }, PATIENCE);
-    // Time enough for all of them, if nothing held them back.
+    // Enough time for all pages without back-pressure.
     for (let turns = 0; turns < 20_000; turns++) await turn();
     expect(given()).toBeLessThan(1_000);
     socket.destroy();
     await provider.ended;
   });
 
-  it('ends the iteration, and aborts the call, when the client hangs up', async () => {
+  it('ends the iteration and aborts the call when the client disconnects', async () => {
     const { socket, given } = await beginEndlessList();
     await once(socket, 'readable');
     socket.destroy();
@@ -223,7 +223,7 @@ describe('a list', () => {
     expect(errorsOf(`list-${count}`)).toEqual([]);
   });
 
-  it('asks for one page and ends the iteration for HEAD', async () => {
+  it('reads at most one page and ends the iteration for HEAD', async () => {
     let pages = 0;
     provider.script = async function* () {
       for (; ; pages++) {
@@ -239,7 +239,7 @@ describe('a list', () => {
   it.each([
     ['unreachable', new ProviderUnavailable('down'), 503],
     ['broken', new TypeError('odd'), 502],
-  ])('answers HEAD as GET: %s', async (_what, failure, status) => {
+  ])('answers HEAD like GET when the provider is %s', async (_what, failure, status) => {
     provider.failWith(failure);
     expectAnswer(await send('HEAD', `${BASE}/users`), status, '');
   });
@@ -259,13 +259,13 @@ describe('the file storage', () => {
   ];
   const failures: [string, unknown][] = [
     ['fails', new ServiceError('storage-failure', 'disk full', { cause: new Error('the-cause') })],
-    ['has a defect', new TypeError('the-cause')],
-    ["throws Nest's", new NotFoundException('the-cause')],
+    ['throws an unexpected error', new TypeError('the-cause')],
+    ['throws an exception of Nest', new NotFoundException('the-cause')],
     ['throws with a status', Object.assign(new Error('the-cause'), { status: 413 })],
   ];
 
   it.each(UPLOADS.flatMap((path) => bodies.flatMap(([what, init]) => failures.map((failure) => [path, what, ...failure, init] as const))))(
-    '%s of %s answers 500 while it %s, and goes on afterwards',
+    '%s of %s answers 500 while it %s, and works again afterwards',
     async (path, _what, _how, failure, init) => {
       const before = storage.uploads.length;
       storage.failWith(failure as Error);
@@ -280,12 +280,12 @@ describe('the file storage', () => {
     },
   );
 
-  it.each(UPLOADS)('%s goes on while the provider is down', async (path) => {
+  it.each(UPLOADS)('%s works while the provider is down', async (path) => {
     provider.failWith(new ProviderUnavailable('down'));
     for (const [, init] of bodies) expect((await send('POST', path + QUERY, init)).status).toBe(200);
   });
 
-  it.each(OPERATIONS)("%s /%s doesn't need it", async (method, operation, fields) => {
+  it.each(OPERATIONS)('%s /%s works while it fails', async (method, operation, fields) => {
     storage.failWith(new ServiceError('storage-failure'));
     expect((await identity(method, operation, fields)).status).toBeLessThan(500);
   });
@@ -298,7 +298,7 @@ describe('health', () => {
     ['nothing', () => undefined, { file_storage: up, identity_provider: up }, {}],
     ['the provider', () => { provider.failWith(new ProviderUnavailable('the-cause')); }, { file_storage: up }, { identity_provider: down }],
     [
-      'what the provider lacks',
+      'a misconfigured provider',
       () => { provider.failWith(new ProviderMisconfigured(['There is no realm.', 'There is no client.'])); },
       { file_storage: up },
       { identity_provider: { status: 'down', problems: ['There is no realm.', 'There is no client.'] } },
@@ -315,7 +315,7 @@ describe('health', () => {
     ],
   ];
 
-  it.each(failures)('when %s is unwell', async (what, fail, info, error) => {
+  it.each(failures)('is reported correctly when %s is unhealthy', async (what, fail, info, error) => {
     fail();
     const ready = await send('GET', '/health/ready');
     expect({ status: ready.status, body: JSON.parse(ready.body) as unknown }).toEqual(
@@ -337,7 +337,7 @@ describe('health', () => {
 });
 
 describe('the log', () => {
-  it('says once what the provider lacks, a line for each', async () => {
+  it('reports each problem of the provider once, in its own line', async () => {
     const lines = (text: string): number => service.log.entries.filter((entry) => entry.level === 'error' && entry.text.includes(text)).length;
     provider.failWith(new ProviderMisconfigured(['It lacks one.', 'It lacks another.']));
     await send('GET', '/health/ready');
@@ -350,7 +350,7 @@ describe('the log', () => {
     expect(service.log.entries.at(-2)?.text).toContain('identity_provider is well again');
   });
 
-  it('holds no token, secret or additional_data', async () => {
+  it('contains no token, secret or additional_data', async () => {
     const secret = (await readFile(join(service.dataDirectory, 'identity', 'admin-secret'), 'utf8')).trim();
     const basic = `Basic ${Buffer.from(`admin:${secret}`).toString('base64')}`;
     const ask = (authorization: string): Promise<Answer> =>
@@ -377,8 +377,8 @@ describe('the log', () => {
   });
 });
 
-// Last, because Nest logs to the application that was made last.
-describe('a silent provider', () => {
+// This describe is last, because Nest logs to the application created last.
+describe('when the provider does not respond', () => {
   const silent = new InMemoryIdentityProvider();
   let impatient: RunningService;
   beforeAll(async () => {
@@ -392,7 +392,7 @@ describe('a silent provider', () => {
   });
   afterAll(() => impatient.close());
 
-  it.each(OPERATIONS)('%s /%s gives up, and aborts the call', async (method, operation, fields) => {
+  it.each(OPERATIONS)('%s /%s gives up and aborts the call', async (method, operation, fields) => {
     silent.hang();
     const headers = { 'Content-Type': 'application/json', Authorization: `Bearer ${await impatient.adminToken()}` };
     const answer = await send(method, `${BASE}/${operation}`, { headers, ...(fields && { body: JSON.stringify(fields) }) }, impatient);

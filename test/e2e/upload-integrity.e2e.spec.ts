@@ -52,7 +52,7 @@ const EMPTY_FILE: Sent = { body: EMPTY, headers: { 'Content-Type': 'text/csv' } 
 
 const withHeaders = (sent: Sent, headers: Headers): Sent => ({ ...sent, headers: { ...sent.headers, ...headers } });
 
-/** How it is sent, a field, and the bytes that it is about. */
+/** The form of an upload, a digest field, and the bytes that the field covers. */
 const ABOUT: [name: string, sent: Sent, field: string, bytes: Buffer][] = [
   ['raw', RAW, 'X-Upload-Digest', FILE],
   ['raw', RAW, 'Content-Digest', FILE],
@@ -68,25 +68,25 @@ const ABOUT: [name: string, sent: Sent, field: string, bytes: Buffer][] = [
 ];
 const OTHER = Buffer.from('other bytes');
 
-describe.each(ABOUT)('%s with %s%s', (_name, sent, field, bytes) => {
+describe.each(ABOUT)('$0 with $2', (_name, sent, field, bytes) => {
   it.each([
     ['sha-256', digest(bytes)],
     ['sha-512', digest(bytes, 'sha512')],
-    ['both', `${digest(bytes)}, ${digest(bytes, 'sha512')}`],
-    ['parameters', `${digest(bytes)};q=1;x="a,\\"b";y`],
+    ['both algorithms', `${digest(bytes)}, ${digest(bytes, 'sha512')}`],
+    ['a digest with parameters', `${digest(bytes)};q=1;x="a,\\"b";y`],
     ['an unknown algorithm', `md5=:AAAA:,${digest(bytes)}`],
-    ['only an unknown one', 'unixsum=:AAAA:'],
-    ['a repeated one, of which the last counts', `${digest(OTHER)}, ${digest(bytes)}`],
-  ])('right: %s', async (_, value) => {
+    ['only an unknown algorithm', 'unixsum=:AAAA:'],
+    ['a repeated algorithm, whose last digest counts', `${digest(OTHER)}, ${digest(bytes)}`],
+  ])('is accepted with a matching digest: %s', async (_, value) => {
     expect((await post(withHeaders(sent, { [field]: value }))).status).toBe(200);
   });
 
   it.each([
     ['sha-256', digest(OTHER)],
     ['sha-512', digest(OTHER, 'sha512')],
-    ['one of two', `${digest(bytes)}, ${digest(OTHER, 'sha512')}`],
-    ['the other of two', `${digest(OTHER)}, ${digest(bytes, 'sha512')}`],
-  ])('wrong: %s', async (_, value) => {
+    ['the second of two', `${digest(bytes)}, ${digest(OTHER, 'sha512')}`],
+    ['the first of two', `${digest(OTHER)}, ${digest(bytes, 'sha512')}`],
+  ])('is rejected with another digest: %s', async (_, value) => {
     await expectRefused(withHeaders(sent, { [field]: value }), 400, 'Digest mismatch.');
   });
 });
@@ -100,20 +100,20 @@ it.each([
   ['a token', `sha-256=${SHA256.replaceAll(/[+/=]/g, 'a')}`],
   ['a string', `sha-256="${SHA256}"`],
   ['hex', `sha-256=:${createHash('sha256').update(FILE).digest('hex')}:`],
-  ['no padding', `sha-256=:${SHA256.replace(/=+$/, '')}:`],
-  ['more padding', `sha-256=:${SHA256}=:`],
-  ['bits behind the end', `sha-256=:${'A'.repeat(42)}B=:`],
-  ["base64url's alphabet", `sha-256=:${'-'.repeat(43)}=:`],
+  ['missing padding', `sha-256=:${SHA256.replace(/=+$/, '')}:`],
+  ['extra padding', `sha-256=:${SHA256}=:`],
+  ['extra bits at the end', `sha-256=:${'A'.repeat(42)}B=:`],
+  ['the alphabet of base64url', `sha-256=:${'-'.repeat(43)}=:`],
   ['another length', 'sha-256=:AAAA:'],
   ['sha-256 as sha-512', `sha-512=:${SHA256}:`],
   ['no bytes', 'sha-256=::'],
-  ['an unknown one that is no byte sequence', 'md5=1'],
-  ['an unknown one, not canonical', 'md5=:AAB=:'],
+  ['an unknown algorithm whose value is not a byte sequence', 'md5=1'],
+  ['an unknown algorithm whose value is not canonical', 'md5=:AAB=:'],
   ['an upper-case key', `SHA-256=:${SHA256}:`],
   ['a blank before the equals sign', `sha-256 =:${SHA256}:`],
-  ['no comma', `${digest(FILE)} ${digest(FILE)}`],
+  ['a missing comma', `${digest(FILE)} ${digest(FILE)}`],
   ['a broken parameter', `${digest(FILE)};=1`],
-])('refuses a digest field with %s', async (_, value) => {
+])('rejects a digest field with %s', async (_, value) => {
   for (const field of ['X-Upload-Digest', 'Content-Digest', 'Repr-Digest']) {
     await expectRefused(withHeaders(RAW, { [field]: value }), 400, 'Invalid digest.');
   }
@@ -144,7 +144,7 @@ describe('Idempotency-Key', () => {
     expect(line).toMatchObject({ idempotency_key: key });
   });
 
-  it('takes another boundary, and JSON that says the same, for the same request', async () => {
+  it('treats another boundary, and JSON with the same meaning, as the same request', async () => {
     const [form1, json1] = [newKey(), newKey()];
     const other = Buffer.from(FORM.toString().replaceAll('test-boundary', 'b2'));
     const pairs: [Sent, Sent][] = [
@@ -158,13 +158,13 @@ describe('Idempotency-Key', () => {
   });
 
   it.each<[string, Sent, Sent]>([
-    ['filename', RAW, { ...RAW, query: { filename: 'other.csv' } }],
-    ['manufacturer', RAW, { ...RAW, query: { manufacturer: 'other' } }],
-    ['bytes', RAW, { ...RAW, body: OTHER }],
-    ['additional_data', JSON_SENT, { ...JSON_SENT, body: Buffer.from('{"additional_data":"other"}') }],
-    ['additional_data of a form', MULTIPART, { ...MULTIPART, body: form({ name: 'file', value: FILE }) }],
+    ['another filename', RAW, { ...RAW, query: { filename: 'other.csv' } }],
+    ['another manufacturer', RAW, { ...RAW, query: { manufacturer: 'other' } }],
+    ['other bytes', RAW, { ...RAW, body: OTHER }],
+    ['other additional_data', JSON_SENT, { ...JSON_SENT, body: Buffer.from('{"additional_data":"other"}') }],
+    ['no additional_data in a form', MULTIPART, { ...MULTIPART, body: form({ name: 'file', value: FILE }) }],
     ['a file instead of none', NOTHING, EMPTY_FILE],
-  ])('refuses another request under it: other %s', async (_, first, second) => {
+  ])('rejects a different request under the same key: %s', async (_, first, second) => {
     const key = newKey();
     expect((await post(keyed(first, key))).status).toBe(200);
     await expectRefused(keyed(second, key), 422, 'Idempotency key reused.');
@@ -174,7 +174,7 @@ describe('Idempotency-Key', () => {
   it.each<[string, Sent]>([
     ['customer', { ...RAW, query: { customer_id: 'other' } }],
     ['operation', { ...RAW, path: NOWCAST }],
-  ])('is apart from the same key of another %s', async (_, other) => {
+  ])('is independent of the same key of another %s', async (_, other) => {
     const key = newKey();
     const first = await post(keyed(RAW, key));
     const second = await post(keyed(other, key));
@@ -184,27 +184,27 @@ describe('Idempotency-Key', () => {
 
   it.each([
     ['empty', ''],
-    ['a blank in it', 'a b'],
-    ['256 characters', 'x'.repeat(256)],
-    ['no ASCII', 'schlüssel'],
-    ['a tab', 'a\tb'],
-  ])('is refused when it is no key: %s', async (_, key) => {
+    ['with a blank', 'a b'],
+    ['of 256 characters', 'x'.repeat(256)],
+    ['not ASCII', 'schlüssel'],
+    ['with a tab', 'a\tb'],
+  ])('is rejected when it is not a valid key: %s', async (_, key) => {
     await expectRefused(keyed(RAW, key), 400, 'Invalid idempotency key.');
   });
 
-  it.each(['x', 'x'.repeat(255), '!"#$%&\'()*+,-./:;<=>?@[]^_`{|}~', '"quoted"'])('is taken as it is: %s', async (key) => {
+  it.each(['x', 'x'.repeat(255), '!"#$%&\'()*+,-./:;<=>?@[]^_`{|}~', '"quoted"'])('is accepted unchanged: %s', async (key) => {
     expect((await post(keyed(RAW, key))).status).toBe(200);
     expect((await post(keyed(RAW, key))).headers.get('idempotent-replayed')).toBe('true');
   });
 
-  it('is free after an upload that failed', async () => {
+  it('is free after a failed upload', async () => {
     const key = newKey();
     await expectRefused(keyed(withHeaders(RAW, { 'X-Upload-Digest': digest(OTHER) }), key), 400, 'Digest mismatch.');
     await expectRefused(keyed({ ...JSON_SENT, body: Buffer.from('{') }, key), 400, 'Invalid request body.');
     expect((await post(keyed(RAW, key))).headers.get('idempotent-replayed')).toBeNull();
   });
 
-  it('lets one of fifty simultaneous requests through', async () => {
+  it('lets exactly one of fifty simultaneous requests through', async () => {
     const key = newKey();
     const answers = await Promise.all(Array.from({ length: 50 }, () => post(keyed(RAW, key))));
     const stored = answers.filter(({ status, headers }) => status === 200 && headers.get('idempotent-replayed') === null);

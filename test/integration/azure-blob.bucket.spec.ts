@@ -18,7 +18,7 @@ const IMPATIENT_MS = 1_000;
 
 let server: Azurite;
 let container: string;
-/** Past the bucket. */
+/** Direct access, which bypasses the bucket. */
 let client: ContainerClient;
 
 beforeAll(async () => {
@@ -73,9 +73,9 @@ const OPERATIONS: readonly [string, (bucket: Bucket, key: string) => Promise<unk
 
 describe('AzureBlobBucket', () => {
   let proxy: FaultProxy;
-  /** Through the proxy, as is all that the tests do. */
+  /** Goes through the proxy, like all calls of the tests. */
   let bucket: AzureBlobBucket;
-  /** Through the proxy, soon at the end of its patience. */
+  /** Goes through the proxy, with a short time-out. */
   let impatient: AzureBlobBucket;
 
   beforeEach(async () => {
@@ -92,7 +92,7 @@ describe('AzureBlobBucket', () => {
     await client.delete();
   });
 
-  it('rejects every call while the store is silent, and works again', async () => {
+  it('rejects every call while the store does not respond, and works again afterwards', async () => {
     await server.pause();
     expect(await outcomes(impatient, 'during')).toEqual(all(`no progress for ${IMPATIENT_MS} ms`));
     server.resume();
@@ -117,7 +117,7 @@ describe('AzureBlobBucket', () => {
         return Promise.resolve();
       },
     ],
-  ])('rejects every call while the store %s, and works again', async (_, reason, spoil) => {
+  ])('rejects every call while the store %s, and works again afterwards', async (_, reason, spoil) => {
     await spoil();
     expect(await outcomes(bucket, 'during')).toEqual(all(reason));
     await proxy.pass();
@@ -125,12 +125,12 @@ describe('AzureBlobBucket', () => {
     expect(await outcomes(bucket, 'after')).toEqual(all('resolved'));
   });
 
-  it('rejects every call where there is no container', async () => {
+  it('rejects every call when the container does not exist', async () => {
     expect(await outcomes(bucketWith({ container: 'nowhere' }), 'new')).toEqual(all('ContainerNotFound'));
   });
 
-  describe('a lost answer', () => {
-    it('is no other object to create', async () => {
+  describe('a lost response', () => {
+    it('does not make create find another object', async () => {
       const cut = proxy.cutAnswer({ to: isPut });
       const version = await bucket.create('new', Buffer.from('new'));
       await cut;
@@ -138,7 +138,7 @@ describe('AzureBlobBucket', () => {
       expect(await bucket.read('new')).toMatchObject({ bytes: Buffer.from('new'), version });
     });
 
-    it('is no other version to replace', async () => {
+    it('does not make replace find another version', async () => {
       const first = await bucket.replace('there', Buffer.from('first'));
       const cut = proxy.cutAnswer({ to: isPut });
       const second = await bucket.replace('there', Buffer.from('second'), first);
@@ -147,7 +147,7 @@ describe('AzureBlobBucket', () => {
       expect(await bucket.read('there')).toMatchObject({ bytes: Buffer.from('second'), version: second });
     });
 
-    it('does not make another object ours', async () => {
+    it("does not make create accept another writer's object", async () => {
       const cuts = [proxy.cutAnswer({ to: isPut }), proxy.cutAnswer({ to: isPut })];
       expect(await bucket.create('there', Buffer.from('there'))).toBeUndefined();
       await Promise.all(cuts);
@@ -158,7 +158,7 @@ describe('AzureBlobBucket', () => {
       ['few bytes', 1, isPut],
       ['a block', 10, isPut],
       ['the commit', 10, isCommit],
-    ])('is no failure of an upload (%s)', async (_, count, to) => {
+    ])('does not make an upload fail (%s)', async (_, count, to) => {
       const cut = proxy.cutAnswer({ to });
       await bucket.upload('new', megabytes(count));
       await cut;
@@ -166,7 +166,7 @@ describe('AzureBlobBucket', () => {
       expect((await bucket.read('new'))?.bytes.equals(expected)).toBe(true);
     });
 
-    it('is no failure of remove', async () => {
+    it('does not make remove fail', async () => {
       const cut = proxy.cutAnswer();
       await bucket.remove(['there']);
       await cut;
@@ -178,7 +178,7 @@ describe('AzureBlobBucket', () => {
     ['read', () => bucket.read('long')],
     ['open', async () => gather(await bucket.open('long'))],
     ['list', () => gather(bucket.list(''))],
-  ])('%s gives no part for the whole when the connection is cut', async (_, get) => {
+  ])('%s never returns a part as the whole when the connection is cut', async (_, get) => {
     await bucket.upload('long', megabytes(3));
     const cut = proxy.cutAnswer({ afterBytes: 100 });
     await expect(get()).rejects.toThrow();
@@ -186,7 +186,7 @@ describe('AzureBlobBucket', () => {
     await expect(get()).resolves.toBeDefined();
   });
 
-  it('open rejects when the store falls silent between two pieces', async () => {
+  it('open rejects when the store stops responding between two pieces', async () => {
     await bucket.upload('long', megabytes(30));
     const pieces = (await impatient.open('long'))?.[Symbol.asyncIterator]();
     await pieces?.next();
@@ -199,9 +199,9 @@ describe('AzureBlobBucket', () => {
   });
 
   it.each([
-    ['goes on', () => Promise.resolve()],
-    ['is silent too', (signal: AbortSignal) => once(signal, 'abort')],
-  ])('upload rejects when the store falls silent in the middle of it, whose source %s', async (_, next) => {
+    ['continues', () => Promise.resolve()],
+    ['stalls too', (signal: AbortSignal) => once(signal, 'abort')],
+  ])('upload rejects when the store stops responding in the middle and the source %s', async (_, next) => {
     const end = new AbortController();
     let given = 0;
     const bytes = (async function* () {
@@ -234,7 +234,7 @@ describe('AzureBlobBucket', () => {
     expect((await bucket.read('new'))?.bytes).toHaveLength(11 * MIB);
   });
 
-  it('upload takes no more blocks for the most bytes than Azure does', async () => {
+  it('upload uses no more blocks for the maximum size than Azure allows', async () => {
     const most = bucketWith({ maxUploadBytes: 50_000 * 8 * MIB });
     await most.upload('new', megabytes(20));
     const { committedBlocks = [] } = await client.getBlockBlobClient('new').getBlockList('committed');
@@ -242,7 +242,7 @@ describe('AzureBlobBucket', () => {
   });
 });
 
-/** What comes of all operations at once, those that make something each at a key of its own. */
+/** The outcomes of all operations at once. Each that creates an object uses its own key. */
 const outcomes = (bucket: Bucket, prefix: string): Promise<string[]> =>
   Promise.all(
     OPERATIONS.map(([name, operate]) =>

@@ -42,7 +42,7 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
   beforeAll(async () => {
     const clients = realm.clients.map((client) => ({ ...client, attributes: { 'access.token.lifespan': '3600' } }));
     server = await startKeycloak({ realm: { ...realm, clients } });
-    // Connections that are kept for further requests end soon, and those stay that wait for an answer.
+    // Idle connections end soon. Connections that wait for an answer stay open.
     proxy = await startFaultProxy(server.endpoint, { keepAliveMs: 5_000 });
     service = await start();
     Object.assign(target, { url: service.url, token: await keycloakToken(server) });
@@ -55,7 +55,7 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
     await server.stop();
   });
 
-  /** Those users and roles whose creation was asked for. */
+  /** The users and roles with these names in Keycloak. */
   const find = async ({ emails, roleNames = [] }: { emails: readonly string[]; roleNames?: readonly string[] }) => {
     const users = await Promise.all(emails.map((email) => server.administer('GET', `/users?exact=true&email=${encodeURIComponent(email)}`)));
     const roles = (await server.administer('GET', '/roles')) as { name: string }[];
@@ -72,7 +72,7 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
   const isCreation = ({ method, url }: ProxiedRequest) => method === 'POST' && url.endsWith('/users');
   const isCreationOfRole = ({ method, url }: ProxiedRequest) => method === 'POST' && url === `/admin/realms/${realm.realm}/roles`;
   const isRemoval = ({ method }: ProxiedRequest) => method === 'DELETE';
-  // Not the looks for users who were left by outages.
+  // Excludes look-ups of users that outages left behind.
   const isListOfUsers = ({ url }: ProxiedRequest) => url.includes('/users?briefRepresentation=');
   const isListOfRoles = ({ url }: ProxiedRequest) => url.includes('/roles?');
   const count = (of: (request: ProxiedRequest) => boolean) => proxy.requests.filter(of).length;
@@ -82,7 +82,7 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
     await server.administer('PUT', `/clients/${client?.id ?? ''}`, { clientId, ...members });
   };
   const setSecret = (secret: string) => changeClient({ secret });
-  /** Sets how long the service's tokens are valid, and makes the service get a new one. */
+  /** Sets the lifetime of the service's tokens, and makes the service get a new one. */
   const setTokenLifespan = async (seconds: number) => {
     await changeClient({ attributes: { 'access.token.lifespan': String(seconds) } });
     const refused = proxy.answer(401, '{"error":"HTTP 401 Unauthorized"}', { to: isListOfRoles });
@@ -97,13 +97,13 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
 
   const ABSENCE: Fault = { begin: () => proxy.refuse(), end: () => proxy.pass() };
   const RESETS: Outage = ['resets connections', 503, proxied(() => { proxy.reset(); })];
-  const LATE: Outage = ['does all and answers after a minute', 503, proxied(() => { proxy.delay(60_000, { to: isAdministration }); })];
-  const BREAKS_OFF: Outage = ['does all and breaks off in each answer', 503, cut(1)];
+  const LATE: Outage = ['carries out every request and answers after a minute', 503, proxied(() => { proxy.delay(60_000, { to: isAdministration }); })];
+  const BREAKS_OFF: Outage = ['carries out every request and breaks off each answer', 503, cut(1)];
   const FAILS: Outage = ['answers 500 with a long page', 503, respond(500, LONG_PAGE)];
   const HTML: Outage = ['answers HTML', 502, respond(200, PAGE)];
 
-  describe('gives the service tokens for two seconds, and', () => {
-    // The service uses such a token for one second at most.
+  describe('issues tokens of two seconds to the service and', () => {
+    // The service uses such a token for at most one second.
     beforeAll(() => setTokenLifespan(2));
     afterAll(() => setTokenLifespan(3_600));
 
@@ -111,16 +111,16 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
       requests,
       find,
       outages: [
-        ['gives no token now', 503, respond(500, '{"error":"unknown_error"}', isTokenRequest)],
-        ['gives a page in place of a token', 502, respond(200, PAGE, isTokenRequest)],
-        ['does not answer who asks for a token', 503, proxied(() => { proxy.hold({ to: isTokenRequest }); })],
-        ['got another secret for the service', 502, { begin: () => setSecret('another'), end: () => setSecret(clientSecret) }],
+        ['issues no token at the moment', 503, respond(500, '{"error":"unknown_error"}', isTokenRequest)],
+        ['returns a page in place of a token', 502, respond(200, PAGE, isTokenRequest)],
+        ['does not answer requests for tokens', 503, proxied(() => { proxy.hold({ to: isTokenRequest }); })],
+        ['has another secret for the service', 502, { begin: () => setSecret('another'), end: () => setSecret(clientSecret) }],
         ['has the realm disabled', 502, { begin: () => setEnabled(false), end: () => setEnabled(true) }],
       ],
     });
   });
 
-  describe('has given the service a token for an hour, and', () => {
+  describe('has issued a token of one hour to the service and', () => {
     outageMatrix({
       requests,
       find,
@@ -128,9 +128,9 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
         ['refuses connections', 503, ABSENCE],
         RESETS,
         ['is stopped', 503, { begin: () => server.pause(), end: () => { server.resume(); } }],
-        ['does all and answers nothing', 503, proxied(() => { proxy.hold({ to: isAdministration }); })],
+        ['carries out every request and sends no answer', 503, proxied(() => { proxy.hold({ to: isAdministration }); })],
         LATE,
-        ['does all and loses each answer', 503, cut(0)],
+        ['carries out every request and loses each answer', 503, cut(0)],
         BREAKS_OFF,
         ['answers 408', 503, respond(408, '{"error":"timeout"}')],
         ['is throttling', 503, respond(429, '{"error":"too many"}')],
@@ -139,17 +139,17 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
         ...gatewayOutages(respond),
         ['has lost the realm', 502, respond(404, '{"error":"Realm not found."}')],
         HTML,
-        ['answers JSON that ends early', 502, respond(200, ROLES)],
-        ['answers another JSON', 502, respond(200, '{"a":1}')],
+        ['answers with truncated JSON', 502, respond(200, ROLES)],
+        ['answers with other JSON', 502, respond(200, '{"a":1}')],
         ['redirects', 502, respond(302, '')],
-        ['takes no token', 502, respond(401, '{"error":"HTTP 401 Unauthorized"}')],
+        ['accepts no token', 502, respond(401, '{"error":"HTTP 401 Unauthorized"}')],
         ['permits nothing', 502, respond(403, '{"error":"HTTP 403 Forbidden"}')],
       ],
     });
     outagesWithManyCallers({ requests, outages: [RESETS, LATE, BREAKS_OFF, FAILS, HTML] });
 
-    it('has hardly a connection after that, when nobody asks any more', async () => {
-      // But for looks for users who were left.
+    it('has few connections after that, when there are no more calls', async () => {
+      // Except for look-ups of users that were left behind.
       await expect.poll(() => proxy.connections(), PATIENCE).toBeLessThan(5);
     });
   });
@@ -161,7 +161,7 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
     ['update-user', ({ method }) => method === 'PUT'],
     ['roles', isListOfRoles],
     ['users', isListOfUsers],
-  ])('no longer takes the token of the service: %s gets one new token, and asks again', async (operation, to) => {
+  ])("no longer accepts the service's token: %s gets one new token and tries again", async (operation, to) => {
     const before = count(isTokenRequest);
     const refused = proxy.answer(401, '{"error":"HTTP 401 Unauthorized"}', { to });
     expect((await ask(operation)).status).toBeLessThan(300);
@@ -169,7 +169,7 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
     expect(count(isTokenRequest) - before).toBe(1);
   });
 
-  it('takes no new token either: it is asked once with it, and then no more', async () => {
+  it('accepts no new token either: the service tries once with it, and then no more', async () => {
     expect((await ask('roles')).status).toBe(200);
     const counts = () => [count(isListOfRoles), count(isTokenRequest)] as const;
     proxy.respond(401, '{"error":"HTTP 401 Unauthorized"}', { to: isListOfRoles });
@@ -180,8 +180,8 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
   });
 
   it.each<[string, (email: string) => Promise<unknown>]>([
-    ['loses the answer that a user is created', () => proxy.cutAnswer({ to: isCreation })],
-    ['loses the answer that a user has their roles, twice', () => proxy.cutAnswer({ to: isGift, times: 2 })],
+    ['loses the answer to the creation of a user', () => proxy.cutAnswer({ to: isCreation })],
+    ['loses the answer to the roles of a new user twice', () => proxy.cutAnswer({ to: isGift, times: 2 })],
     [
       'creates a user and does not answer',
       (email) => {
@@ -189,7 +189,7 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
         return untilThere(email);
       },
     ],
-  ])('%s: nobody is left, and the e-mail is free', async (_, isDone) => {
+  ])('%s: no user remains, and the e-mail is free', async (_, isDone) => {
     const user = newUser();
     const [answer] = await Promise.all([outcome(ask('create-user', user)), isDone(user.email)]);
     expect(answer).toEqual(UNAVAILABLE);
@@ -203,9 +203,9 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
   const untilFree = ({ role_name: name }: { role_name: string }) => expect.poll(() => find({ emails: [], roleNames: [name] }), PATIENCE).toEqual([]);
 
   it.each<[string, () => unknown]>([
-    ['loses the answer that a role is created', () => proxy.cutAnswer({ to: isCreationOfRole })],
+    ['loses the answer to the creation of a role', () => proxy.cutAnswer({ to: isCreationOfRole })],
     ['creates a role and does not answer', () => { proxy.hold({ to: isCreationOfRole }); }],
-  ])('%s: none is left, and it is not asked for twice', async (_, begin) => {
+  ])('%s: no role remains, and the creation is not repeated', async (_, begin) => {
     const role = newRole();
     const before = count(isCreationOfRole);
     void begin();
@@ -219,25 +219,25 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
   const respondToReading = (status: number, body: string) => () => { proxy.respond(status, body, { to: isReadingOfRole }); };
   const UNREADABLE: readonly (readonly [string, 502 | 503, () => unknown])[] = [
     ['a lost answer', 503, () => proxy.cutAnswer({ to: isReadingOfRole, times: Infinity })],
-    ['an answer that breaks off', 503, () => proxy.cutAnswer({ to: isReadingOfRole, afterBytes: 20, times: Infinity })],
-    ['silence', 503, () => { proxy.hold({ to: isReadingOfRole }); }],
+    ['an answer that is cut off', 503, () => proxy.cutAnswer({ to: isReadingOfRole, afterBytes: 20, times: Infinity })],
+    ['no answer', 503, () => { proxy.hold({ to: isReadingOfRole }); }],
     ['500', 503, respondToReading(500, '{"error":"unknown_error"}')],
     ['429', 503, respondToReading(429, '{"error":"too many"}')],
     ['408', 503, respondToReading(408, '{}')],
     ['401', 502, respondToReading(401, '{"error":"HTTP 401 Unauthorized"}')],
     ['403', 502, respondToReading(403, '{"error":"HTTP 403 Forbidden"}')],
-    ['404 of something else', 502, respondToReading(404, '{"error":"Realm not found."}')],
+    ['404 for something else', 502, respondToReading(404, '{"error":"Realm not found."}')],
     ['HTML', 502, respondToReading(200, PAGE)],
-    ['JSON that ends early', 502, respondToReading(200, '{"id":"4b1b')],
-    ['another JSON', 502, respondToReading(200, '{"a":1}')],
+    ['truncated JSON', 502, respondToReading(200, '{"id":"4b1b')],
+    ['other JSON', 502, respondToReading(200, '{"a":1}')],
     ['a redirect', 502, respondToReading(302, '')],
   ];
 
-  it.each(UNREADABLE)('creates a role and then answers with %s (%i): none is left, and the same request succeeds', async (_, status, begin) => {
+  it.each(UNREADABLE)('creates a role and then answers with %s (%i): the role is removed once it can be read, and the same request succeeds', async (_, status, begin) => {
     const role = newRole();
     void begin();
     expect((await ask('create-role', role)).status).toBe(status);
-    // The role is still there: nobody can read it, and so nobody can know that it is ours.
+    // The role still exists. It can't be read, so the service can't know that it created it.
     expect(await find({ emails: [], roleNames: [role.role_name] })).toHaveLength(1);
     expect((await ask('create-role', role)).status).toBe(status);
     await proxy.pass();
@@ -247,7 +247,7 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
     expect((await ask('create-role', role)).status).toBe(400);
   });
 
-  it('creates a role that somebody replaces by their own before it is read: theirs stays', async () => {
+  it('creates a role that others replace by their own before it is read: their role remains', async () => {
     const role = newRole();
     void proxy.cutAnswer({ to: isReadingOfRole, times: Infinity });
     expect((await ask('create-role', role)).status).toBe(503);
@@ -258,7 +258,7 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
     expect(await find({ emails: [], roleNames: [role.role_name] })).toHaveLength(1);
   });
 
-  it('loses the answer that a user is created, whom somebody replaces before they are looked for: theirs stays', async () => {
+  it('loses the answer to the creation of a user whom others replace before the look-up: their user remains', async () => {
     const user = newUser();
     const isLookUp = ({ method, url }: ProxiedRequest) => method === 'GET' && url.includes('/users?exact=true');
     void proxy.cutAnswer({ to: (request) => isCreation(request) || isLookUp(request), times: Infinity });
@@ -271,7 +271,7 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
     expect(await find({ emails: [user.email] })).toHaveLength(1);
   });
 
-  it('does not let a new user be removed: their e-mail is free for the same request all the same', async () => {
+  it('does not remove a new user: the e-mail is still free for the same request', async () => {
     const user = newUser();
     proxy.respond(500, '{}', { to: (request) => isGift(request) || isRemoval(request) });
     expect((await ask('create-user', user)).status).toBe(503);
@@ -280,7 +280,7 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
     await created('create-user', user);
   });
 
-  it('does not tell the id of a user that is created: nobody is left, and the e-mail is free', async () => {
+  it('does not return the id of a created user: no user remains, and the e-mail is free', async () => {
     const user = newUser();
     proxy.mute('location', { to: isCreation });
     expect(await outcome(ask('create-user', user))).toEqual(outageAnswer(502));
@@ -290,7 +290,7 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
   });
 
   const COLLISION = '{"errorMessage":"Could not add user role mappings!"}';
-  it('has two calls that collide: the role is given at the second attempt', async () => {
+  it('reports a collision of two calls: the role is assigned at the second attempt', async () => {
     const userId = await created('create-user', { email: freshEmail(), roles: [] });
     const collided = proxy.answer(400, COLLISION, { to: isGift });
     expect((await ask('assign-role', { user_id: userId, role_id: known.roleId })).status).toBe(200);
@@ -298,7 +298,7 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
     expect(await keycloakPermissionsOf(server, userId)).toEqual(['read:roles']);
   });
 
-  it('refuses a role again and again that the user does not have: 503', async () => {
+  it('repeatedly refuses a role that the user does not have: 503', async () => {
     const userId = await created('create-user', { email: freshEmail(), roles: [] });
     proxy.respond(400, COLLISION, { to: isGift });
     expect(await outcome(ask('assign-role', { user_id: userId, role_id: known.roleId }))).toEqual(UNAVAILABLE);
@@ -309,21 +309,21 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
   it.each<[(typeof ALL_OPERATIONS)[number], (request: ProxiedRequest) => boolean]>([
     ['assign-role', isGift],
     ['update-user', ({ method }) => method === 'PUT'],
-  ])('loses the answer to %s once: it is asked again, and then done', async (operation, to) => {
+  ])('loses the answer to %s once: the call is repeated and succeeds', async (operation, to) => {
     const before = count(to);
     void proxy.cutAnswer({ to });
     expect((await ask(operation)).status).toBe(200);
     expect(count(to) - before).toBe(2);
   });
 
-  it('refuses a role again and again that the user has: it is read back', async () => {
+  it('repeatedly refuses a role that the user has: the service reads it back and answers 200', async () => {
     expect((await ask('assign-role')).status).toBe(200);
     proxy.respond(400, COLLISION, { to: isGift });
     expect((await ask('assign-role')).status).toBe(200);
     await proxy.pass();
   });
 
-  it('creates users, but gives them no roles: nobody is left, and the e-mail is free', async () => {
+  it('creates users but assigns no roles: no user remains, and the e-mail is free', async () => {
     const user = newUser();
     proxy.respond(500, '{}', { to: isGift });
     expect(await outcome(ask('create-user', user))).toEqual(UNAVAILABLE);
@@ -332,7 +332,7 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
     await created('create-user', user);
   });
 
-  it('creates a user when nobody waits for it any more: nobody is left', async () => {
+  it('creates a user after the service has given up: no user remains', async () => {
     const user = newUser();
     const before = count(isRemoval);
     proxy.postpone({ to: isCreation });
@@ -343,7 +343,7 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
     await untilGone(user);
   });
 
-  it('breaks off in a list: 503 where nothing was sent yet, otherwise what was begun ends in an error', async () => {
+  it('breaks off a list: 503 if nothing was sent yet, otherwise the response is cut off', async () => {
     void proxy.cutAnswer({ to: isListOfUsers, afterBytes: 20, times: 2 });
     expect(await outcome(ask('users'))).toEqual(UNAVAILABLE);
 
@@ -355,7 +355,7 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
     await provider.onApplicationShutdown();
   });
 
-  it('takes too long for all roles at once: they are listed page by page, each once', async () => {
+  it('takes too long for all roles in one answer: they are listed page by page, each once', async () => {
     const moreThanOnePage: string[] = [];
     while (moreThanOnePage.length < 101) moreThanOnePage.push(await created('create-role', { role_name: fresh(), permissions: ['read:users'] }));
     proxy.hold({ to: ({ url }) => url.includes('/roles?') && !url.includes('first=') });
@@ -369,14 +369,14 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
 
   startWithout(ABSENCE, requests, start);
 
-  it('changes its keys: tokens of the old and the new one are believed, and those of the old one no longer ten minutes after it is gone', async () => {
+  it('rotates its keys: tokens signed by the old and the new one are accepted, and those of the old one are refused ten minutes after its removal', async () => {
     const type = 'org.keycloak.keys.KeyProvider';
     const setKeyEnabled = async (named: string, enabled: boolean) => {
       const keys = (await server.administer('GET', `/components?type=${type}`)) as { id: string; name: string; config: object }[];
       const key = keys.find(({ name }) => name === named);
       await server.administer('PUT', `/components/${key?.id ?? ''}`, { ...key, config: { ...key?.config, enabled: [String(enabled)] } });
     };
-    // One of its own, which alone lives in the time to come.
+    // A separate service, because this test moves the clock.
     const another = await start();
     try {
       await expectKeysToRotate(
@@ -399,13 +399,13 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
     }
   });
 
-  it('is killed, and comes back with new keys: tokens that it has given before are refused, new ones believed', async () => {
+  it('is killed and returns with new keys: old tokens are refused, and new ones accepted', async () => {
     await server.kill();
     expect(await Promise.all(ALL_OPERATIONS.map((operation) => outcome(ask(operation))))).toEqual(ALL_OPERATIONS.map(() => UNAVAILABLE));
     await server.restart();
     const old = target.token;
     target.token = await keycloakToken(server);
-    // An unknown key leads to a fetch of all keys, once in five seconds.
+    // An unknown key causes a fetch of all keys, once every five seconds.
     await expect.poll(async () => (await ask('roles')).status, PATIENCE).toBe(200);
     expect((await send('GET', '/health/ready')).status).toBe(200);
     target.token = old;

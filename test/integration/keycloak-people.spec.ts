@@ -20,7 +20,7 @@ interface Tokens {
   readonly refresh_token: string;
 }
 
-describe.runIf(isKeycloakAvailable())('people and Keycloak', { timeout: 60_000 }, () => {
+describe.runIf(isKeycloakAvailable())('users and Keycloak', { timeout: 60_000 }, () => {
   let server: Keycloak;
   let service: RunningService;
   const target = { url: '', token: '' };
@@ -50,7 +50,7 @@ describe.runIf(isKeycloakAvailable())('people and Keycloak', { timeout: 60_000 }
   const pathOf = (userId: string): string => `/users/${userId.replace('keycloak|', '')}`;
   const roleOf = (...permissions: string[]): Promise<string> => created('create-role', { role_name: fresh(), permissions });
 
-  /** Opens the login page as Swagger UI's Authorize does; what comes back is for `finish`. */
+  /** Opens the login page like Swagger UI's Authorize. `finish` uses the result. */
   async function authorize(browser: Browser): Promise<{ page: Page; finish: (redirected: Page) => Promise<Tokens> }> {
     const { flows, oauth2RedirectUrl = '', initOAuth } = await swaggerUiOptions(service.url);
     const { authorizationUrl = '', tokenUrl = '' } = flows.authorizationCode ?? {};
@@ -73,7 +73,7 @@ describe.runIf(isKeycloakAvailable())('people and Keycloak', { timeout: 60_000 }
     return { page: await browser.open(`${authorizationUrl}?${query.toString()}`), finish };
   }
 
-  /** As a script of our pages asks: other origins don't get to read the answer. */
+  /** Requests a token like a script on the service's pages. Other origins cannot read the answer. */
   async function tokens(tokenUrl: string, grant: Record<string, string>): Promise<Tokens> {
     const body = new URLSearchParams({ client_id: CLIENT, ...grant });
     const response = await fetch(tokenUrl, { method: 'POST', body, headers: { origin: service.url } });
@@ -88,7 +88,7 @@ describe.runIf(isKeycloakAvailable())('people and Keycloak', { timeout: 60_000 }
 
   const newPassword = { 'password-new': 'of their own', 'password-confirm': 'of their own' };
 
-  /** The first login of a user whom an administrator has given a password that holds once. */
+  /** The first login of a user with a temporary password from an administrator. */
   async function firstLogin(userId: string, email: string): Promise<Tokens> {
     await server.administer('PUT', `${pathOf(userId)}/reset-password`, { type: 'password', value: 'for once', temporary: true });
     const browser = new Browser(server.endpoint);
@@ -105,7 +105,7 @@ describe.runIf(isKeycloakAvailable())('people and Keycloak', { timeout: 60_000 }
   const uploadTo = async (customerId: string, { access_token }: Tokens) =>
     (await send('POST', UPLOAD + customerId, { body: 'a,b', headers: { Authorization: `Bearer ${access_token}` } })).status;
 
-  it('a new user has a password to set at the first login, and a token with the permissions of their roles', async () => {
+  it('a new user sets a password at the first login, and gets a token with the permissions of their roles', async () => {
     const email = freshEmail();
     const userId = await created('create-user', { email, roles: [await roleOf('read:users')] });
     expect(await server.administer('GET', pathOf(userId))).toMatchObject({ requiredActions: ['UPDATE_PASSWORD'] });
@@ -118,7 +118,7 @@ describe.runIf(isKeycloakAvailable())('people and Keycloak', { timeout: 60_000 }
     expect(await statuses(again)).toEqual({ users: 200, roles: 403 });
   });
 
-  it('a role that is given or taken away changes the next token, and none before it', async () => {
+  it('assigning or removing a role changes the next token, but no earlier one', async () => {
     const email = freshEmail();
     const userId = await created('create-user', { email, roles: [await roleOf('read:users')] });
     const before = await firstLogin(userId, email);
@@ -134,7 +134,7 @@ describe.runIf(isKeycloakAvailable())('people and Keycloak', { timeout: 60_000 }
     expect(await statuses(given)).toEqual({ users: 200, roles: 200 });
   });
 
-  it("a user's attribute customer_id opens the uploads for these customers", async () => {
+  it("a user's attribute customer_id permits uploads for these customers", async () => {
     const email = freshEmail();
     const userId = await created('create-user', { email, roles: [await roleOf('upload:historical')] });
     const before = await firstLogin(userId, email);
@@ -181,7 +181,7 @@ describe.runIf(isKeycloakAvailable())('people and Keycloak', { timeout: 60_000 }
     const warnings = () => inviting.log.entries.filter(({ level }) => level === 'warn').map(({ text }) => text);
     const sent = () => inviting.log.entries.filter(({ level, text }) => level === 'info' && text.includes('invitation')).map(({ text }) => text);
 
-    it('a new user sets a password by the link of a mail, and logs in with it', async () => {
+    it('a new user sets a password with the link in a mail, and logs in with it', async () => {
       const { email, userId } = await invite();
       await expect.poll(addressees, PATIENCE).toEqual([email]);
       const [link = ''] = /http:\S+\/action-token\S+/.exec(mailServer.mails[0]?.source ?? '') ?? [];
@@ -199,7 +199,7 @@ describe.runIf(isKeycloakAvailable())('people and Keycloak', { timeout: 60_000 }
       await expect.poll(sent, PATIENCE).toEqual([expect.stringContaining(userId.replace('keycloak|', ''))]);
     });
 
-    it('nobody gets a mail whose creation failed', async () => {
+    it('a user whose creation failed gets no mail', async () => {
       proxy.respond(400, '{}', { to: ({ method, url }) => method === 'POST' && url.endsWith('/role-mappings/realm') });
       const failed = freshEmail();
       expect((await post('create-user', { email: failed, roles: [await roleOf('read:users')] })).status).toBe(503);
@@ -208,7 +208,7 @@ describe.runIf(isKeycloakAvailable())('people and Keycloak', { timeout: 60_000 }
       await expect.poll(addressees, PATIENCE).toEqual([email]);
     });
 
-    it('the answer waits for no mail', async () => {
+    it('the answer does not wait for the mail', async () => {
       let release = (): void => undefined;
       mailServer.onMail = () => new Promise((resolve) => (release = resolve));
       const { email } = await invite();
@@ -217,7 +217,7 @@ describe.runIf(isKeycloakAvailable())('people and Keycloak', { timeout: 60_000 }
       await expect.poll(() => { release(); return addressees(); }, PATIENCE).toEqual([email, another]);
     });
 
-    it('the stop of the service waits for no mail: who may have got none is told', async () => {
+    it('the shutdown of the service does not wait for mails, and logs the users who may have got none', async () => {
       let release = (): void => undefined;
       const reached = new Promise<void>((arrive) => {
         mailServer.onMail = () => new Promise((resolve) => { release = resolve; arrive(); });
@@ -229,7 +229,7 @@ describe.runIf(isKeycloakAvailable())('people and Keycloak', { timeout: 60_000 }
       expect(warnings()).toEqual(invited.map(({ userId }): unknown => expect.stringContaining(userId.replace('keycloak|', ''))));
     });
 
-    it('a mail that fails is a warning without an address, and the user stays', async () => {
+    it('a failed mail causes a warning without an address, and the user remains', async () => {
       mailServer.onMail = () => Promise.reject(new Error('No such mailbox'));
       const { email, userId } = await invite();
       await expect.poll(warnings, PATIENCE).toEqual([expect.stringContaining(userId.replace('keycloak|', ''))]);
@@ -237,12 +237,12 @@ describe.runIf(isKeycloakAvailable())('people and Keycloak', { timeout: 60_000 }
       expect(await server.administer('GET', pathOf(userId))).toMatchObject({ email });
     });
 
-    it('that a realm has no mail server is told once, and no mail is asked for', async () => {
+    it('a realm without a mail server is reported once, and no mail is requested', async () => {
       await server.administer('PUT', '', { smtpServer: {} });
       const asked: string[] = [];
       proxy.respond(500, '', { to: ({ method, url }) => { asked.push(`${method} ${url}`); return false; } });
       for (let time = 0; time < 3; time++) await invite();
-      // One after the other: before the third, the two others are dealt with.
+      // Mails are sent in order, so the first two are done before the third.
       await expect.poll(() => asked.filter((request) => /^GET .*\/realms\/[^/]+$/.test(request)).length, PATIENCE).toBe(3);
       expect(warnings()).toEqual([expect.stringContaining('KEYCLOAK_INVITATION_MAIL')]);
       expect(asked.filter((request) => request.includes('execute-actions-email'))).toEqual([]);

@@ -47,7 +47,7 @@ const PROFILE: Profile = {
   ],
 };
 
-/** A realm in which others work. */
+/** A realm that others use. */
 const OTHERS = {
   realm: 'loads',
   enabled: true,
@@ -78,7 +78,7 @@ describe.runIf(isKeycloakAvailable())('npm run keycloak:setup', { timeout: 60_00
     await server.stop();
   });
 
-  /** Runs it to its good end. */
+  /** Runs the set-up, which must succeed. */
   async function setUp(...parameters: string[]): Promise<{ changes: string[]; notes: string; environment: Record<string, string> }> {
     const { code, stdout, stderr } = await workspace.keycloakSetup(parameters, variables);
     expect({ code, stderr }).toMatchObject({ code: 0 });
@@ -104,19 +104,19 @@ describe.runIf(isKeycloakAvailable())('npm run keycloak:setup', { timeout: 60_00
     await server.administer('DELETE', path, [await named(path, right)]);
   };
 
-  /** All that the realm has, but for what tells one thing from another of the same. */
+  /** The complete contents of the realm, without ids and other unique values. */
   async function contents(): Promise<unknown> {
     const exported = server.administer('POST', '/partial-export?exportClients=true&exportGroupsAndRoles=true') as Promise<{ clients: Client[] }>;
     const [realm, users, profile] = await Promise.all([exported, get<{ id: string; username: string }[]>('/users?briefRepresentation=true'), get('/users/profile')]);
     const roles = await Promise.all(users.map(({ id }) => get(`/users/${id}/role-mappings`)));
     const service = realm.clients.find(({ clientId }) => clientId === SERVICE);
     const rights = service?.serviceAccountsEnabled ? await get(await rightsPath()) : [];
-    // Nobody logs in with these two.
+    // No user logs in with these two clients.
     const clients = realm.clients.map((client) => ([SERVICE, API].includes(client.clientId) ? { ...client, defaultClientScopes: [] } : client));
     return plain({ realm: { ...realm, clients, components: undefined }, users: users.map(({ username }) => username), roles, rights, profile });
   }
 
-  it('keeps what others have in the realm', async () => {
+  it('keeps the objects of others in the realm', async () => {
     const before = (await contents()) as Record<string, Record<string, unknown>>;
     const { changes } = await setUp();
     expect(changes).toEqual([
@@ -144,7 +144,7 @@ describe.runIf(isKeycloakAvailable())('npm run keycloak:setup', { timeout: 60_00
     expect(attributes).toContainEqual(expect.objectContaining({ name: 'lastName', displayName: 'Family name', validations: { length: { max: 255 } } }));
   });
 
-  it('says which rights the service has beyond those that it needs, and leaves them', async () => {
+  it('reports rights that the service does not need, and leaves them', async () => {
     const path = await rightsPath();
     const role = await named(`${path}/available`, 'realm-admin');
     await server.administer('POST', path, [role]);
@@ -154,7 +154,7 @@ describe.runIf(isKeycloakAvailable())('npm run keycloak:setup', { timeout: 60_00
     expect(await get<unknown[]>(path)).toHaveLength(4);
   });
 
-  it('gives its client the secret that it was told, and leaves one that is there alone', async () => {
+  it('gives its client the configured secret, and leaves an existing one unchanged', async () => {
     await server.administer('DELETE', await clientPath(SERVICE));
     const told = { ...variables, KEYCLOAK_CLIENT_SECRET: 'chosen before' };
     const first = await workspace.keycloakSetup([], told);
@@ -166,7 +166,7 @@ describe.runIf(isKeycloakAvailable())('npm run keycloak:setup', { timeout: 60_00
     expect([first.code, second.code]).toEqual([0, 0]);
   });
 
-  it('gives the role to a user who is there', async () => {
+  it('assigns the role to an existing user', async () => {
     const { changes, notes } = await setUp('--administrator', 'grace@grid.example');
     expect(changes).toEqual([`+ role ${ROLE} of user grace@grid.example`]);
     expect(notes).not.toContain('password');
@@ -178,10 +178,10 @@ describe.runIf(isKeycloakAvailable())('npm run keycloak:setup', { timeout: 60_00
   const UPDATE = ['UPDATE_PASSWORD'];
   const TEMPORARY = [{ type: 'password', value: 'from somebody else', temporary: true }];
   it.each<[string, boolean, object]>([
-    ['has to set a password and has none', true, { requiredActions: UPDATE }],
-    ['has got one until the first login', false, { requiredActions: UPDATE, credentials: TEMPORARY }],
-    ['has no password, and none to set', false, {}],
-  ])('makes a password for an administrator who %s: %s, and then changes nothing', async (_, isShown, members) => {
+    ['must set a password and has none', true, { requiredActions: UPDATE }],
+    ['has a temporary password', false, { requiredActions: UPDATE, credentials: TEMPORARY }],
+    ['has no password and need not set one', false, {}],
+  ])('creates a password for an administrator who %s: %s, and then changes nothing', async (_, isShown, members) => {
     const email = freshEmail();
     await server.administer('POST', '/users', { username: email, email, firstName: email, enabled: true, ...members });
     const [user] = await get<{ id: string }[]>(`/users?exact=true&email=${email}`);
@@ -195,7 +195,7 @@ describe.runIf(isKeycloakAvailable())('npm run keycloak:setup', { timeout: 60_00
     expect({ changes: second.changes, hasPassword: second.notes.includes('password of') }).toEqual({ changes: [], hasPassword: false });
   });
 
-  it('makes a realm from nothing, with an environment that the service starts with, and an administrator who may do everything', async () => {
+  it('creates a realm from nothing, with an environment for the service, and an administrator with all permissions', async () => {
     await server.administer('DELETE', '');
     const early = await startService({ ...serviceAt(server.endpoint), KEYCLOAK_CLIENT_SECRET: 'unknown yet' });
     const email = 'ada@grid.example';
@@ -230,7 +230,7 @@ describe.runIf(isKeycloakAvailable())('npm run keycloak:setup', { timeout: 60_00
     expect(await contents()).toEqual(before);
   });
 
-  /** As a browser gets it, at Swagger UI's client. */
+  /** Gets a token like a browser, with the client of Swagger UI. */
   async function firstToken(username: string, password: string): Promise<string> {
     const verifier = randomBytes(32).toString('base64url');
     const challenge = { code_challenge: createHash('sha256').update(verifier).digest('base64url'), code_challenge_method: 'S256' };
@@ -261,17 +261,17 @@ describe.runIf(isKeycloakAvailable())('npm run keycloak:setup', { timeout: 60_00
     return `${path}/${(await named(path, mapper)).id}`;
   };
   const alterMapper = (mapper: string, config: object) => async () => {
-    // In the list it is as it was made.
+    // The list contains the mapper as it was created.
     const { protocolMappers } = (await named('/client-scopes', API)) as { protocolMappers?: { name: string; config: object }[] };
     const present = protocolMappers?.find(({ name }) => name === mapper);
     await server.administer('PUT', await mapperPath(mapper), { ...present, config: { ...present?.config, ...config } });
   };
 
-  /** What is done to the realm, what the service says of that, and what the setup changes. */
+  /** A change to the realm, the report of the service, and the changes by the set-up. */
   const DEFECTS: [string, () => Promise<unknown>, { status: number }, string[]][] = [
     ['the realm is disabled', put(() => Promise.resolve(''), { enabled: false }), problem('The realm "loads" is disabled.'), ['~ realm loads: enabled']],
     [
-      'the client of the API is gone',
+      'the client of the API is missing',
       remove(() => clientPath(API)),
       problem(`There is no client "${API}" (OIDC_AUDIENCE).`),
       [`+ client ${API}`, ...PERMISSIONS.map((one) => `+ permission ${one}`), ...PERMISSIONS.map((one) => `+ permission ${one} of role ${ROLE}`)],
@@ -298,80 +298,80 @@ describe.runIf(isKeycloakAvailable())('npm run keycloak:setup', { timeout: 60_00
       rights.map((right) => `+ right ${right} of client ${SERVICE}`),
     ],
     [
-      'a permission is gone',
+      'a permission is missing',
       remove(async () => `${await clientPath(API)}/roles/read:users`),
       warning(`The client "${API}" has no role "read:users".`),
       ['+ permission read:users', `+ permission read:users of role ${ROLE}`],
     ],
     [
-      'the client scope is gone',
+      'the client scope is missing',
       remove(scopePath),
       warning(`There is no client scope "${API}".`),
       [`+ client scope ${API}`, `+ client scope ${API} of client ${SWAGGER_UI}`],
     ],
     [
-      'the client scope is no default',
+      'the client scope is not a default',
       remove(async () => `/default-default-client-scopes/${(await named('/client-scopes', API)).id}`),
       warning(`The client scope "${API}" is no default of the realm.`),
       [`~ client scope ${API}: a default`],
     ],
     [
-      'the audience is not put into tokens',
+      'tokens do not contain the audience',
       remove(() => mapperPath('audience')),
       warning(`The client scope "${API}" does not put audience into tokens.`),
       [`+ client scope ${API}: audience`],
     ],
     [
-      'customers are not put into access tokens',
+      'access tokens do not contain customers',
       alterMapper('customer_id', { 'access.token.claim': 'false' }),
       warning(`The client scope "${API}" does not put customer_id into tokens.`),
       [`~ client scope ${API}: customer_id`],
     ],
     [
-      'the user profile wants last names of administrators',
+      'the user profile requires last names from administrators',
       alter('lastName', (attribute) => ({ ...attribute, required: { roles: ['admin'] } })),
       problem('The user profile requires a last name.'),
       ['~ user profile: lastName not required'],
     ],
     [
-      'the user profile wants last names of users',
+      'the user profile requires last names from users',
       alter('lastName', (attribute) => ({ ...attribute, required: { roles: ['user'] } })),
       warning('The user profile requires a last name.'),
       ['~ user profile: lastName not required'],
     ],
     [
-      'the user profile refuses names',
+      'the user profile rejects names',
       alter('firstName', (attribute) => ({ ...attribute, validations: { length: { max: 40 }, 'person-name-prohibited-characters': {} } })),
       warning('The user profile refuses values of firstName (length, person-name-prohibited-characters).'),
       ['~ user profile: firstName without length, person-name-prohibited-characters'],
     ],
     [
-      'the user profile has no customers',
+      'the user profile has no attribute for customers',
       alter('customer_id', () => undefined),
       warning('The user profile has no attribute customer_id.'),
       ['+ user profile: customer_id'],
     ],
     [
-      'users choose their customers',
+      'users can edit their customers',
       alter('customer_id', (attribute) => ({ ...attribute, permissions: { view: ['admin'], edit: ['admin', 'user'] } })),
       warning('The user profile lets users edit their customer_id.'),
       ['~ user profile: customer_id not editable by users'],
     ],
     [
-      'the user profile wants something else of administrators',
+      'the user profile requires another attribute from administrators',
       alter('customer_id', (attribute) => ({ ...attribute, required: { roles: ['admin'] } })),
       problem('The user profile requires customer_id.'),
       ['~ user profile: customer_id not required'],
     ],
     [
-      'the tokens of the service have nothing of its rights',
+      'the tokens of the service do not contain its rights',
       put(() => clientPath(SERVICE), { fullScopeAllowed: false }),
       { status: 503, problems: rights.map(lacksRight) } as { status: number },
       [`~ client ${SERVICE}: fullScopeAllowed`],
     ],
-    ['Swagger UI has no client', remove(() => clientPath(SWAGGER_UI)), warning(`There is no client "${SWAGGER_UI}" (SWAGGER_UI_CLIENT_ID).`), [`+ client ${SWAGGER_UI}`]],
+    ['the client of Swagger UI is missing', remove(() => clientPath(SWAGGER_UI)), warning(`There is no client "${SWAGGER_UI}" (SWAGGER_UI_CLIENT_ID).`), [`+ client ${SWAGGER_UI}`]],
     [
-      'the client of Swagger UI has another address, and wants no PKCE',
+      'the client of Swagger UI has another address and does not require PKCE',
       put(() => clientPath(SWAGGER_UI), { redirectUris: [], attributes: { 'pkce.code.challenge.method': '' }, directAccessGrantsEnabled: true }),
       { status: 200 },
       [`~ client ${SWAGGER_UI}: directAccessGrantsEnabled, attributes, redirectUris`],
@@ -388,7 +388,7 @@ describe.runIf(isKeycloakAvailable())('npm run keycloak:setup', { timeout: 60_00
       whole = await contents();
     });
 
-    it.each(DEFECTS)('%s: the service says so, and the setup repairs it and nothing else', async (_, spoil, told, changes) => {
+    it.each(DEFECTS)('%s, the service reports it, and the set-up repairs it and nothing else', async (_, spoil, told, changes) => {
       await spoil();
       const service = await startService(environment);
       const origin = `http://127.0.0.1:${service.port}`;
@@ -411,19 +411,19 @@ describe.runIf(isKeycloakAvailable())('npm run keycloak:setup', { timeout: 60_00
     });
 
     it.each<[string, () => Record<string, string>, { status: number }]>([
-      ['the secret is another', () => ({ KEYCLOAK_CLIENT_SECRET: 'another' }), problem(`KEYCLOAK_CLIENT_SECRET is not the secret of the client "${SERVICE}".`)],
-      ['the client is another', () => ({ KEYCLOAK_CLIENT_ID: 'another' }), problem('There is no client "another" (KEYCLOAK_CLIENT_ID), or it is disabled.')],
+      ['the secret is wrong', () => ({ KEYCLOAK_CLIENT_SECRET: 'another' }), problem(`KEYCLOAK_CLIENT_SECRET is not the secret of the client "${SERVICE}".`)],
+      ['the client does not exist', () => ({ KEYCLOAK_CLIENT_ID: 'another' }), problem('There is no client "another" (KEYCLOAK_CLIENT_ID), or it is disabled.')],
       [
-        'Keycloak names itself in another way',
+        'Keycloak uses another name for itself',
         () => ({ KEYCLOAK_URL: server.endpoint.replace('127.0.0.1', 'localhost') }),
         problem('Keycloak issues tokens as "ENDPOINT/realms/loads", and the service believes "LOCALHOST/realms/loads" (OIDC_ISSUER).'),
       ],
       [
-        'tokens come from another address',
+        'tokens have another issuer',
         () => ({ OIDC_ISSUER: 'https://login.grid.example' }),
         warning('Keycloak issues tokens as "ENDPOINT/realms/loads", and the service believes "https://login.grid.example" (OIDC_ISSUER).'),
       ],
-    ])('%s: the service says so', async (_, other, told) => {
+    ])('%s, the service reports it', async (_, other, told) => {
       const service = await startService({ ...environment, ...other() });
       const line = (text: string) => text.replace('ENDPOINT', server.endpoint).replace('LOCALHOST', server.endpoint.replace('127.0.0.1', 'localhost'));
       try {
@@ -433,7 +433,7 @@ describe.runIf(isKeycloakAvailable())('npm run keycloak:setup', { timeout: 60_00
       }
     });
 
-    it('something goes while all is well: the service says so, and is well again without a restart', async () => {
+    it('a client is deleted from a healthy realm, the service reports it, and recovers without a restart', async () => {
       const service = await startService(environment);
       const origin = `http://127.0.0.1:${service.port}`;
       try {
@@ -453,7 +453,7 @@ describe.runIf(isKeycloakAvailable())('npm run keycloak:setup', { timeout: 60_00
       }
     });
 
-    it('the client of the service is gone: the setup makes another, with another secret', async () => {
+    it('the client of the service is missing, the set-up creates another with another secret', async () => {
       await server.administer('DELETE', await clientPath(SERVICE));
       const made = await setUp();
       expect(made.changes).toEqual([`+ client ${SERVICE}`, ...rights.map((right) => `+ right ${right} of client ${SERVICE}`)]);
@@ -463,7 +463,7 @@ describe.runIf(isKeycloakAvailable())('npm run keycloak:setup', { timeout: 60_00
       await service.close();
     });
 
-    it('PUBLIC_URL is not told: the setup repairs a client of Swagger UI, and leaves its addresses alone', async () => {
+    it('PUBLIC_URL is not set, the set-up repairs the client of Swagger UI but leaves its addresses unchanged', async () => {
       await server.administer('PUT', await clientPath(SWAGGER_UI), { directAccessGrantsEnabled: true });
       const { code, stderr } = await workspace.keycloakSetup([], { ...variables, PUBLIC_URL: '', PORT: '3000' });
       expect({ code, changes: stderr.match(/^[+~] .*/gm) }).toEqual({ code: 0, changes: [`~ client ${SWAGGER_UI}: directAccessGrantsEnabled`] });
@@ -471,14 +471,14 @@ describe.runIf(isKeycloakAvailable())('npm run keycloak:setup', { timeout: 60_00
       expect(client).toMatchObject({ baseUrl: `${PUBLIC_URL}/docs`, redirectUris: [REDIRECT], webOrigins: [new URL(PUBLIC_URL).origin] });
     });
 
-    it('the secret has characters of its own, the printed environment has them too', async () => {
+    it('the secret has special characters, the printed environment contains them correctly', async () => {
       const secret = `a "b" #c 'd' $e\\n`;
       await server.administer('PUT', await clientPath(SERVICE), { secret });
       expect((await setUp()).environment.KEYCLOAK_CLIENT_SECRET).toBe(secret);
     });
   });
 
-  it('asks on a terminal who the administrator is, and shows no password', async () => {
+  it('asks for the administrator on a terminal, and shows no password', async () => {
     const program = workspace.keycloakSetupOnTerminal('--dry-run', { ...variables, KEYCLOAK_ADMIN_USERNAME: '', KEYCLOAK_ADMIN_PASSWORD: '' });
     await program.answer("Keycloak's administrator: ", 'admin');
     await program.answer('Password: ', 'admin-secret');
@@ -489,7 +489,7 @@ describe.runIf(isKeycloakAvailable())('npm run keycloak:setup', { timeout: 60_00
 
   it('ends with one line when the administrator has no rights', async () => {
     const credentials = [{ type: 'password', value: 'x-secret' }];
-    // In Keycloak's own realm.
+    // Creates a user in Keycloak's own realm.
     await server.administer('POST', '/../master/users', { username: 'guest', enabled: true, email: 'guest@grid.example', firstName: 'A', lastName: 'B', credentials });
     const guest = { KEYCLOAK_ADMIN_USERNAME: 'guest', KEYCLOAK_ADMIN_PASSWORD: 'x-secret' };
     const { code, stdout, stderr } = await workspace.keycloakSetup([], { ...variables, ...guest });
@@ -498,17 +498,17 @@ describe.runIf(isKeycloakAvailable())('npm run keycloak:setup', { timeout: 60_00
   });
 
   it.each<[string, string[], () => Record<string, string>, number, RegExp]>([
-    ['a password is an argument', ['--password', 'x-secret'], () => ({}), 2, /^There is an unknown argument; credentials come from .*\(usage: .*\)\n$/],
-    ['a password is an argument without a name', ['x-secret'], () => ({}), 2, /^There is an unknown argument; credentials come from .*\(usage: .*\)\n$/],
-    ['the administrator is no e-mail', ['--administrator', 'ada:x-secret'], () => ({}), 2, /^--administrator is an e-mail \(usage: .*\)\n$/],
+    ['a password is the value of an argument', ['--password', 'x-secret'], () => ({}), 2, /^There is an unknown argument; credentials come from .*\(usage: .*\)\n$/],
+    ['a password is an argument itself', ['x-secret'], () => ({}), 2, /^There is an unknown argument; credentials come from .*\(usage: .*\)\n$/],
+    ['the administrator is not an e-mail', ['--administrator', 'ada:x-secret'], () => ({}), 2, /^--administrator is an e-mail \(usage: .*\)\n$/],
     ['the realm is malformed', [], () => ({ KEYCLOAK_REALM: 'a/b' }), 1, /^KEYCLOAK_REALM: must be the name of a realm.*\n$/],
     ["the realm is Keycloak's own", [], () => ({ KEYCLOAK_REALM: 'master' }), 1, /^KEYCLOAK_REALM: must be another realm.*\n$/],
     ['variables are missing', [], () => ({ KEYCLOAK_URL: '', KEYCLOAK_REALM: '' }), 1, /^KEYCLOAK_URL: must be set\nKEYCLOAK_REALM: must be set\n$/],
-    ['there is nobody to ask for the password', [], () => ({ KEYCLOAK_ADMIN_PASSWORD: '' }), 1, /^There is no terminal to ask on, so .*\n$/],
-    ['Keycloak is not reached', [], () => ({ KEYCLOAK_URL: 'http://127.0.0.1:1' }), 1, /^Keycloak does not answer .*ECONNREFUSED.*\n$/],
-    ['there is no Keycloak', [], () => ({ KEYCLOAK_URL: `${server.endpoint}/elsewhere` }), 1, /^There is no Keycloak at http:.*\/elsewhere\.\n$/],
+    ['there is no terminal to ask for the password', [], () => ({ KEYCLOAK_ADMIN_PASSWORD: '' }), 1, /^There is no terminal to ask on, so .*\n$/],
+    ['Keycloak is unreachable', [], () => ({ KEYCLOAK_URL: 'http://127.0.0.1:1' }), 1, /^Keycloak does not answer .*ECONNREFUSED.*\n$/],
+    ['the URL is not of a Keycloak', [], () => ({ KEYCLOAK_URL: `${server.endpoint}/elsewhere` }), 1, /^There is no Keycloak at http:.*\/elsewhere\.\n$/],
     ['the password is wrong', [], () => ({ KEYCLOAK_ADMIN_PASSWORD: 'x-secret' }), 1, /^Keycloak does not accept the administrator: Invalid user credentials\.\n$/],
-  ])('ends with one line each when %s', async (_, parameters, other, status, message) => {
+  ])('ends with one line for each problem when %s', async (_, parameters, other, status, message) => {
     const { code, stdout, stderr } = await workspace.keycloakSetup(parameters, { ...variables, ...other() });
     expect({ code, stdout }).toEqual({ code: status, stdout: '' });
     expect(stderr).toMatch(message);
@@ -525,7 +525,7 @@ const serviceAt = (url: string): Record<string, string> => ({
 
 const PASSING = ['id', 'containerId', '_id', 'client.secret.creation.time', 'createdTimestamp'];
 
-/** Without what another one of the same kind has of its own, and with lists in one order. */
+/** A copy without ids and other unique values, and with sorted lists. */
 function plain(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(plain).sort((one, other) => (JSON.stringify(one) < JSON.stringify(other) ? -1 : 1));
   if (typeof value !== 'object' || value === null) return value;

@@ -34,7 +34,7 @@ describe.runIf(isKeycloakAvailable())('Keycloak', () => {
     userPrefix: 'keycloak|',
     rolePrefix: '',
     unknownRoleId: UNKNOWN,
-    // One astral character more, and Keycloak has no room.
+    // One more astral character would exceed Keycloak's limit.
     longestRoleName: `a${'😀'.repeat(127)}`,
     longestUserName: `a${'😀'.repeat(254)}`,
     start,
@@ -55,7 +55,7 @@ describe.runIf(isKeycloakAvailable())('Keycloak', () => {
       unknownUserId: `keycloak|${UNKNOWN}`,
       unknownRoleId: UNKNOWN,
       moreThanOnePage: 21,
-      // One more of the latter, and Keycloak has no room.
+      // One more astral character would exceed Keycloak's limit.
       longestName: `a${'😀'.repeat(254)}`,
       reopen: () => Promise.resolve(open()),
       permissionsOf: (userId) => keycloakPermissionsOf(server, userId),
@@ -76,7 +76,7 @@ describe.runIf(isKeycloakAvailable())('Keycloak', () => {
       expect((await send('GET', '/idp/.well-known/openid-configuration')).status).toBe(404);
     });
 
-    it("lists nobody's service account, and no role of Keycloak's own, nor gives one away", async () => {
+    it("lists neither service accounts nor Keycloak's own roles, and does not assign these roles", async () => {
       const builtIn = (await server.administer('GET', '/roles')) as { id: string; name: string }[];
       const listed = await list('roles');
       const others = builtIn.filter(({ id }) => !listed.some(({ role_id }) => role_id === id));
@@ -89,7 +89,7 @@ describe.runIf(isKeycloakAvailable())('Keycloak', () => {
       }
     });
 
-    it('lists what others have made, and gives a role that an administrator has added', async () => {
+    it('lists the users of others, and assigns a role that an administrator added', async () => {
       const email = freshEmail();
       const nameless = freshEmail();
       await server.administer('POST', '/users', { email, firstName: 'Grace', lastName: 'Hopper', enabled: true });
@@ -105,13 +105,13 @@ describe.runIf(isKeycloakAvailable())('Keycloak', () => {
     it.each<[string, string, object, number, number]>([
       ['renamed', 'PUT', { name: 'renamed' }, 200, 201],
       ['deleted', 'DELETE', {}, 400, 400],
-      ['taken from those that the service gives', 'PUT', { name: 'known', attributes: {} }, 400, 400],
-    ])('meets a role that it knows and that was %s meanwhile', async (_, method, body, assigned, withIt) => {
+      ['unmarked as a role of the service', 'PUT', { name: 'known', attributes: {} }, 400, 400],
+    ])('handles a known role that was %s in the meantime', async (_, method, body, assigned, withIt) => {
       const role = { role_name: 'known', permissions };
       const roleId = await created('create-role', role);
       const userId = await created('create-user', { email: freshEmail(), roles: [] });
       await server.administer(method, `/roles-by-id/${roleId}`, body);
-      // Another role has its name by now, unless it kept it.
+      // Creates another role with the name, unless the known role kept it.
       expect((await post('create-role', { ...role, permissions: ['read:users'] })).status).toBe('attributes' in body ? 400 : 201);
       const email = freshEmail();
       expect((await post('assign-role', { user_id: userId, role_id: roleId })).status).toBe(assigned);
@@ -123,7 +123,7 @@ describe.runIf(isKeycloakAvailable())('Keycloak', () => {
       }
     });
 
-    it('gives many roles at once, and none of them where one is not its own to give', async () => {
+    it('assigns many roles at once, and none of them when one may not be assigned', async () => {
       const roleIds: string[] = [];
       while (roleIds.length < 33) roleIds.push(await created('create-role', { role_name: fresh(), permissions: ['read:users'] }));
       const rolesOf = async (userId: string) => {
@@ -147,7 +147,7 @@ describe.runIf(isKeycloakAvailable())('Keycloak', () => {
       }
     });
 
-    describe('in a realm that allows users with one e-mail', () => {
+    describe('in a realm that allows several users with the same e-mail', () => {
       const allow = (isAllowed: boolean) =>
         server.administer('PUT', '', { duplicateEmailsAllowed: isAllowed, loginWithEmailAllowed: !isAllowed, registrationEmailAsUsername: !isAllowed });
       beforeAll(() => allow(true));
@@ -156,16 +156,16 @@ describe.runIf(isKeycloakAvailable())('Keycloak', () => {
 
       it.each<[string, (email: string) => object]>([
         ['e-mail', (email) => ({ username: fresh(), email })],
-        ['e-mail in other letters', (email) => ({ username: fresh(), email: email.toUpperCase() })],
+        ['e-mail in another letter case', (email) => ({ username: fresh(), email: email.toUpperCase() })],
         ['username and e-mail', (email) => ({ username: email, email })],
-      ])('creates no second one: the %s of another', async (_, other) => {
+      ])('creates no second user with the %s of another', async (_, other) => {
         const email = freshEmail();
         await server.administer('POST', '/users', { ...other(email), enabled: true });
         expect((await post('create-user', { email: email.toUpperCase(), roles: [] })).status).toBe(400);
         expect(await having(email)).toHaveLength(1);
       });
 
-      it('creates one of many at once', async () => {
+      it('creates exactly one of many simultaneous users', async () => {
         const email = freshEmail();
         const answers = await Promise.all(Array.from({ length: 8 }, () => post('create-user', { email, roles: [] })));
         expect(answers.map(({ status }) => status).sort()).toEqual([201, ...Array.from({ length: 7 }, () => 400)]);
@@ -173,7 +173,7 @@ describe.runIf(isKeycloakAvailable())('Keycloak', () => {
       });
     });
 
-    describe('in a realm whose user profile drops a value', () => {
+    describe('in a realm whose user profile drops values', () => {
       interface Attribute {
         readonly name: string;
         readonly permissions?: { view: string[]; edit: string[] };
@@ -193,14 +193,14 @@ describe.runIf(isKeycloakAvailable())('Keycloak', () => {
         ['firstName is absent', (all) => all.filter(({ name }) => name !== 'firstName'), 'Ada', 502, 'has no attribute firstName'],
         ['lastName is absent', (all) => all.filter(({ name }) => name !== 'lastName'), LONG, 502, 'has no attribute lastName'],
         [
-          'firstName is for users alone',
+          'firstName can be edited only by users',
           (all) => all.map((one) => (one.name === 'firstName' ? { ...one, permissions: { view: ['admin', 'user'], edit: ['user'] } } : one)),
           'Ada',
-          // Keycloak itself refuses to change it.
+          // Keycloak itself refuses the change.
           400,
           'does not let administrators edit firstName',
         ],
-      ])('where %s: neither creates nor renames somebody, and says why', async (_, change, name, renamed, problem) => {
+      ])('neither creates nor renames a user when %s, and reports why', async (_, change, name, renamed, problem) => {
         const userId = await created('create-user', { email: freshEmail(), roles: [] });
         const listed = await users();
         await server.administer('PUT', '/users/profile', { ...before, attributes: change(before.attributes) });
@@ -213,14 +213,14 @@ describe.runIf(isKeycloakAvailable())('Keycloak', () => {
         await health.onApplicationShutdown();
       });
 
-      it('where names are dropped: creates who has no other name than the e-mail', async () => {
+      it('creates a user without another name than the e-mail when names are dropped', async () => {
         await server.administer('PUT', '/users/profile', { ...before, attributes: before.attributes.filter(({ name }) => name !== 'firstName') });
         const email = freshEmail();
         await created('create-user', { email, roles: [] });
         expect(await list('users')).toContainEqual(expect.objectContaining({ email, name: email }));
       });
 
-      it('where the e-mail is for users alone: creates nobody', async () => {
+      it('creates no user when only users can edit the e-mail', async () => {
         const attributes = before.attributes.map((one) => (one.name === 'email' ? { ...one, permissions: { view: ['admin', 'user'], edit: ['user'] } } : one));
         const listed = await users();
         await server.administer('PUT', '/users/profile', { ...before, attributes });
@@ -230,8 +230,8 @@ describe.runIf(isKeycloakAvailable())('Keycloak', () => {
     });
 
     it.each<[string, (name: string) => boolean, number]>([
-      ['deleted that were listed', (name) => name < 'm', 0],
-      ['deleted that are to come', (name) => name > 'm', 0],
+      ['deleted that are already listed', (name) => name < 'm', 0],
+      ['deleted that are not listed yet', (name) => name > 'm', 0],
       ['created', () => false, 12],
       ['deleted and created', (name) => name < 'm', 6],
     ])('lists each user once while others are %s', async (_, isDeleted, creations) => {
@@ -252,8 +252,8 @@ describe.runIf(isKeycloakAvailable())('Keycloak', () => {
     });
   });
 
-  describe('a realm called as nobody writes it in a URL', () => {
-    it('has its tokens believed, and its users and roles kept', async () => {
+  describe('a realm whose name needs encoding in a URL', () => {
+    it('has its tokens accepted, and its users and roles stored', async () => {
       const realm = ".Lastgänge 'Nord' 100%~😀";
       const inRealm = await startKeycloak({ realm: { ...testRealm(), realm } });
       const own = await startService({ ...keycloakVariables(inRealm.endpoint), KEYCLOAK_REALM: realm });
@@ -273,11 +273,11 @@ describe.runIf(isKeycloakAvailable())('Keycloak', () => {
     }, START_MS);
   });
 
-  describe('a realm that loses something while the service runs', () => {
+  describe('a realm that is damaged while the service runs', () => {
     const { signal } = new AbortController();
     const provider = (options: Partial<KeycloakOptions>) => new KeycloakIdentityProvider({ ...keycloakOptions(server.endpoint), ...options });
 
-    it.each(['an ordinary name', '..'])('has no role called %s whose permissions it could not take', async (name) => {
+    it.each(['an ordinary name', '..'])('gets no role named %s when its permissions cannot be added', async (name) => {
       const roles = async () => ((await server.administer('GET', '/roles')) as { name: string }[]).map((role) => role.name);
       const before = await roles();
       const creation = provider({ audience: 'deleted-api' }).createRole({ name, permissions: ['read:users'] }, { signal });
@@ -285,7 +285,7 @@ describe.runIf(isKeycloakAvailable())('Keycloak', () => {
       expect(await roles()).toEqual(before);
     });
 
-    it.each(SERVICE_RIGHTS)('says that the service lacks the right %s, until it has it again', async (right) => {
+    it.each(SERVICE_RIGHTS)('makes the service report the missing right %s until it is granted again', async (right) => {
       const idOf = async (clientId: string) => ((await server.administer('GET', `/clients?clientId=${clientId}`)) as { id: string }[])[0]?.id ?? '';
       const realmManagement = await idOf(REALM_MANAGEMENT);
       const account = (await server.administer('GET', `/clients/${await idOf(keycloakOptions('').clientId)}/service-account-user`)) as { id: string };

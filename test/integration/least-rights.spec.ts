@@ -24,27 +24,27 @@ import { isVersitygwAvailable, startVersitygw, type Versitygw } from '../servers
 const MIB = 1024 * 1024;
 const USER = { accessKeyId: 'service', secretAccessKey: 'service-secret' };
 const KEYED = { idempotencyKey: 'key', customerId: 'customer-1' };
-/** What only somebody who may write can do. */
+/** The steps that need write access. */
 const WRITING = [
   'readiness',
   'an upload without a file',
   'a file',
   'a file in parts',
-  'giving back the parts of a file that breaks off',
+  'removing the parts of an interrupted file',
   'an upload under a key',
   'its repeat',
   'removing markers',
-  'clearing away what a lost process left',
+  'cleaning up after a crash',
   'compaction',
 ];
-/** What fails without each action. */
+/** The steps that fail without each action. */
 const NEEDED_FOR: Readonly<Record<string, readonly string[]>> = {
-  's3:GetObject': ['readiness', 'its repeat', 'clearing away what a lost process left', 'compaction', 'verification'],
+  's3:GetObject': ['readiness', 'its repeat', 'cleaning up after a crash', 'compaction', 'verification'],
   's3:PutObject': WRITING,
-  's3:DeleteObject': ['readiness', 'removing markers', 'clearing away what a lost process left', 'compaction'],
-  's3:AbortMultipartUpload': ['readiness', 'giving back the parts of a file that breaks off', 'clearing away what a lost process left'],
-  's3:ListBucket': ['readiness', 'clearing away what a lost process left', 'compaction', 'verification'],
-  's3:ListBucketMultipartUploads': ['readiness', 'clearing away what a lost process left'],
+  's3:DeleteObject': ['readiness', 'removing markers', 'cleaning up after a crash', 'compaction'],
+  's3:AbortMultipartUpload': ['readiness', 'removing the parts of an interrupted file', 'cleaning up after a crash'],
+  's3:ListBucket': ['readiness', 'cleaning up after a crash', 'compaction', 'verification'],
+  's3:ListBucketMultipartUploads': ['readiness', 'cleaning up after a crash'],
 };
 const logger = { warn: () => undefined };
 
@@ -65,7 +65,7 @@ async function policyOfPage(): Promise<Policy> {
   return JSON.parse(json) as Policy;
 }
 
-/** The page's policy for a bucket and the user, with those of its actions that are to be left. */
+/** The policy in the page for a bucket and the user, with only some of its actions. */
 async function policyFor(bucket: string, isLeft: (action: string) => boolean): Promise<string> {
   const policy = await policyOfPage();
   const statements = policy.Statement.map((statement) => ({
@@ -77,7 +77,7 @@ async function policyFor(bucket: string, isLeft: (action: string) => boolean): P
   return JSON.stringify({ ...policy, Statement: statements.filter(({ Action }) => Action.length > 0) });
 }
 
-describe.runIf(isVersitygwAvailable())('with the rights that docs/object-storage.md names', () => {
+describe.runIf(isVersitygwAvailable())('with the rights in docs/object-storage.md', () => {
   let server: Versitygw;
   let client: S3Client;
   let count = 0;
@@ -93,7 +93,7 @@ describe.runIf(isVersitygwAvailable())('with the rights that docs/object-storage
     await server.stop();
   });
 
-  /** Does all that the service and its commands do, in a bucket of its own. @returns what failed. */
+  /** Runs all steps of the service and its commands in a new bucket. @returns the failed steps. */
   async function failures(isLeft: (action: string) => boolean): Promise<string[]> {
     const Bucket = `load-data-${count++}`;
     await server.createBucket(Bucket);
@@ -121,7 +121,7 @@ describe.runIf(isVersitygwAvailable())('with the rights that docs/object-storage
       'an upload without a file': () => stored(anUploadDraft()),
       'a file': () => stored(anUploadDraft().file('the bytes')),
       'a file in parts': () => stored(anUploadDraft().file(randomBytes(12 * MIB))),
-      'giving back the parts of a file that breaks off': async () => {
+      'removing the parts of an interrupted file': async () => {
         const breakingOff = async function* () {
           yield randomBytes(6 * MIB);
           yield randomBytes(6 * MIB);
@@ -139,7 +139,7 @@ describe.runIf(isVersitygwAvailable())('with the rights that docs/object-storage
         await storage.store(anUploadDraft().file('the bytes').build());
         await expect.poll(() => view.keys('staging/'), { timeout: 3_000 }).toEqual([]);
       },
-      'clearing away what a lost process left': async () => {
+      'cleaning up after a crash': async () => {
         const uploadId = uuidAt(new Date());
         const path = contentPath({ kind: 'nowcast', customerId: 'lost', filename: 'load.csv', uploadId, beganAt: new Date() });
         const segment = ownSegment(segmentDirectory('nowcast', new Date()), uploadId);
@@ -179,16 +179,16 @@ describe.runIf(isVersitygwAvailable())('with the rights that docs/object-storage
     return failed;
   }
 
-  it('all works', async () => {
+  it('everything works', async () => {
     expect((await policyOfPage()).Statement.flatMap(({ Action }) => Action).sort()).toEqual(Object.keys(NEEDED_FOR).sort());
     expect(await failures(() => true)).toEqual([]);
   });
 
-  it.each(Object.entries(NEEDED_FOR))('but not without %s', async (action, failing) => {
+  it.each(Object.entries(NEEDED_FOR))('but not everything without %s', async (action, failing) => {
     expect(await failures((left) => left !== action)).toEqual(failing);
   });
 
-  it('two of them are enough to verify', async () => {
+  it('and two of them are enough to verify', async () => {
     expect(await failures((left) => ['s3:GetObject', 's3:ListBucket'].includes(left))).toEqual(WRITING);
   });
 });

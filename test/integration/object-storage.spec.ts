@@ -12,13 +12,13 @@ import { isVersitygwAvailable, startVersitygw, type Versitygw } from '../servers
 const CONTAINER = 'load-data';
 const LIMITS = { timeoutMs: 20_000, maxUploadBytes: 5 * 1024 ** 3 };
 
-/** The contract, each test with a prefix of its own. */
+/** The contract. Each test has its own prefix. */
 function contractOn(name: string, open: (prefix: string) => Bucket): void {
   fileStorageContract(name, () => {
     const prefix = `${randomUUID()}/`;
     const looking = open(prefix);
     const view = new BucketView(looking);
-    /** What is added to the ages of objects, as nobody can write one in the past. */
+    /** Added to the ages of objects, because objects cannot be written in the past. */
     const addedMs = new Map<string, number>();
     const openStorage = () => {
       const bucket = open(prefix);

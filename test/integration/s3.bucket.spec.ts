@@ -17,7 +17,7 @@ import { isVersitygwAvailable, startVersitygw, type Versitygw } from '../servers
 const MIB = 1024 * 1024;
 const BUCKET = 'load-data';
 const KEY = 'files/kind=historical/customer_id=acme/date=2025-03-30/0195e5a0.csv';
-/** Short, so that a store that is silent fails a call soon. */
+/** Short, so that a call fails soon when the store does not respond. */
 const TIMEOUT_MS = 1000;
 const PATIENCE = { timeout: 20_000, interval: 50 };
 
@@ -97,7 +97,7 @@ describe.runIf(isVersitygwAvailable())('S3Bucket on versitygw', () => {
     const expectNoParts = () => vi.waitFor(async () => { expect(await parts()).toBe(0); }, PATIENCE);
     const textAt = async (key: string) => (await bucket.read(key))?.bytes.toString();
 
-    /** A client that sends so many bytes, stays silent until it's told, and sends the rest. */
+    /** A client that sends some bytes, then waits for `goOn`, and sends the rest. */
     const slowClient = (size: number, rest: number) => {
       const client = new EventEmitter();
       const isSilent = once(client, 'silent');
@@ -115,22 +115,22 @@ describe.runIf(isVersitygwAvailable())('S3Bucket on versitygw', () => {
 
     describe.each<[string, () => Promise<void> | void, () => Promise<void> | void, new (...parameters: never[]) => Error]>([
       ['a stopped store', () => server.pause(), () => { server.resume(); }, StoreSilentError],
-      ['answers that never come', () => { proxy.hold(); }, () => proxy.pass(), StoreSilentError],
-      ['a store that is gone', () => server.kill(), () => server.restart(), Error],
+      ['answers that never arrive', () => { proxy.hold(); }, () => proxy.pass(), StoreSilentError],
+      ['a killed store', () => server.kill(), () => server.restart(), Error],
       ['refused connections', () => proxy.refuse(), () => proxy.pass(), Error],
-      ['connections that are reset', () => { proxy.reset(); }, () => proxy.pass(), Error],
+      ['reset connections', () => { proxy.reset(); }, () => proxy.pass(), Error],
       ['a store that asks to slow down', () => { proxy.throttle(); }, () => proxy.pass(), Error],
     ])('with %s', (_, fail, recover, Failure) => {
       it.each<[string, () => Promise<unknown>]>([
         ['create', () => bucket.create('a', Buffer.from('new'))],
-        ['upload of little', () => bucket.upload('a', only(Buffer.from('new')))],
-        ['upload of much', () => bucket.upload('a', only(randomBytes(12 * MIB)))],
+        ['a small upload', () => bucket.upload('a', only(Buffer.from('new')))],
+        ['a large upload', () => bucket.upload('a', only(randomBytes(12 * MIB)))],
         ['read', () => bucket.read('b')],
         ['open', () => bucket.open('b')],
         ['list', () => gather(bucket.list(''))],
         ['remove', () => bucket.remove(['c'])],
         ['removeParts', () => bucket.removeParts('c')],
-      ])('rejects in %s, and works again afterwards', async (_, call) => {
+      ])('rejects %s, and works again afterwards', async (_, call) => {
         await bucket.create('b', Buffer.from('bytes'));
         await fail();
         try {
@@ -142,7 +142,7 @@ describe.runIf(isVersitygwAvailable())('S3Bucket on versitygw', () => {
         expect(await bucket.create('d', Buffer.from('bytes'))).toBeTypeOf('string');
       });
 
-      it('rejects in the middle of an upload, leaves no object, and gives back the parts', async () => {
+      it('rejects in the middle of an upload, leaves no object, and removes the parts', async () => {
         const { bytes, isSilent, goOn } = slowClient(11 * MIB, 10 * MIB);
         const uploading = bucket.upload(KEY, bytes).catch((error: unknown) => error);
         await isSilent;
@@ -158,7 +158,7 @@ describe.runIf(isVersitygwAvailable())('S3Bucket on versitygw', () => {
         await expectNoParts();
       });
 
-      it('rejects with what the bytes threw meanwhile, leaves no object, and gives back the parts', async () => {
+      it('rejects with the error that the bytes threw in the meantime, leaves no object, and removes the parts', async () => {
         const broken = new Error('the client went away');
         const { bytes, isSilent, goOn } = slowClient(11 * MIB, 0);
         const breaking = (async function* () {
@@ -179,7 +179,7 @@ describe.runIf(isVersitygwAvailable())('S3Bucket on versitygw', () => {
       });
     });
 
-    it('rejects when the store is silent, though the client is silent as well', async () => {
+    it('rejects when the store does not respond, even if the client is silent too', async () => {
       const { bytes, isSilent } = slowClient(11 * MIB, 0);
       proxy.hold();
       const uploading = bucket.upload(KEY, bytes);
@@ -189,7 +189,7 @@ describe.runIf(isVersitygwAvailable())('S3Bucket on versitygw', () => {
       await expectNoParts();
     });
 
-    it('outlasts a store that is away for less than the time-out in the middle of an upload', async () => {
+    it('survives an outage of the store that is shorter than the time-out in the middle of an upload', async () => {
       const patient = open(prefix, { endpoint: proxy.endpoint, timeoutMs: 20_000 });
       const { bytes, isSilent, goOn } = slowClient(11 * MIB, 10 * MIB);
       const uploading = patient.upload(KEY, bytes);
@@ -204,7 +204,7 @@ describe.runIf(isVersitygwAvailable())('S3Bucket on versitygw', () => {
       expect(await parts()).toBe(0);
     });
 
-    it('repeats a part beyond what the SDK does', async () => {
+    it('repeats a part more often than the SDK does', async () => {
       const patient = open(prefix, { endpoint: proxy.endpoint, timeoutMs: 20_000 });
       const to = ({ url }: ProxiedRequest) => url.includes('partNumber=2');
       const faults = Array.from({ length: 7 }, () => proxy.answer(500, 'InternalError', { to }));
@@ -214,7 +214,7 @@ describe.runIf(isVersitygwAvailable())('S3Bucket on versitygw', () => {
       expect(await gather(bucket.list(KEY))).toMatchObject([{ key: KEY, size: 11 * MIB }]);
     });
 
-    it('ends the connections of what was opened and left', async () => {
+    it('closes the connections of objects that were opened and left', async () => {
       await bucket.upload(KEY, only(randomBytes(12 * MIB)));
       const patient = open(prefix, { endpoint: proxy.endpoint, timeoutMs: 60_000 });
       const opened = await Promise.all(Array.from({ length: 10 }, () => patient.open(KEY)));
@@ -225,28 +225,28 @@ describe.runIf(isVersitygwAvailable())('S3Bucket on versitygw', () => {
       patient.close();
     });
 
-    describe('when another write is under way at the same key', () => {
+    describe('when another write to the same key is in progress', () => {
       const conflict = (to: (request: ProxiedRequest) => boolean) => proxy.answer(409, 'ConditionalRequestConflict', { to });
       const isWrite = ({ method, url }: ProxiedRequest) => method === 'PUT' || (method === 'POST' && url.includes('uploadId='));
 
       it.each([
         ['create', () => bucket.create(KEY, Buffer.from('ours'))],
-        ['an upload of little', () => bucket.upload(KEY, only(Buffer.from('ours')))],
-      ])('waits for how it ends (%s)', async (_, write) => {
+        ['a small upload', () => bucket.upload(KEY, only(Buffer.from('ours')))],
+      ])('waits for the outcome (%s)', async (_, write) => {
         const met = conflict(isWrite);
         await write();
         await met;
         expect(await textAt(KEY)).toBe('ours');
       });
 
-      it('tells that the key is taken', async () => {
+      it('reports that the key is in use', async () => {
         await bucket.create(KEY, Buffer.from('first'));
         const met = conflict(isWrite);
         expect(await bucket.create(KEY, Buffer.from('second'))).toBeUndefined();
         await met;
       });
 
-      it('waits for how it ends at the end of an upload', async () => {
+      it('waits for the outcome at the end of an upload', async () => {
         const met = conflict(({ method, url }) => method === 'POST' && url.includes('uploadId='));
         await bucket.upload(KEY, only(randomBytes(6 * MIB)));
         await met;
@@ -267,7 +267,7 @@ describe.runIf(isVersitygwAvailable())('S3Bucket on versitygw', () => {
       expect(Buffer.concat(await gather((await bucket.open(KEY)) ?? [])).equals(bytes)).toBe(true);
     });
 
-    it('gives back the parts at once that a client left behind', async () => {
+    it('immediately removes the parts of an aborted upload', async () => {
       const broken = new Error('the client went away');
       const { bytes, isSilent, goOn } = slowClient(11 * MIB, 0);
       const breaking = (async function* () {
@@ -282,10 +282,10 @@ describe.runIf(isVersitygwAvailable())('S3Bucket on versitygw', () => {
       expect(await parts()).toBe(0);
     });
 
-    describe('when an answer is lost', () => {
+    describe('when a response is lost', () => {
       const isPut = ({ method }: ProxiedRequest) => method === 'PUT';
 
-      it('knows an object that create made', async () => {
+      it('recognizes an object that this create wrote', async () => {
         const cut = proxy.cutAnswer({ to: isPut });
         const version = await bucket.create('a', Buffer.from('ours'));
         await cut;
@@ -293,14 +293,14 @@ describe.runIf(isVersitygwAvailable())('S3Bucket on versitygw', () => {
         expect(await bucket.read('a')).toMatchObject({ bytes: Buffer.from('ours'), version });
       });
 
-      it('knows no object that another create made, not even of the same bytes', async () => {
+      it('does not recognize an object of another create, not even with the same bytes', async () => {
         await bucket.create('a', Buffer.from('fence'));
         const cut = proxy.cutAnswer({ to: isPut });
         expect(await bucket.create('a', Buffer.from('fence'))).toBeUndefined();
         await cut;
       });
 
-      it('knows an object that took the place of a version', async () => {
+      it('recognizes an object that this replace wrote', async () => {
         const first = await bucket.create('a', Buffer.from('first'));
         const cut = proxy.cutAnswer({ to: isPut });
         const second = await bucket.replace('a', Buffer.from('second'), first);
@@ -309,7 +309,7 @@ describe.runIf(isVersitygwAvailable())('S3Bucket on versitygw', () => {
         expect(second).toBeTypeOf('string');
       });
 
-      it('tells that a version was replaced before', async () => {
+      it('reports that a version was replaced earlier', async () => {
         const first = await bucket.create('a', Buffer.from('first'));
         await bucket.replace('a', Buffer.from('second'), first);
         const cut = proxy.cutAnswer({ to: isPut });
@@ -319,13 +319,13 @@ describe.runIf(isVersitygwAvailable())('S3Bucket on versitygw', () => {
       });
 
       const UPLOADS: [string, number, (request: ProxiedRequest) => boolean][] = [
-        ['of its one request', 1000, isPut],
-        ['of its beginning', 12 * MIB, ({ url }) => /[?&]uploads/.test(url)],
-        ['of a part', 12 * MIB, ({ url }) => url.includes('partNumber=2')],
-        ['of its end', 12 * MIB, ({ method, url }) => method === 'POST' && url.includes('uploadId=')],
+        ['to its only request', 1000, isPut],
+        ['to its start', 12 * MIB, ({ url }) => /[?&]uploads/.test(url)],
+        ['to a part', 12 * MIB, ({ url }) => url.includes('partNumber=2')],
+        ['to its completion', 12 * MIB, ({ method, url }) => method === 'POST' && url.includes('uploadId=')],
       ];
 
-      it.each(UPLOADS)('finishes an upload, and leaves no parts (%s)', async (_, size, to) => {
+      it.each(UPLOADS)('completes an upload, and leaves no parts (%s)', async (_, size, to) => {
         const bytes = randomBytes(size);
         const cut = proxy.cutAnswer({ to });
         await bucket.upload(KEY, only(bytes));
@@ -334,7 +334,7 @@ describe.runIf(isVersitygwAvailable())('S3Bucket on versitygw', () => {
         await expectNoParts();
       });
 
-      it.each(UPLOADS)('tells that the key of an upload is taken, and leaves no parts (%s)', async (_, size, to) => {
+      it.each(UPLOADS)('reports that the key of an upload is in use, and leaves no parts (%s)', async (_, size, to) => {
         await bucket.create(KEY, Buffer.from('first'));
         const cut = proxy.cutAnswer({ to });
         const outcome = await bucket.upload(KEY, only(randomBytes(size))).catch((error: unknown) => error);
@@ -344,11 +344,11 @@ describe.runIf(isVersitygwAvailable())('S3Bucket on versitygw', () => {
         await expectNoParts();
       });
 
-      // As MinIO answers the repeat; versitygw answers 200 again.
+      // The answers of MinIO to the repeated request. versitygw answers 200 again.
       it.each([
         [404, 'NoSuchUpload'],
         [412, 'PreconditionFailed'],
-      ])('knows an upload that was complete, though the store says %i to the repeat', async (status, code) => {
+      ])('recognizes a complete upload when the store answers the repeated request with %i', async (status, code) => {
         const to = ({ method, url }: ProxiedRequest) => method === 'POST' && url.includes('uploadId=');
         const happened = [proxy.cutAnswer({ to }), proxy.answer(status, code, { to })];
         await bucket.upload(KEY, only(randomBytes(12 * MIB)));
@@ -356,7 +356,7 @@ describe.runIf(isVersitygwAvailable())('S3Bucket on versitygw', () => {
         expect(await gather(bucket.list(KEY))).toMatchObject([{ key: KEY, size: 12 * MIB }]);
       });
 
-      it('rejects when the parts of an upload are gone', async () => {
+      it('rejects when the parts of an upload are missing', async () => {
         const answered = proxy.answer(404, 'NoSuchUpload', { to: ({ method, url }) => method === 'POST' && url.includes('uploadId=') });
         await expect(bucket.upload(KEY, only(randomBytes(12 * MIB)))).rejects.toThrow(
           expect.objectContaining({ name: 'NoSuchUpload' }),
@@ -366,7 +366,7 @@ describe.runIf(isVersitygwAvailable())('S3Bucket on versitygw', () => {
         await expectNoParts();
       });
 
-      it('reads, lists and removes again', async () => {
+      it('repeats reads, lists and removals', async () => {
         for (const key of ['a', 'b']) await bucket.create(key, randomBytes(100_000));
         for (const call of [
           () => bucket.read('a'),
@@ -382,7 +382,7 @@ describe.runIf(isVersitygwAvailable())('S3Bucket on versitygw', () => {
         expect(await gather(bucket.list(''))).toEqual([]);
       });
 
-      it('reads again what broke off in the middle', async () => {
+      it('repeats a read that broke off in the middle', async () => {
         const bytes = randomBytes(100_000);
         await bucket.create('a', bytes);
         const cut = proxy.cutAnswer({ afterBytes: 50_000 });
@@ -390,7 +390,7 @@ describe.runIf(isVersitygwAvailable())('S3Bucket on versitygw', () => {
         await cut;
       });
 
-      it('rejects in the middle of what was opened', async () => {
+      it('rejects in the middle of an opened object', async () => {
         await bucket.create('a', randomBytes(100_000));
         const cut = proxy.cutAnswer({ afterBytes: 50_000 });
         await expect(gather((await bucket.open('a')) ?? [])).rejects.toThrow();

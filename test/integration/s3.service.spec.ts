@@ -51,7 +51,7 @@ describe.runIf(isVersitygwAvailable())('two services on one bucket', () => {
 
   const parts = async () => (await client.send(new ListMultipartUploadsCommand({ Bucket: BUCKET }))).Uploads?.length ?? 0;
 
-  it('store one of fifty simultaneous uploads under a key, and answer all later ones with it', async () => {
+  it('store exactly one of fifty simultaneous uploads under a key, and answer later ones with its receipt', async () => {
     const send = async (index: number) => {
       const headers = { 'content-type': 'text/csv', 'idempotency-key': 'fifty' };
       const response = await fetch(services[index % 2 ? 1 : 0].url + UPLOAD, { method: 'POST', headers, body: 'the file' });
@@ -79,7 +79,7 @@ describe.runIf(isVersitygwAvailable())('two services on one bucket', () => {
 
   it.each<[string, number, (url: string) => Promise<number>]>([
     [
-      'whose client hangs up',
+      'whose client disconnects',
       0,
       async (url) => {
         const leaving = new AbortController();
@@ -105,7 +105,7 @@ describe.runIf(isVersitygwAvailable())('two services on one bucket', () => {
       async (url) => (await fetch(url, { method: 'POST', body: twelveMiB, headers: { 'x-upload-digest': digest } })).status,
     ],
     [
-      'that turns out to be over the limit',
+      'that exceeds the limit',
       413,
       async (url) => {
         const body = new Blob([twelveMiB, twelveMiB]).stream();
@@ -113,7 +113,7 @@ describe.runIf(isVersitygwAvailable())('two services on one bucket', () => {
       },
     ],
     [
-      'in a form that breaks off',
+      'in a truncated form',
       400,
       async (url) => {
         const headers = { 'content-type': 'multipart/form-data; boundary=b' };
@@ -121,14 +121,14 @@ describe.runIf(isVersitygwAvailable())('two services on one bucket', () => {
         return (await fetch(url, { method: 'POST', body: Buffer.concat([head, twelveMiB]), headers })).status;
       },
     ],
-  ])('keep nothing of an upload %s, not even parts', async (_, status, send) => {
+  ])('store nothing of an upload %s, not even parts', async (_, status, send) => {
     const before = await view.keys();
     expect(await send(services[0].url + UPLOAD)).toBe(status);
     await expect.poll(parts, PATIENCE).toBe(0);
     await expect.poll(() => view.keys(), PATIENCE).toEqual(before);
   });
 
-  it('keep 12 MiB that came in as one, and what the other took in', async () => {
+  it('store 12 MiB that are sent at once', async () => {
     const response = await fetch(services[1].url + UPLOAD, { method: 'POST', body: twelveMiB });
     expect(response.status).toBe(200);
     const id = response.headers.get('x-upload-id') ?? '';

@@ -30,7 +30,7 @@ describe.skipIf(!isVersitygwAvailable())('versitygw', () => {
     return Body?.transformToString();
   };
 
-  it('answers nothing while it is paused, and goes on', async () => {
+  it('does not answer while it is paused, and continues afterwards', async () => {
     await put('kept');
     await server.pause();
     await expect(get(AbortSignal.timeout(PATIENCE_MS))).rejects.toThrow();
@@ -38,7 +38,7 @@ describe.skipIf(!isVersitygwAvailable())('versitygw', () => {
     expect(await get()).toBe('kept');
   });
 
-  it('has its objects when it was killed and starts again', async () => {
+  it('keeps its objects when it is killed and restarted', async () => {
     await put('kept');
     const { pid } = server;
     await server.kill();
@@ -66,7 +66,7 @@ describe('Azurite', () => {
   const get = async (container = CONTAINER, abortSignal?: AbortSignal): Promise<string> =>
     (await blob(container).downloadToBuffer(0, undefined, { abortSignal })).toString();
 
-  it('answers nothing while it is paused, and goes on', async () => {
+  it('does not answer while it is paused, and continues afterwards', async () => {
     await put('kept');
     await server.pause();
     await expect(get(CONTAINER, AbortSignal.timeout(PATIENCE_MS))).rejects.toThrow();
@@ -74,7 +74,7 @@ describe('Azurite', () => {
     expect(await get()).toBe('kept');
   });
 
-  it('serves again when it was killed and starts again', async () => {
+  it('works again when it is killed and restarted', async () => {
     await server.kill();
     await expect(put('lost')).rejects.toThrow();
     await server.restart();
@@ -84,7 +84,7 @@ describe('Azurite', () => {
   });
 });
 
-describe('a server that serves a shell', () => {
+describe('a server that runs for a shell', () => {
   let workspace: Workspace;
 
   beforeEach(async () => {
@@ -103,7 +103,7 @@ describe('a server that serves a shell', () => {
       () => true,
     );
 
-  it('says what to set, and ends in order', async () => {
+  it('prints the variables to set, and ends in order', async () => {
     const { program, endpoint } = await serve();
     expect(program.stdout).toMatch(/^export AZURE_STORAGE_CONTAINER=load-data\nexport AZURE_STORAGE_CONNECTION_STRING='.*'\nReady\n$/);
     expect(await program.end('SIGTERM')).toEqual({ code: 0, signal: null });

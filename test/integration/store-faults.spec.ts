@@ -29,7 +29,7 @@ const file = (): RequestInit => ({ body: 'a file', headers: { 'content-type': 't
 let keys = 0;
 const keyed = (): RequestInit => ({ body: 'a file', headers: { 'content-type': 'text/csv', 'idempotency-key': `key-${keys++}` } });
 
-/** More than a part, of which the rest comes when `goOn` resolves. */
+/** A body of more than one part, whose rest is sent when `goOn` resolves. */
 function halting(goOn: Promise<unknown>): RequestInit {
   const pieces = [randomBytes(PART), randomBytes(PART)];
   const body = new ReadableStream<Uint8Array>({
@@ -104,7 +104,7 @@ describe.runIf(isVersitygwAvailable())('the service on a store that', () => {
     expect((await fetch(`${of.url}/health/live`)).status).toBe(200);
   }
 
-  /** All that was acknowledged and nothing else, once what failed is taken back. */
+  /** Expects only the acknowledged uploads, once failed ones have been undone. */
   async function expectNothingElse(): Promise<void> {
     await expect.poll(async () => (await view.lines()).map(({ upload_id }) => upload_id).sort(), PATIENCE).toEqual([...acknowledged].sort());
     const paths = (await view.lines()).flatMap(({ content_path }) => content_path ?? []).sort();
@@ -115,12 +115,12 @@ describe.runIf(isVersitygwAvailable())('the service on a store that', () => {
     'refuses connections': { begin: () => proxy.refuse(), end: () => proxy.pass() },
     'resets connections': { begin: () => { proxy.reset(); }, end: () => proxy.pass() },
     'is throttling': { begin: () => { proxy.throttle(); }, end: () => proxy.pass() },
-    'does all and answers nothing': { begin: () => { proxy.hold(); }, end: () => proxy.pass() },
+    'carries out every request and sends no answer': { begin: () => { proxy.hold(); }, end: () => proxy.pass() },
     'is stopped': { begin: () => server.pause(), end: () => { server.resume(); } },
     'is killed': { begin: () => server.kill(), end: () => server.restart() },
   };
 
-  it.each(Object.entries(FAULTS))('%s: 500 in form, nothing half visible, and well again by itself', async (_, fault) => {
+  it.each(Object.entries(FAULTS))('%s: uploads answer 500, none is visible in part, and the service recovers by itself', async (_, fault) => {
     let goOn: (value?: unknown) => void = () => undefined;
     const inTheMiddle = post(service, halting(new Promise((resolve) => (goOn = resolve))));
     await fault.begin();
@@ -136,7 +136,7 @@ describe.runIf(isVersitygwAvailable())('the service on a store that', () => {
     expect(service.program.child.exitCode).toBeNull();
   });
 
-  it('lacks the bucket, at boot: live, not ready, and well once it is there', async () => {
+  it('has no bucket at boot: the service is live but not ready, and works once the bucket exists', async () => {
     const program = workspace.launch(variables(proxy.endpoint, { S3_BUCKET: 'later', DATA_DIR: `${workspace.directory}/later`, PORT: '39871' }));
     const late = { program, url: 'http://127.0.0.1:39871' } as ServiceProcess;
     await expect.poll(() => fetch(`${late.url}/health/live`).then(({ status }) => status, () => 0), PATIENCE).toBe(200);
@@ -148,7 +148,7 @@ describe.runIf(isVersitygwAvailable())('the service on a store that', () => {
     expect((await program.line(/^Ready: /)).length).toBeGreaterThan(0);
   });
 
-  it('no longer takes the credentials: 500 until there are new ones', async () => {
+  it('no longer accepts the credentials: 500 until the service has new ones', async () => {
     let secret = server.secretAccessKey;
     const role = createServer((_, response) => {
       const Expiration = new Date(Date.now() + 1_000).toISOString();
@@ -157,7 +157,7 @@ describe.runIf(isVersitygwAvailable())('the service on a store that', () => {
     await new Promise<void>((resolve) => role.listen(0, '127.0.0.1', resolve));
     const { port } = role.address() as AddressInfo;
     const ofRole = { AWS_CONTAINER_CREDENTIALS_FULL_URI: `http://127.0.0.1:${port}/`, DATA_DIR: `${workspace.directory}/role` };
-    // Empty is unset.
+    // An empty value means unset.
     const other = await workspace.start(variables(proxy.endpoint, { ...ofRole, AWS_ACCESS_KEY_ID: '', AWS_SECRET_ACCESS_KEY: '' }));
     await expectWell(other);
     secret = 'expired';

@@ -19,14 +19,14 @@ const DAY = new Date(Date.now() - 3 * 24 * 3_600_000);
 const DIRECTORY = segmentDirectory('historical', DAY);
 const BYTES = Buffer.from('the bytes');
 
-/** A segment of a day that is over. @returns its key. */
+/** Writes a segment of a past day. @returns its key. */
 async function putSegment(bucket: Bucket, text: string): Promise<string> {
   const key = ownSegment(DIRECTORY, uuidAt(DAY));
   await expect(bucket.create(key, Buffer.from(text))).resolves.toBeDefined();
   return key;
 }
 
-/** An upload with a file, of a day that is over. @returns the keys of its segment and file. */
+/** Writes an upload with a file of a past day. @returns the keys of its segment and file. */
 async function putUpload(bucket: Bucket): Promise<{ segment: string; file: string }> {
   const draft = anUploadDraft().with({ receivedAt: DAY }).file(BYTES).build();
   const upload = await draft.conclude({ size: BYTES.length, sha256: createHash('sha256').update(BYTES).digest('hex') });
@@ -35,7 +35,7 @@ async function putUpload(bucket: Bucket): Promise<{ segment: string; file: strin
   return { segment: await putSegment(bucket, `${indexLine(upload)}\n`), file };
 }
 
-/** What a command with `--json` printed: the summary, and what came before it. */
+/** The output of a command with `--json`: the findings and the summary. */
 function reported(lines: readonly string[]) {
   const objects = lines.map((line) => JSON.parse(line) as Record<string, unknown>);
   return { summary: objects.pop()?.summary, findings: objects };
@@ -47,7 +47,7 @@ beforeEach(async () => {
 });
 afterEach(() => workspace.dispose());
 
-/** What holds of both stores. */
+/** The tests for both stores. */
 function toolsOn(open: () => Promise<{ bucket: Bucket; variables: Variables; elsewhere: Variables }>): void {
   let bucket: Bucket;
   let variables: Variables;
@@ -59,7 +59,7 @@ function toolsOn(open: () => Promise<{ bucket: Bucket; variables: Variables; els
     bucket.close();
   });
 
-  it('verify:store finds no defect in what is whole, and names the line whose file is gone', async () => {
+  it('verify:store finds no defect in an intact store, and names the line of a missing file', async () => {
     const uploads = [await putUpload(bucket), await putUpload(bucket)];
     await putSegment(bucket, '');
     const whole = await workspace.verifyStore([], variables);
@@ -78,7 +78,7 @@ function toolsOn(open: () => Promise<{ bucket: Bucket; variables: Variables; els
     });
   });
 
-  it('compact leaves segments alone whose writer may still take them back, and changes nothing when it only looks', async () => {
+  it('compact leaves segments that their writer may still undo, and changes nothing in a dry run', async () => {
     await putUpload(bucket);
     await putUpload(bucket);
     const view = new BucketView(bucket);
@@ -91,7 +91,7 @@ function toolsOn(open: () => Promise<{ bucket: Bucket; variables: Variables; els
     expect(await view.keys()).toEqual(before);
   });
 
-  it.each(['verifyStore', 'compact'] as const)('%s ends with 2 and one line where there is no such bucket', async (command) => {
+  it.each(['verifyStore', 'compact'] as const)('%s ends with 2 and one line when the bucket does not exist', async (command) => {
     const { code, stdout, stderr } = await workspace[command]([], { ...variables, ...elsewhere });
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
     expect(stderr).toMatch(/^[^\n]*(bucket|container)[^\n]*\n$/i);
@@ -130,12 +130,12 @@ describe.runIf(isVersitygwAvailable())('on S3', () => {
   }
   toolsOn(open);
 
-  it('compact makes one segment of many, and verify:store finds no defect before or after', async () => {
+  it('compact merges many segments into one, and verify:store finds no defect before or after', async () => {
     const { bucket, variables } = await open();
     const uploads = [await putUpload(bucket), await putUpload(bucket), await putUpload(bucket)];
     const malformed = await putSegment(bucket, 'no JSON\n');
     const keys = [...uploads.map(({ segment }) => segment), await putSegment(bucket, ''), malformed];
-    // By the store's clock they have to be older than they are: it keeps objects as files.
+    // Makes the objects older by the store's clock. The store keeps them as files.
     for (const key of keys) await utimes(join(server.directory, name, PREFIX, key), DAY, DAY);
     const view = new BucketView(bucket);
     const text = async (segments: readonly string[]) =>

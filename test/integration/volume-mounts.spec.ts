@@ -5,15 +5,15 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ready, type ServiceProcess, Workspace } from '../support/process.js';
 
 const UPLOAD = 'ingestHistoricalLoadData/upload_historical?customer_id=c&filename=load.csv&manufacturer=m';
-/** Too long for a journal. */
+/** Too large for a journal. */
 const LARGE = 'x'.repeat(50_000);
 const VOLUME_SIZE = '64m';
 const STARTED_WITHIN_MS = 60_000;
 const PATIENCE = { timeout: 20_000, interval: 50 };
-/** A mount namespace of its own, where nothing that is mounted is seen by others. */
+/** A separate mount namespace, whose mounts others don't see. */
 const NAMESPACE = ['--mount', '--propagation', 'private', ...(process.getuid?.() === 0 ? [] : ['--map-root-user'])];
 
-/** Why no file system can be mounted here; undefined when one can. */
+/** Why no file system can be mounted here. Undefined if one can. */
 function missingMounts(): string | undefined {
   try {
     execFileSync('unshare', [...NAMESPACE, 'mount', '-t', 'tmpfs', 'tmpfs', '/mnt'], { stdio: 'pipe' });
@@ -31,7 +31,7 @@ describe.runIf(missing === undefined)('DATA_DIR on a volume that', { timeout: ST
   let service: ServiceProcess;
   let token: string;
 
-  /** Runs shell commands where the service sees its files; `$D` is DATA_DIR. */
+  /** Runs shell commands in the mount namespace of the service. `$D` is DATA_DIR. */
   const shell = (script: string) => {
     const enter = ['--mount', '--preserve-credentials', ...(process.getuid?.() === 0 ? [] : ['--user']), '--target', String(service.program.child.pid)];
     return promisify(execFile)('nsenter', [...enter, '--', 'sh', '-ec', script], { env: { ...process.env, D: workspace.data } });
@@ -62,7 +62,7 @@ describe.runIf(missing === undefined)('DATA_DIR on a volume that', { timeout: ST
   }, STARTED_WITHIN_MS);
   afterEach(() => workspace.dispose());
 
-  // The bind keeps the volume while it isn't at its path.
+  // The bind mount keeps the volume while it isn't at its path.
   const KEPT = 'mkdir "$D-kept"; mount --bind "$D" "$D-kept"';
 
   it.each<[string, string, string]>([
@@ -70,7 +70,7 @@ describe.runIf(missing === undefined)('DATA_DIR on a volume that', { timeout: ST
     ['is covered by another volume', 'mount -t tmpfs tmpfs "$D"', 'umount "$D"'],
     ['has another volume over its uploads and identity', 'for part in uploads identity; do mount -t tmpfs tmpfs "$D/$part"; done', 'umount "$D/uploads" "$D/identity"'],
     ['is full', 'cat /dev/zero > "$D/ballast" 2>&- || :', 'rm "$D/ballast"'],
-  ])('%s: nothing is acknowledged until it is well again', async (_, harm, mend) => {
+  ])('%s: no upload is acknowledged until the fault is over', async (_, harm, mend) => {
     expect([await upload(), await createUser('ada')]).toEqual([200, 201]);
     await shell(harm);
     expect([await upload(), await createUser('bob')]).toEqual([500, 503]);
@@ -83,7 +83,7 @@ describe.runIf(missing === undefined)('DATA_DIR on a volume that', { timeout: ST
     expect(stdout.trim()).toBe('2');
   });
 
-  it('has a volume of its own for the files of a kind, which is unmounted: nothing is written beneath it', async () => {
+  it('has a separate volume for the files of a kind, which is unmounted: nothing is written below it', async () => {
     const kind = '"$DATA_DIR/files/kind=historical"';
     const script = `mkdir -p ${kind} "$DATA_DIR-kept"; mount -t tmpfs tmpfs ${kind}; mount --bind ${kind} "$DATA_DIR-kept"; exec "$0" "$1"`;
     const variables = { RATE_LIMIT_PER_MINUTE: '0', DATA_DIR: `${workspace.data}-other` };
@@ -103,7 +103,7 @@ describe.runIf(missing === undefined)('DATA_DIR on a volume that', { timeout: ST
   it.each([
     ['files/kind=historical/customer_id=c', [500, 500], 200],
     ['uploads/kind=historical/date=$(date -u +%F)', [500, 500], 503],
-  ])('has a volume below its parts, over %s: nothing is acknowledged onto it', async (path, statuses, status) => {
+  ])('has another volume mounted over %s: no upload to it is acknowledged', async (path, statuses, status) => {
     expect(await upload()).toBe(200);
     await shell(`mount -t tmpfs tmpfs "$D/${path}"; mkdir -p "$D/${path}/date=$(date -u +%F)"`);
     expect([await upload(), await upload(LARGE)]).toEqual(statuses);
@@ -114,7 +114,7 @@ describe.runIf(missing === undefined)('DATA_DIR on a volume that', { timeout: ST
     expect([await upload(), await upload(LARGE)]).toEqual([200, 200]);
   });
 
-  it('has its idempotency/ read-only: it is not ready, and says why', async () => {
+  it('has a read-only idempotency/: the service is not ready, and reports why', async () => {
     await shell('mkdir "$D/idempotency"; mount --bind "$D/idempotency" "$D/idempotency"; mount -o remount,bind,ro "$D/idempotency"');
     await expect.poll(readiness, PATIENCE).toEqual({ status: 503, down: ['file_storage'] });
     expect(service.program.lines.filter((line) => line.includes(`${workspace.data}/idempotency can't be written`) && line.includes('mount it for writing'))).toHaveLength(1);
@@ -122,8 +122,8 @@ describe.runIf(missing === undefined)('DATA_DIR on a volume that', { timeout: ST
     await expect.poll(readiness, PATIENCE).toEqual({ status: 200, down: [] });
   });
 
-  // Files that are open stay writable: a volume with such files can't be remounted read-only.
-  it('is read-only at its path: what needs a new file is refused until it can be written again', async () => {
+  // Open files stay writable, because a volume with open files can't be remounted read-only.
+  it('is read-only at its path: requests that need a new file are refused until it is writable again', async () => {
     await shell('mount --bind "$D" "$D"; mount -o remount,bind,ro "$D"');
     expect(await upload(LARGE)).toBe(500);
     await expect.poll(readiness, PATIENCE).toMatchObject({ status: 503, down: expect.arrayContaining(['file_storage']) as string[] });

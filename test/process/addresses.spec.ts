@@ -38,12 +38,12 @@ describe('BASE_PATH and PUBLIC_URL, from .env', () => {
   });
   afterAll(() => workspace.dispose());
 
-  it.each(PATHS)('%s %s stands under the base path', async (method, path, status) => {
+  it.each(PATHS)('%s %s is served under the base path', async (method, path, status) => {
     expect((await fetch(`${service.origin}/v1${path}`, { method })).status).toBe(status);
   });
 
   it.each([...PATHS, ['GET', '/', 404], ['GET', '/v1x', 404], ['GET', '/v1', 404]] as const)(
-    '%s %s outside it is an unknown path',
+    '%s %s is an unknown path outside it',
     async (method, path) => {
       const answer = await fetch(`${service.origin}${path}`, { method });
       expect(answer.status).toBe(404);
@@ -52,7 +52,7 @@ describe('BASE_PATH and PUBLIC_URL, from .env', () => {
     },
   );
 
-  it('tells clients the public URL', async () => {
+  it('clients are told the public URL', async () => {
     const metadata = await fetch(`${service.origin}/v1/idp/.well-known/openid-configuration`);
     expect(service).toMatchObject({ url: PUBLIC_URL, swaggerUrl: `${PUBLIC_URL}/docs` });
     expect(await metadata.json()).toMatchObject({
@@ -62,7 +62,7 @@ describe('BASE_PATH and PUBLIC_URL, from .env', () => {
     });
   });
 
-  it('takes .env beneath the real environment, where empty is unset', async () => {
+  it('the environment overrides .env, and an empty value means unset', async () => {
     const upload = (body: string): Promise<Response> =>
       fetch(`${service.origin}/v1${UPLOAD}`, { method: 'POST', body, headers: { 'Content-Type': 'text/csv' } });
     expect((await upload('1234')).status).toBe(200);

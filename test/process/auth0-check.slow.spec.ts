@@ -32,7 +32,7 @@ describe('npm run auth0:check', { timeout: 300_000 }, () => {
     expect(await contents()).toEqual(before);
   });
 
-  /** It keeps its report in the folder that it is run in. */
+  /** Runs the check in the workspace, where it writes its report. */
   async function check(variables: Record<string, string>, ...parameters: string[]) {
     const command = [resolve('node_modules/vitest/vitest.mjs'), 'run', '--root', resolve('.'), '--config', resolve('vitest.tenant.config.ts')];
     const program = workspace.run(process.execPath, [...command, ...parameters], { ...auth0Variables(tenant), ...variables });
@@ -40,7 +40,7 @@ describe('npm run auth0:check', { timeout: 300_000 }, () => {
     return { code, output: program.stdout + program.stderr };
   }
 
-  it('runs the suite on a tenant that is for tests, tells what it does, and removes all that was made', async () => {
+  it('runs the contract on a test tenant, reports its behaviour, and removes everything that it created', async () => {
     const { code, output } = await check({ AUTH0_CHECK_DOMAIN: tenant.domain });
     expect({ code, output }).toMatchObject({ code: 0 });
     const report = await readFile(join(workspace.directory, 'data/auth0-check/report.md'), 'utf8');
@@ -63,7 +63,7 @@ describe('npm run auth0:check', { timeout: 300_000 }, () => {
     expect(report).not.toContain('failed');
   });
 
-  it('says what failed, and removes what was made, also what an interrupted run has left', async () => {
+  it('reports failures, and removes everything that it or an interrupted run created', async () => {
     const [left] = tenant.loadUsers(1);
     await mkdir(join(workspace.directory, 'data/auth0-check'), { recursive: true });
     await writeFile(join(workspace.directory, 'data/auth0-check/made.txt'), `users ${left ?? ''}\n`);
@@ -76,7 +76,7 @@ describe('npm run auth0:check', { timeout: 300_000 }, () => {
   const api = '/resource-servers/load-data-api';
   const fileOf = (name: string): string => join(workspace.directory, 'data/auth0-check', name);
 
-  it('puts back the permissions that an interrupted run has altered', async () => {
+  it('restores the permissions that an interrupted run changed', async () => {
     const { scopes } = (await callManagementApi(tenant, `GET ${api}`)).body as { scopes: unknown };
     await mkdir(join(workspace.directory, 'data/auth0-check'), { recursive: true });
     await writeFile(fileOf('scopes.json'), JSON.stringify({ api: `${tenant.domain}/api/v2${api}`, scopes }));
@@ -86,18 +86,18 @@ describe('npm run auth0:check', { timeout: 300_000 }, () => {
     await expect(readFile(fileOf('scopes.json'))).rejects.toThrow('ENOENT');
   });
 
-  it('does not put permissions of one API into another', async () => {
+  it('does not restore the permissions of one API to another', async () => {
     await mkdir(join(workspace.directory, 'data/auth0-check'), { recursive: true });
     await writeFile(fileOf('scopes.json'), JSON.stringify({ api: 'https://other.eu.auth0.com/api/v2/resource-servers/other', scopes: [] }));
     const { code, output } = await check({ AUTH0_CHECK_DOMAIN: tenant.domain }, '--testNamePattern', ONE_TEST);
     expect({ code, output }).toMatchObject({ code: 1, output: expect.stringContaining('has the scopes of https://other.eu.auth0.com/') as string });
   });
 
-  it('says what it could not remove or put back, and does that the next time', async () => {
+  it('reports what it could not remove or restore, and does so in the next run', async () => {
     const refused = { kind: 'answer', status: 409, body: { message: 'Not now' } } as const;
     tenant.fail(/^DELETE .*\/users\//, refused);
     tenant.fail(/^PATCH .*\/resource-servers\//, refused, { times: Infinity });
-    // It makes a user and writes no permissions.
+    // This test creates a user and writes no permissions.
     const { code, output } = await check({ AUTH0_CHECK_DOMAIN: tenant.domain }, '--testNamePattern', "a page of a user's roles holds");
     expect({ code, output }).toMatchObject({ code: 1, output: expect.stringMatching(/^- users auth0\|\w+: 409 Not now$/m) as string });
     expect(output).toContain("- the API's permissions are not what they were: 409 Not now\n");
@@ -108,10 +108,10 @@ describe('npm run auth0:check', { timeout: 300_000 }, () => {
   const FOR_TESTS = 'AUTH0_CHECK_DOMAIN: must be the same as AUTH0_DOMAIN, which says that this tenant is for tests';
 
   it.each<[string, Record<string, string>, string[]]>([
-    ['no tenant is said to be for tests', {}, [FOR_TESTS]],
-    ['another tenant is said to be', { AUTH0_CHECK_DOMAIN: 'tenant.eu.auth0.com' }, [FOR_TESTS]],
+    ['no tenant is declared a test tenant', {}, [FOR_TESTS]],
+    ['another tenant is declared a test tenant', { AUTH0_CHECK_DOMAIN: 'tenant.eu.auth0.com' }, [FOR_TESTS]],
     ['variables are missing', { AUTH0_DOMAIN: '', AUTH0_CLIENT_SECRET: '' }, [FOR_TESTS, 'AUTH0_DOMAIN: must be set', 'AUTH0_CLIENT_SECRET: must be set']],
-  ])('says which variables are wrong, and asks Auth0 nothing, where %s', async (_, variables, lines) => {
+  ])('reports the wrong variables and does not call Auth0 when %s', async (_, variables, lines) => {
     const asked = tenant.requests.length;
     const { code, output } = await check(variables);
     expect({ code, lines: output.trimEnd().split('\n') }).toEqual({ code: 2, lines });

@@ -16,7 +16,7 @@ const SWAGGER_UI = 'load-data-swagger-ui';
 const ROLE = 'load-data-administrator';
 const OTHER_SCOPES = ['do:other', 'do:more'];
 
-/** What docs/auth0.md says that the set-up needs. */
+/** The scopes that the set-up needs, as in docs/auth0.md. */
 const SETUP_SCOPES = [
   'read:resource_servers', 'create:resource_servers', 'update:resource_servers', 'read:client_keys', 'create:clients', 'update:clients',
   'read:client_grants', 'create:client_grants', 'update:client_grants', 'read:connections', 'update:connections', 'read:roles', 'create:roles', 'update:roles',
@@ -42,7 +42,7 @@ describe('npm run auth0:setup', { timeout: 60_000 }, () => {
     expect([200, 201, 204]).toContain(answer.status);
     return answer.body as Result;
   };
-  /** The whole list, where it has more pages than one. */
+  /** The complete list, over all pages. */
   async function list(path: string): Promise<Item[]> {
     const separator = path.includes('?') ? '&' : '?';
     const pages = [0, 1, 2].map((page) => administer<Item[]>(`GET ${path}${separator}per_page=50&page=${page}`));
@@ -74,7 +74,7 @@ describe('npm run auth0:setup', { timeout: 60_000 }, () => {
     checked = await startCheckedAuth0({ audience: null, connections: ['Username-Password-Authentication', CONNECTION], settings: { largestPage: 50 } });
     tenant = checked.standIn;
     workspace = await Workspace.create();
-    // Those that the stand-in brings along are another service's.
+    // The stand-in's own applications belong to another service.
     const { clientId: other } = tenant.service;
     await administer(`PATCH /clients/${other}`, { name: 'another service' });
     for (let index = 0; index < 101; index++) await administer('POST /clients', { name: `application ${index}` });
@@ -95,14 +95,14 @@ describe('npm run auth0:setup', { timeout: 60_000 }, () => {
     expect(ownViolations(checked)).toEqual([]);
   });
 
-  /** Runs it to its good end. */
+  /** Runs the set-up, which must succeed. */
   async function setUp(...parameters: string[]): Promise<{ changes: string[]; notes: string; environment: Record<string, string> }> {
     const { code, stdout, stderr } = await workspace.auth0Setup(parameters, variables);
     expect({ code, stderr }).toMatchObject({ code: 0 });
     return { changes: stderr.split('\n').filter((line) => /^[+~] /.test(line)), notes: stderr, environment: parseEnv(stdout) as Record<string, string> };
   }
 
-  /** All that the tenant has. */
+  /** The complete contents of the tenant. */
   const contents = async (): Promise<unknown> => ({
     apis: await list('/resource-servers'),
     clients: await list('/clients'),
@@ -125,7 +125,7 @@ describe('npm run auth0:setup', { timeout: 60_000 }, () => {
     `+ role ${ROLE} of user ${email}`,
   ];
 
-  it('makes all from nothing, with an environment that the service starts with, and an administrator who may do everything', async () => {
+  it('creates everything from nothing, with an environment for the service, and an administrator with all permissions', async () => {
     const before = await contents();
     const planned = await setUp('--administrator', email, '--dry-run');
     expect([...planned.changes].sort()).toEqual([...ALL_CHANGES].sort());
@@ -172,7 +172,7 @@ describe('npm run auth0:setup', { timeout: 60_000 }, () => {
     expect(await contents()).toEqual(then);
   });
 
-  it('keeps what others have, and tells what the service does not need', async () => {
+  it('keeps the objects of others, and reports what the service does not need', async () => {
     const { scopes } = await administer(`GET ${apiPath}`);
     const others = OTHER_SCOPES.map((value) => ({ value, description: `Others ${value}` }));
     const permissions = (scopes as { value: string }[]).filter(({ value }) => value !== 'read:users');
@@ -208,9 +208,9 @@ describe('npm run auth0:setup', { timeout: 60_000 }, () => {
   });
 
   it.each([
-    ['a link', 'who is there and has never logged in', {}, ['+ link for EMAIL to set a password', `+ role ${ROLE} of user EMAIL`]],
+    ['a link', 'who exists and has never logged in', {}, ['+ link for EMAIL to set a password', `+ role ${ROLE} of user EMAIL`]],
     ['no link', 'who has logged in', { logins: 1 }, [`+ role ${ROLE} of user EMAIL`]],
-  ])('gives the role, and %s, to a user %s', async (_, __, options, expected) => {
+  ])('gives the role and %s to a user %s', async (_, __, options, expected) => {
     const [userId = ''] = tenant.loadUsers(1, { ...options, provider: 'auth0', connection: CONNECTION });
     const { email: address } = await administer<{ email: string }>(`GET /users/${encodeURIComponent(userId)}`);
     const { changes, notes } = await setUp('--administrator', address);
@@ -219,10 +219,10 @@ describe('npm run auth0:setup', { timeout: 60_000 }, () => {
   });
 
   it.each([
-    ['it knew that the user is made', 'POST /api/v2/users', 'lost-answer'],
-    ['there is a link', 'POST /api/v2/tickets/password-change', 'reset'],
-    ['the user has the role', 'POST /api/v2/users/{id}/roles', 'reset'],
-  ] as const)('that failed before %s shows a link when it is run again, and then changes nothing', async (step, request, kind) => {
+    ['the answer to the creation of the user arrived', 'POST /api/v2/users', 'lost-answer'],
+    ['the link existed', 'POST /api/v2/tickets/password-change', 'reset'],
+    ['the user had the role', 'POST /api/v2/users/{id}/roles', 'reset'],
+  ] as const)('that failed before %s shows a link in the next run, and then changes nothing', async (step, request, kind) => {
     const address = `${step.replaceAll(' ', '.')}@grid.example`;
     tenant.fail(request, { kind }, { times: 1 });
     expect(await workspace.auth0Setup(['--administrator', address], variables)).toMatchObject({ code: 1 });
@@ -233,7 +233,7 @@ describe('npm run auth0:setup', { timeout: 60_000 }, () => {
     expect({ changes: third.changes, hasLink: third.notes.includes('ticket') }).toEqual({ changes: [], hasLink: false });
   });
 
-  it('is content with a tenant of few calls a second', async () => {
+  it('works on a tenant with few calls a second', async () => {
     tenant.settings.rateLimit = { burst: 2, perSecond: 20 };
     expect((await setUp()).changes).toEqual([]);
     tenant.settings.rateLimit = undefined;
@@ -254,9 +254,9 @@ describe('npm run auth0:setup', { timeout: 60_000 }, () => {
   const lacksScope = (scope: string) => `The application "ID" lacks the scope ${scope} of the Management API.`;
   const ofRole = (permission: string) => `+ permission ${permission} of role ${ROLE}`;
 
-  /** What is done to the tenant, what the service says of that, and what the setup changes. */
+  /** A change to the tenant, the report of the service, and the changes by the set-up. */
   const DEFECTS: [string, () => Promise<unknown>, Findings, string[]][] = [
-    ['the API is gone', () => administer(`DELETE ${apiPath}`), problem(`There is no API "${API}" (OIDC_AUDIENCE).`), [`+ API ${API}`, ...PERMISSIONS.map(ofRole)]],
+    ['the API is missing', () => administer(`DELETE ${apiPath}`), problem(`There is no API "${API}" (OIDC_AUDIENCE).`), [`+ API ${API}`, ...PERMISSIONS.map(ofRole)]],
     [
       'RBAC is off',
       patchApi({ enforce_policies: false }),
@@ -276,7 +276,7 @@ describe('npm run auth0:setup', { timeout: 60_000 }, () => {
       [`~ API ${API}: signing_alg`],
     ]),
     ...PERMISSIONS.map((permission): (typeof DEFECTS)[number] => [
-      `the permission ${permission} is gone`,
+      `the permission ${permission} is missing`,
       withoutPermissions(permission),
       warning(`The API "${API}" has no permission "${permission}".`),
       [`+ permission ${permission}`, ofRole(permission)],
@@ -300,21 +300,21 @@ describe('npm run auth0:setup', { timeout: 60_000 }, () => {
       [`~ application ${SERVICE}: grant_types`],
     ],
     [
-      'Swagger UI is gone',
+      'the application of Swagger UI is missing',
       remove(() => clientPath(SWAGGER_UI)),
       { status: 200 },
       [`+ application ${SWAGGER_UI}`, `+ connection ${CONNECTION} of application ${SWAGGER_UI}`],
     ],
     [
-      'nobody can log in to Swagger UI',
+      'no user can log in to Swagger UI',
       async () => administer(`PATCH ${await connectionPath()}`, [{ client_id: (await found('/clients', SWAGGER_UI)).client_id, status: false }]),
       { status: 200 },
       [`+ connection ${CONNECTION} of application ${SWAGGER_UI}`],
     ],
-    ['the role is gone', remove(rolePath), { status: 200 }, [`+ role ${ROLE}`]],
+    ['the role is missing', remove(rolePath), { status: 200 }, [`+ role ${ROLE}`]],
   ];
 
-  describe('repairs what the service misses:', () => {
+  describe('repairs a tenant', () => {
     let environment: Record<string, string>;
     beforeAll(async () => {
       ({ environment } = await setUp());
@@ -328,7 +328,7 @@ describe('npm run auth0:setup', { timeout: 60_000 }, () => {
       expect(found).toEqual({ status: 200 });
     };
 
-    it.each(DEFECTS)('%s', async (_, spoil, expected, changes) => {
+    it.each(DEFECTS)('where %s', async (_, spoil, expected, changes) => {
       await spoil();
       const told = named(expected);
       const { problems = [], warnings = [] } = told;
@@ -350,9 +350,9 @@ describe('npm run auth0:setup', { timeout: 60_000 }, () => {
     });
 
     it.each<[string, Record<string, string>, string]>([
-      ['the secret is another', { AUTH0_CLIENT_SECRET: 'x-secret' }, 'There is no application "ID" (AUTH0_CLIENT_ID), or AUTH0_CLIENT_SECRET is not its secret.'],
-      ['the API is another', { OIDC_AUDIENCE: 'another' }, 'There is no API "another" (OIDC_AUDIENCE).'],
-    ])('no setup is needed when %s', async (_, other, line) => {
+      ['the secret is wrong', { AUTH0_CLIENT_SECRET: 'x-secret' }, 'There is no application "ID" (AUTH0_CLIENT_ID), or AUTH0_CLIENT_SECRET is not its secret.'],
+      ['the API is not the right one', { OIDC_AUDIENCE: 'another' }, 'There is no API "another" (OIDC_AUDIENCE).'],
+    ])('but changes nothing when %s, which the service reports', async (_, other, line) => {
       const service = await startService({ ...environment, ...other });
       try {
         expect(await readiness(`http://127.0.0.1:${service.port}`)).toEqual(named(problem(line)));
@@ -362,7 +362,7 @@ describe('npm run auth0:setup', { timeout: 60_000 }, () => {
       }
     });
 
-    it('the application of the service is gone: the setup makes another', async () => {
+    it('by a new application of the service when it is missing', async () => {
       await administer(`DELETE ${await clientPath(SERVICE)}`);
       const made = await setUp();
       expect(made.changes.sort()).toEqual([`+ application ${SERVICE}`, ...[...SERVICE_SCOPES].sort().map((scope) => `+ scope ${scope} of application ${SERVICE}`)]);
@@ -370,14 +370,14 @@ describe('npm run auth0:setup', { timeout: 60_000 }, () => {
     });
   });
 
-  it('takes the applications that are named, whatever they are called', async () => {
+  it('uses the applications with the given ids, whatever their names', async () => {
     const { client_id: clientId } = await administer('POST /clients', { name: 'renamed' });
     const { code, stdout } = await workspace.auth0Setup([], { ...variables, AUTH0_CLIENT_ID: clientId });
     expect({ code, id: parseEnv(stdout).AUTH0_CLIENT_ID }).toEqual({ code: 0, id: clientId });
     expect(await administer(`GET /clients/${clientId}`)).toMatchObject({ name: 'renamed', app_type: 'non_interactive' });
   });
 
-  it.each(['AUTH0_CLIENT_ID', 'SWAGGER_UI_CLIENT_ID'])('changes nothing where %s names no application', async (variable) => {
+  it.each(['AUTH0_CLIENT_ID', 'SWAGGER_UI_CLIENT_ID'])('changes nothing when %s is the id of no application', async (variable) => {
     await administer(`PATCH ${apiPath}`, { enforce_policies: false });
     const before = await contents();
     for (const parameters of [['--dry-run'], []]) {
@@ -388,7 +388,7 @@ describe('npm run auth0:setup', { timeout: 60_000 }, () => {
     expect((await setUp()).changes).toEqual([`~ API ${API}: enforce_policies`]);
   });
 
-  it('without PUBLIC_URL repairs an application of Swagger UI, and leaves its addresses alone', async () => {
+  it('without PUBLIC_URL, repairs the application of Swagger UI but leaves its addresses unchanged', async () => {
     const { client_id: clientId } = await administer(`PATCH ${await clientPath(SWAGGER_UI)}`, { grant_types: ['implicit'] });
     const { code, stderr } = await workspace.auth0Setup([], { ...variables, PUBLIC_URL: '', PORT: '3000' });
     expect({ code, changes: stderr.match(/^[+~] .*/gm) }).toEqual({ code: 0, changes: [`~ application ${SWAGGER_UI}: grant_types`] });
@@ -396,7 +396,7 @@ describe('npm run auth0:setup', { timeout: 60_000 }, () => {
     expect([callbacks, origins].flat().filter((address) => String(address).includes('127.0.0.1'))).toEqual([]);
   });
 
-  it('without PUBLIC_URL makes an application of Swagger UI for where the service listens', async () => {
+  it('without PUBLIC_URL, creates an application of Swagger UI for the local address of the service', async () => {
     await administer(`DELETE ${await clientPath(SWAGGER_UI)}`);
     const { code } = await workspace.auth0Setup([], { ...variables, PUBLIC_URL: '', PORT: '3000' });
     expect(code).toBe(0);
@@ -406,23 +406,23 @@ describe('npm run auth0:setup', { timeout: 60_000 }, () => {
   });
 
   it.each<[string, string[], Record<string, string>, number, RegExp]>([
-    ['a secret is an argument', ['--client-secret', 'x-secret'], {}, 2, /^There is an unknown argument; credentials come from .*\(usage: .*\)\n$/],
-    ['a secret is an argument without a name', ['x-secret'], {}, 2, /^There is an unknown argument; credentials come from .*\(usage: .*\)\n$/],
+    ['a secret is the value of an argument', ['--client-secret', 'x-secret'], {}, 2, /^There is an unknown argument; credentials come from .*\(usage: .*\)\n$/],
+    ['a secret is an argument itself', ['x-secret'], {}, 2, /^There is an unknown argument; credentials come from .*\(usage: .*\)\n$/],
     ['an argument lacks its value', ['--administrator'], {}, 2, /^An argument lacks its value, or has one too many \(usage: .*\)\n$/],
-    ['the administrator is no e-mail', ['--administrator', 'ada:x-secret'], {}, 2, /^--administrator is an e-mail \(usage: .*\)\n$/],
+    ['the administrator is not an e-mail', ['--administrator', 'ada:x-secret'], {}, 2, /^--administrator is an e-mail \(usage: .*\)\n$/],
     ['variables are missing', [], { AUTH0_DOMAIN: '', OIDC_AUDIENCE: '' }, 1, /^AUTH0_DOMAIN: must be set\nOIDC_AUDIENCE: must be set\n$/],
-    ['there is nobody to ask for the secret', [], { AUTH0_SETUP_CLIENT_SECRET: '' }, 1, /^There is no terminal to ask on, so .*\n$/],
-    ['Auth0 is not reached', [], { AUTH0_DOMAIN: 'http://127.0.0.1:1' }, 1, /^Auth0 does not answer .*ECONNREFUSED.*\n$/],
+    ['there is no terminal to ask for the secret', [], { AUTH0_SETUP_CLIENT_SECRET: '' }, 1, /^There is no terminal to ask on, so .*\n$/],
+    ['Auth0 is unreachable', [], { AUTH0_DOMAIN: 'http://127.0.0.1:1' }, 1, /^Auth0 does not answer .*ECONNREFUSED.*\n$/],
     ['the secret is wrong', [], { AUTH0_SETUP_CLIENT_SECRET: 'x-secret' }, 1, /^Auth0 gives no token for AUTH0_SETUP_CLIENT_ID: Unauthorized\.\n$/],
-    ['there is no connection', [], { AUTH0_CONNECTION: 'nowhere' }, 1, /There is no connection "nowhere" \(AUTH0_CONNECTION\)\.\n$/],
-  ])('ends with one line each when %s', async (_, parameters, other, status, message) => {
+    ['the connection is missing', [], { AUTH0_CONNECTION: 'nowhere' }, 1, /There is no connection "nowhere" \(AUTH0_CONNECTION\)\.\n$/],
+  ])('ends with one line for each problem when %s', async (_, parameters, other, status, message) => {
     const { code, stdout, stderr } = await workspace.auth0Setup(parameters, { ...variables, ...other });
     expect({ code, stdout }).toEqual({ code: status, stdout: '' });
     expect(stderr).toMatch(message);
     expect(stderr).not.toContain('x-secret');
   });
 
-  it.each(['create:client_grants', 'read:client_keys', 'create:user_tickets'])('says that it lacks %s', async (scope) => {
+  it.each(['create:client_grants', 'read:client_keys', 'create:user_tickets'])('reports that the scope %s is missing', async (scope) => {
     const { clientId, clientSecret } = await newSetupApplication(SETUP_SCOPES.filter((one) => one !== scope));
     await administer(`DELETE ${apiPath}`);
     await administer(`DELETE ${await clientPath(SERVICE)}`);
@@ -437,7 +437,7 @@ describe('npm run auth0:setup', { timeout: 60_000 }, () => {
 
   it.each([
     ['an application', () => administer('POST /clients', { name: SERVICE }), 'There are 2 applications "load-data-service"; AUTH0_CLIENT_ID says which is meant.\n'],
-  ])('ends when there are two of %s', async (_, double, message) => {
+  ])('stops when there are two of %s', async (_, double, message) => {
     await double();
     expect(await workspace.auth0Setup([], variables)).toMatchObject({ code: 1, stderr: expect.stringContaining(message) as string });
   });

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { Workspace } from '../support/process.js';
 
-it('a start with variables of an identity provider that is not the chosen one is one warning in the log', async () => {
+it('variables of another identity provider than the chosen one cause one warning in the log', async () => {
   const workspace = await Workspace.create();
   try {
     const { program } = await workspace.start({ KEYCLOAK_URL: 'https://id.example', KEYCLOAK_CLIENT_SECRET: 'x-secret' });

@@ -9,7 +9,7 @@ describe('npm run compact', () => {
   });
   afterEach(() => workspace.dispose());
 
-  it('has nothing to do on a local disk, and says so in one line', async () => {
+  it('reports in one line that there is nothing to do on a local disk', async () => {
     const { code, stdout, stderr } = await workspace.compact();
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     expect(stdout).toMatch(/^FILE_STORAGE is local: .*\n$/);
@@ -17,10 +17,10 @@ describe('npm run compact', () => {
 
   it.each<[string, string[], Record<string, string>, RegExp]>([
     ['the kind is unknown', ['--kind', 'other'], {}, /^--kind is historical or nowcast \(usage: .*\)\n$/],
-    ['the date is none', ['--date', 'yesterday'], {}, /^--date is YYYY-MM-DD \(usage: .*\)\n$/],
-    ['there is no such day', ['--date', '2026-13-01'], {}, /^--date is no day that is over .*\(usage: .*\)\n$/],
-    ['the day is not over', ['--date', '2999-01-01'], {}, /^--date is no day that is over .*\(usage: .*\)\n$/],
-    ['there is a parameter too many', ['uploads'], {}, /^Unexpected argument 'uploads'.*\(usage: .*\)\n$/],
+    ['the date is malformed', ['--date', 'yesterday'], {}, /^--date is YYYY-MM-DD \(usage: .*\)\n$/],
+    ['the day does not exist', ['--date', '2026-13-01'], {}, /^--date is no day that is over .*\(usage: .*\)\n$/],
+    ['the day has not ended', ['--date', '2999-01-01'], {}, /^--date is no day that is over .*\(usage: .*\)\n$/],
+    ['there is an extra argument', ['uploads'], {}, /^Unexpected argument 'uploads'.*\(usage: .*\)\n$/],
     ['an option is unknown', ['--all'], {}, /^Unknown option '--all'.*\(usage: .*\)\n$/],
     ['the environment is wrong', [], { PORT: 'x' }, /^PORT: .*\n$/],
   ])('ends with 2 when %s', async (_, parameters, variables, message) => {
@@ -29,7 +29,7 @@ describe('npm run compact', () => {
     expect(stderr).toMatch(message);
   });
 
-  it('tells how it is used', async () => {
+  it('prints its usage', async () => {
     const { code, stdout, stderr } = await workspace.compact(['--help']);
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     expect(stdout).toContain('[--date YYYY-MM-DD] [--kind historical|nowcast] [--dry-run] [--json]');

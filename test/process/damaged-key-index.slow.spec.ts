@@ -25,12 +25,12 @@ describe('the index of keys, damaged after a kill -9', () => {
   };
 
   it.each<[string, (path: string) => void]>([
-    ['other bytes', (path) => { writeFileSync(path, Buffer.alloc(statSync(path).size, 'x')); }],
+    ['overwritten', (path) => { writeFileSync(path, Buffer.alloc(statSync(path).size, 'x')); }],
     ['truncated', (path) => { truncateSync(path, 1_000); }],
-    ['a directory', (path) => { inPlaceOf(path, () => { mkdirSync(path); }); }],
-    ['a dangling link', (path) => { inPlaceOf(path, () => { symlinkSync('/nowhere/at/all', path); }); }],
+    ['replaced by a directory', (path) => { inPlaceOf(path, () => { mkdirSync(path); }); }],
+    ['replaced by a dangling link', (path) => { inPlaceOf(path, () => { symlinkSync('/nowhere/at/all', path); }); }],
     ['removed', (path) => { rmSync(path); }],
-  ])('boots and replays every key: all files %s', async (_, damage) => {
+  ])('lets the service boot and replay every key with all files %s', async (_, damage) => {
     const first = await workspace.start();
     const uploads = await Promise.all(KEYS.map((key) => upload(first, key)));
     expect(uploads).toEqual(KEYS.map(() => ({ status: 200, id: expect.any(String) as string, replayed: false })));

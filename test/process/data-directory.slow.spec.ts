@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Workspace } from '../support/process.js';
 
-describe('DATA_DIR over restarts', () => {
+describe('DATA_DIR across restarts', () => {
   let workspace: Workspace;
 
   beforeEach(async () => {
@@ -25,7 +25,7 @@ describe('DATA_DIR over restarts', () => {
   const statusOf = async (origin: string, token: string): Promise<number> =>
     (await fetch(`${origin}/idpManagementBackend/users`, { headers: { Authorization: `Bearer ${token}` } })).status;
 
-  it('is free straight after a kill -9, and the secret, the keys and their tokens go on', async () => {
+  it('is free immediately after a kill -9, and the secret, the keys and their tokens stay valid', async () => {
     // A public URL, because the issuer would change with the port.
     const variables = { PUBLIC_URL: 'http://grid.example' };
     const first = await workspace.start(variables);
@@ -41,7 +41,7 @@ describe('DATA_DIR over restarts', () => {
     expect(second.program.stderr).toBe('');
   });
 
-  it.each(['store-id', 'store-id.new'])('starts though %s is a directory, and says in one warning where that is now', async (name) => {
+  it.each(['store-id', 'store-id.new'])('lets the service start when %s is a directory, and one warning names its new place', async (name) => {
     await mkdir(join(workspace.data, name, 'in'), { recursive: true });
     const { program } = await workspace.start();
     const warnings = program.lines.filter((line) => line.includes('"level":40')).map((line) => (JSON.parse(line) as { msg: string }).msg);
@@ -50,12 +50,12 @@ describe('DATA_DIR over restarts', () => {
     expect((await readFile(join(workspace.data, 'store-id'), 'utf8')).trim()).toHaveLength(36);
   });
 
-  it('takes the secret that is given in place of the one it made', async () => {
+  it('is used with the given secret instead of its own', async () => {
     const { origin } = await workspace.start({ EMBEDDED_ADMIN_SECRET: 'given-by-somebody' });
     expect(await statusOf(origin, await adminToken(origin, 'given-by-somebody'))).toBe(200);
   });
 
-  it('shows what is in identity to its owner alone', async () => {
+  it('lets only its owner read identity/', async () => {
     await workspace.start();
     await workspace.token();
     expect(await mode('identity')).toBe('700');

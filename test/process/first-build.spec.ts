@@ -13,7 +13,7 @@ describe('a command in a fresh clone', () => {
     const bin = join(workspace.directory, 'node_modules/.bin');
     await mkdir(bin, { recursive: true });
     await copyFile('package.json', join(workspace.directory, 'package.json'));
-    // In place of a build.
+    // Replaces the build.
     await writeFile(join(bin, 'nest'), '#!/bin/sh\necho "nest $*"\n');
     await chmod(join(bin, 'nest'), 0o755);
   });
@@ -24,7 +24,7 @@ describe('a command in a fresh clone', () => {
     return { code: (await program.exited).code, stdout: program.stdout, stderr: program.stderr };
   };
 
-  it.each(COMMANDS)('%s says that it builds, beside what it prints, and nothing once that is done', async (command) => {
+  it.each(COMMANDS)('%s reports the build on standard error, and nothing when it is already built', async (command) => {
     const { scripts } = JSON.parse(await readFile('package.json', 'utf8')) as { scripts: Record<string, string> };
     const [, file = ''] = /^node (\S+)/.exec(scripts[command] ?? '') ?? [];
     const first = await run(`pre${command}`);

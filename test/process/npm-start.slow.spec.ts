@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ready, Workspace } from '../support/process.js';
 
-// It builds first, which takes its time where much goes on.
+// The build comes first, and takes long on a busy machine.
 describe('npm start', { timeout: 120_000 }, () => {
   let workspace: Workspace;
 
@@ -10,7 +10,7 @@ describe('npm start', { timeout: 120_000 }, () => {
   });
   afterEach(() => workspace.dispose(), 30_000);
 
-  it('ends in the process of the service, so that a signal to npm stops it in order', async () => {
+  it('becomes the process of the service, so that a signal to npm stops the service in order', async () => {
     const npm = workspace.run('npm', ['start'], {}, process.cwd());
     const { url } = await ready(npm);
     expect((await fetch(`${url}/health/ready`)).status).toBe(200);

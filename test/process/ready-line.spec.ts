@@ -4,7 +4,7 @@ import { type Program, Workspace } from '../support/process.js';
 const UPLOADED = '{"status":"success","message":"Data uploaded successfully."}';
 const LOG_LEVELS = ['info', 'trace', 'silent'];
 
-describe('ready line', () => {
+describe('the ready line', () => {
   let workspace: Workspace;
 
   beforeEach(async () => {
@@ -12,7 +12,7 @@ describe('ready line', () => {
   });
   afterEach(() => workspace.dispose());
 
-  /** Runs a line as somebody would who pastes it into a terminal, wherever that stands. */
+  /** Runs a line as if it were pasted into a terminal in any directory. */
   async function paste(command: string | undefined): Promise<string> {
     const shell = workspace.run('/bin/sh', ['-c', command ?? 'false'], {}, '/');
     expect(await shell.exited).toEqual({ code: 0, signal: null });
@@ -26,7 +26,7 @@ describe('ready line', () => {
     }
   }
 
-  it.each(LOG_LEVELS)('at LOG_LEVEL=%s is the one line that is no JSON, and true', async (LOG_LEVEL) => {
+  it.each(LOG_LEVELS)('at LOG_LEVEL=%s is the only line that is not JSON, and its contents are right', async (LOG_LEVEL) => {
     const { program, readyLine, url, swaggerUrl, curl } = await workspace.start({ LOG_LEVEL });
 
     expect((await fetch(`${url}/health/ready`)).status).toBe(200);
@@ -45,12 +45,12 @@ describe('ready line', () => {
     ['on every address', { HOST: '0.0.0.0' }, UPLOADED],
     ['with a base path', { BASE_PATH: '/grid/v1' }, UPLOADED],
     ['behind a proxy', { BASE_PATH: '/v1', PUBLIC_URL: 'https://grid.example/api/v1' }, UPLOADED],
-    ['where uploads need a token', { INGESTION_AUTH: 'required' }, /^\{"status":"(ok|success)"/],
-  ])('ends in a command that works as pasted: %s', async (_, variables, answer) => {
+    ['with uploads that need a token', { INGESTION_AUTH: 'required' }, /^\{"status":"(ok|success)"/],
+  ])('ends with a command that works when pasted: %s', async (_, variables, answer) => {
     expect(await paste((await workspace.start(variables)).curl)).toMatch(answer);
   });
 
-  it('has no command with NODE_ENV=production', async () => {
+  it('contains no command with NODE_ENV=production', async () => {
     const { readyLine, url } = await workspace.start({ NODE_ENV: 'production' });
     expect(readyLine).not.toContain('curl');
     expect((await fetch(`${url}/health/ready`)).status).toBe(200);

@@ -15,7 +15,7 @@ describe('after a kill -9 under load', () => {
   });
   afterEach(() => workspace.dispose());
 
-  it('all that was acknowledged is there, and nothing is half there', async () => {
+  it('every acknowledged upload is stored, and none is stored in part', async () => {
     const view = new DataDirectoryView(workspace.data);
     const acknowledged: Acknowledged[] = [];
     for (let kill = 1; kill <= KILLS; kill++) {

@@ -14,7 +14,7 @@ describe('before npm run test:integration', () => {
   it.each<[string, string[]]>([
     ['Java', ['mvn']],
     ['Maven', ['java']],
-  ])('it is said, in a line for each, which servers cannot be installed: without %s', async (_, present) => {
+  ])('without %s, one line for each server reports that it cannot be installed', async (_, present) => {
     const programs = join(workspace.directory, 'bin');
     await mkdir(programs);
     for (const name of present) await writeFile(join(programs, name), '#!/bin/sh\n', { mode: 0o755 });

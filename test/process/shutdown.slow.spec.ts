@@ -34,7 +34,7 @@ describe('shutdown', () => {
   });
   afterEach(() => workspace.dispose());
 
-  it.each(['SIGTERM', 'SIGINT'] as const)('on %s finishes what is in flight, accepts nothing more, and exits 0', async (signal) => {
+  it.each(['SIGTERM', 'SIGINT'] as const)('on %s finishes requests in flight, accepts no more, and exits with 0', async (signal) => {
     const { program, port } = await workspace.start();
     const upload = await SlowUpload.begin(port);
 
@@ -49,7 +49,7 @@ describe('shutdown', () => {
     upload.destroy();
   });
 
-  it('exits 0 also when the time has run out, and half an upload leaves nothing', async () => {
+  it('exits with 0 even after its timeout, and leaves nothing of an incomplete upload', async () => {
     const { program, port } = await workspace.start({ SHUTDOWN_TIMEOUT_MS: '100' });
     const upload = await SlowUpload.begin(port);
     const cutOff = upload.cutOff();
@@ -63,7 +63,7 @@ describe('shutdown', () => {
 
   it.each([
     ['is kept alive after its answer', 'GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n'],
-    ['has not asked for anything yet', ''],
+    ['has not sent a request yet', ''],
   ])('does not wait for a connection that %s', async (_, request) => {
     const { program, port } = await workspace.start({ SHUTDOWN_TIMEOUT_MS: '2147483647' });
     const socket = await open(port);
@@ -75,7 +75,7 @@ describe('shutdown', () => {
     socket.destroy();
   });
 
-  it('exits 0 while it still boots, too', async () => {
+  it('exits with 0 even during boot', async () => {
     const program = workspace.launch({ LOG_LEVEL: 'debug' });
     await program.line(/Starting Nest application/);
     expect(await program.end('SIGTERM')).toEqual({ code: 0, signal: null });

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Program, type ServiceProcess, type Variables, Workspace } from '../support/process.js';
 
-describe('a start that cannot be', () => {
+describe('a refused start', () => {
   let workspace: Workspace;
   let service: ServiceProcess;
 
@@ -15,27 +15,27 @@ describe('a start that cannot be', () => {
   }, 60_000);
   afterAll(() => workspace.dispose());
 
-  /** Exit status 1, nothing but these lines on standard error, and no ready line. */
+  /** Expects exit status 1, only these lines on standard error, and no ready line. */
   async function expectRefused(program: Program, ...lines: RegExp[]): Promise<void> {
     expect(await program.exited).toEqual({ code: 1, signal: null });
     expect(program.stderr.split('\n')).toEqual([...lines.map((line) => expect.stringMatching(line) as string), '']);
-    // What stops the boot is said once.
+    // The cause is reported once.
     expect(program.lines.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
     for (const line of program.lines) expect(() => JSON.parse(line) as unknown).not.toThrow();
   }
 
-  // Its port is in use as well: had it been opened first, that would be the complaint.
-  it('names DATA_DIR when another process has it, before a port is opened', async () => {
+  // The port is in use as well. If it had been opened first, the message would be about the port.
+  it('names DATA_DIR if another process uses it, before a port is opened', async () => {
     await expectRefused(workspace.launch({ PORT: String(service.port) }), /^DATA_DIR .*data.*in use/);
   });
 
-  it('knows the same DATA_DIR through a link', async () => {
+  it('recognizes the same DATA_DIR through a link', async () => {
     const link = join(workspace.directory, 'link');
     await symlink(workspace.data, link);
     await expectRefused(workspace.launch({ PORT: String(service.port), DATA_DIR: link }), /^DATA_DIR .*link.*in use/);
   });
 
-  it('says that the port is in use', async () => {
+  it('reports that the port is in use', async () => {
     const server = createServer().listen(0, '127.0.0.1');
     await once(server, 'listening');
     const { port } = server.address() as AddressInfo;
@@ -44,7 +44,7 @@ describe('a start that cannot be', () => {
     server.close();
   });
 
-  it('says that DATA_DIR is a file', async () => {
+  it('reports that DATA_DIR is a file', async () => {
     const file = join(workspace.directory, 'file');
     await writeFile(file, '');
     await expectRefused(workspace.launch({ DATA_DIR: file }), new RegExp(`^DATA_DIR: .*${file}`));
@@ -52,17 +52,17 @@ describe('a start that cannot be', () => {
 
   it.each<[string, Variables, RegExp[]]>([
     ['one wrong variable', { PORT: 'x' }, [/^PORT: /]],
-    ['several', { PORT: '70000', LOG_LEVEL: 'loud', INGESTION_AUTH: '1' }, [/^PORT: /, /^INGESTION_AUTH: /, /^LOG_LEVEL: /]],
+    ['several variables', { PORT: '70000', LOG_LEVEL: 'loud', INGESTION_AUTH: '1' }, [/^PORT: /, /^INGESTION_AUTH: /, /^LOG_LEVEL: /]],
     [
-      'a connection string that is none',
+      'a malformed connection string',
       { FILE_STORAGE: 'azure', AZURE_STORAGE_CONTAINER: 'a', AZURE_STORAGE_CONNECTION_STRING: 'secret' },
       [/^AZURE_STORAGE_CONNECTION_STRING: (?!.*secret)/],
     ],
-  ])('names what is wrong in the environment, one line a problem: %s', async (_, variables, lines) => {
+  ])('names each problem of the environment on its own line: %s', async (_, variables, lines) => {
     await expectRefused(workspace.launch({ PORT: String(service.port), ...variables }), ...lines);
   });
 
-  it('leaves the service that runs alone', async () => {
+  it('does not affect the running service', async () => {
     expect((await fetch(`${service.url}/health/ready`)).status).toBe(200);
     expect(service.program.stderr).toBe('');
   });

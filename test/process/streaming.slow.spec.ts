@@ -16,7 +16,7 @@ const TARGET = '/ingestHistoricalLoadData/upload_historical?customer_id=1&filena
 const FORM_HEAD = '--b\r\nContent-Disposition: form-data; name="file"; filename="big.bin"\r\n\r\n';
 const FORM_TAIL = '\r\n--b--\r\n';
 
-describe('a file that is much larger than the memory for it', () => {
+describe('a file that is much larger than its memory', () => {
   let workspace: Workspace;
   let service: ServiceProcess;
 
@@ -26,7 +26,7 @@ describe('a file that is much larger than the memory for it', () => {
   });
   afterAll(() => workspace.dispose());
 
-  /** Bytes that the service's process has in memory, by its own account. */
+  /** The resident memory of the service's process in bytes, from its metrics. */
   async function residentBytes(): Promise<number> {
     const metrics = await (await fetch(`${service.origin}/metrics`)).text();
     return Number(/^process_resident_memory_bytes (\S+)$/m.exec(metrics)?.[1]);

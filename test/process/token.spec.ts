@@ -16,7 +16,7 @@ describe('the token command and the service', () => {
   });
   afterAll(() => workspace.dispose());
 
-  /** The token that the command prints with another environment than the service's, unless one is given. */
+  /** The token that the command prints. Default: with another environment than the service's. */
   async function token(parameters: readonly string[] = [], variables: Record<string, string> = { PORT: '3999' }): Promise<string> {
     const { code, stdout, stderr } = await workspace.token(parameters, variables);
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
@@ -37,11 +37,11 @@ describe('the token command and the service', () => {
     return (await call(`/ingestHistoricalLoadData/upload_historical?${query}`, bearer, {})).status;
   };
 
-  it('agree when it was made before the first start', async () => {
+  it('agree on a token from before the first start', async () => {
     expect(await call('/idpManagementBackend/users', made)).toEqual({ status: 200, answer: { users: [] } });
   });
 
-  it('agree when it was made beside the running service, with another PORT and no PUBLIC_URL', async () => {
+  it('agree on a token from while the service runs, with another PORT and no PUBLIC_URL', async () => {
     expect((await call('/idpManagementBackend/roles', await token())).status).toBe(200);
   });
 
@@ -65,7 +65,7 @@ describe('the token command and the service', () => {
     expect(await Promise.all([upload('a', bearer), upload('b', bearer)])).toEqual([200, 403]);
   });
 
-  it('know no unknown user', async () => {
+  it('issue no token for an unknown user', async () => {
     const { code, stdout, stderr } = await workspace.token(['--user', 'embedded|00000000-0000-4000-8000-000000000000']);
     expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
     expect(stderr).toMatch(/^[^\n]+\n$/);

@@ -22,7 +22,7 @@ describe('npm run verify:store', () => {
   });
   afterEach(() => workspace.dispose());
 
-  /** Fills the store, and leaves it as `kill -9` does. */
+  /** Fills the store and kills the service with `kill -9`. */
   async function fill(uploads = 60): Promise<number> {
     const { program, origin } = await workspace.start({ LOG_LEVEL: 'silent' });
     const load = new Load(origin);
@@ -40,7 +40,7 @@ describe('npm run verify:store', () => {
     return { code, stderr, findings: objects, summary };
   }
 
-  it('finds no defect beside a service that takes uploads in', async () => {
+  it('finds no defect while a service accepts uploads', async () => {
     const { program, origin } = await workspace.start({ LOG_LEVEL: 'silent' });
     const load = new Load(origin);
     for (let round = 1; round <= 5; round++) {
@@ -57,7 +57,7 @@ describe('npm run verify:store', () => {
     expect(found.uploads).toBeGreaterThanOrEqual(load.acknowledged.length);
   });
 
-  it('takes what a lost process left for no defect, before the next boot and after', async () => {
+  it('reports what a crash left as no defect, before and after the next boot', async () => {
     const acknowledged = await fill();
     expect((await summary()).code).toBe(0);
     await (await workspace.start()).program.end('SIGTERM');
@@ -66,7 +66,7 @@ describe('npm run verify:store', () => {
     expect(found.uploads).toBeGreaterThanOrEqual(acknowledged);
   });
 
-  it('ends with 1 where there are defects, beside the service too, and names each', async () => {
+  it('ends with 1 and names each defect, even while the service runs', async () => {
     await fill();
     const { program } = await workspace.start();
     const view = new DataDirectoryView(workspace.data);
@@ -90,7 +90,7 @@ describe('npm run verify:store', () => {
     }
   });
 
-  it('takes another directory, and needs no environment for it', async () => {
+  it('accepts another directory, and needs no environment for it', async () => {
     await fill(3);
     expect(await summary([workspace.data], { DATA_DIR: '/nowhere', PORT: 'x' })).toMatchObject({ code: 0, stderr: '' });
   });
@@ -107,8 +107,8 @@ describe('npm run verify:store', () => {
   });
 
   it.each<[string, string[], Record<string, string>, RegExp]>([
-    ['there is no such directory', ['nowhere'], {}, /^nowhere: ENOENT.*\n$/],
-    ['the directory is no store', ['.'], {}, /^\.: there is no uploads\/ and no files\/ in it\n$/],
+    ['the directory does not exist', ['nowhere'], {}, /^nowhere: ENOENT.*\n$/],
+    ['the directory is not a store', ['.'], {}, /^\.: there is no uploads\/ and no files\/ in it\n$/],
     ['there are two directories', ['a', 'b'], {}, /^there is one directory \(usage: .*\)\n$/],
     ['an option is unknown', ['--all'], {}, /^Unknown option '--all'.*\(usage: .*\)\n$/],
     ['the environment is wrong', [], { PORT: 'x' }, /^PORT: .*\n$/],
@@ -118,7 +118,7 @@ describe('npm run verify:store', () => {
     expect(stderr).toMatch(message);
   });
 
-  it('tells how it is used', async () => {
+  it('prints its usage', async () => {
     const { code, stdout, stderr } = await workspace.verifyStore(['--help']);
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     expect(stdout).toContain('[--json] [<directory>]');

@@ -5,12 +5,12 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type ServiceProcess, Workspace } from '../support/process.js';
 
 const UPLOAD = 'ingestHistoricalLoadData/upload_historical?customer_id=c&filename=load.csv&manufacturer=m';
-/** The service and a command start before each test. */
+/** Time for the service and a command, which start before each test. */
 const STARTED_WITHIN_MS = 60_000;
-/** Too long for a journal. */
+/** Too large for a journal. */
 const LARGE = 'x'.repeat(50_000);
 
-describe('DATA_DIR that goes away while the service runs', () => {
+describe('DATA_DIR while the service runs', () => {
   let workspace: Workspace;
   let service: ServiceProcess;
   let token: string;
@@ -36,7 +36,7 @@ describe('DATA_DIR that goes away while the service runs', () => {
     const headers = { Authorization: `Basic ${Buffer.from(`admin:${secret}`).toString('base64')}` };
     return fetch(`${service.origin}/idp/token`, { method: 'POST', headers, body: new URLSearchParams({ grant_type: 'client_credentials' }) });
   };
-  /** What a check gave is good for a second. */
+  /** The result of a check is cached for a second. */
   const untilReady = async (status: number) => {
     while ((await ready()) !== status);
   };
@@ -53,9 +53,9 @@ describe('DATA_DIR that goes away while the service runs', () => {
   afterEach(() => workspace.dispose());
 
   it.each<[string, () => void, () => void]>([
-    ['nothing is in its place', () => undefined, () => undefined],
+    ['with nothing in its place', () => undefined, () => undefined],
     [
-      'an empty directory is in its place',
+      'with an empty directory in its place',
       () => {
         mkdirSync(workspace.data);
       },
@@ -64,19 +64,19 @@ describe('DATA_DIR that goes away while the service runs', () => {
       },
     ],
     [
-      'another store is in its place',
+      'with another store in its place',
       () => {
         cpSync(`${workspace.data}-away`, workspace.data, { recursive: true });
         rmSync(at('store-id'));
         rmSync(at('identity/identity.db'));
-        // SQLite removes a log at its path when it closes the database that was there; the index is derived.
+        // SQLite removes the log at this path when it closes the old database. The index can be rebuilt.
         rmSync(at('idempotency'), { recursive: true, force: true });
       },
       () => {
         rmSync(workspace.data, { recursive: true });
       },
     ],
-  ])('is moved away, %s, and comes back', async (_, replace, clear) => {
+  ])('can be moved away %s and return', async (_, replace, clear) => {
     expect(await uploads()).toEqual([200, 200, 200]);
     const keyed = await keyedUpload();
     expect(keyed).toEqual([200, expect.any(String)]);
@@ -108,10 +108,10 @@ describe('DATA_DIR that goes away while the service runs', () => {
   const today = () => `uploads/kind=historical/date=${new Date().toISOString().slice(0, 10)}`;
 
   it.each<[string, () => string, (path: string) => void]>([
-    ["a file in the place of today's lines", today, (path) => { writeFileSync(path, ''); }],
-    ['a file in the place of a kind', () => 'uploads/kind=nowcast', (path) => { writeFileSync(path, ''); }],
-    ['a link to nothing in the place of a kind', () => 'files/kind=historical', (path) => { symlinkSync('/nowhere', path); }],
-  ])('has %s: it is not ready, says where, and goes on when that is gone', async (_, name, make) => {
+    ["a file in place of today's lines", today, (path) => { writeFileSync(path, ''); }],
+    ['a file in place of a kind', () => 'uploads/kind=nowcast', (path) => { writeFileSync(path, ''); }],
+    ['a dangling link in place of a kind', () => 'files/kind=historical', (path) => { symlinkSync('/nowhere', path); }],
+  ])('with %s makes the service not ready with a message that names it, until it is removed', async (_, name, make) => {
     const path = at(name());
     if (existsSync(path)) renameSync(path, `${path}-aside`);
     make(path);
@@ -125,7 +125,7 @@ describe('DATA_DIR that goes away while the service runs', () => {
     expect(await uploads()).toEqual([200, 200, 200]);
   });
 
-  it('has a FIFO in place of identity.db: no user is created until the database is back, and uploads go on', async () => {
+  it('with a FIFO in place of identity.db still accepts uploads, but no new users until the database is back', async () => {
     const path = at('identity/identity.db');
     renameSync(path, `${path}-aside`);
     execFileSync('mkfifo', [path]);
@@ -138,7 +138,7 @@ describe('DATA_DIR that goes away while the service runs', () => {
     expect((await createUser('ada')).status).toBe(201);
   });
 
-  it('loses its lock files: it takes them again, and no other process becomes ready', async () => {
+  it('without its lock files is locked again, and no other process becomes ready', async () => {
     for (const name of ['uploads.lock', 'identity.lock']) rmSync(at(name));
     await uploads();
     await untilReady(200);
@@ -149,7 +149,7 @@ describe('DATA_DIR that goes away while the service runs', () => {
     expect(second.stderr).toMatch(/^DATA_DIR .*in use by another process\n$/);
   });
 
-  it('stays away while another process has it', async () => {
+  it('stays unavailable while another process has it', async () => {
     for (const name of ['uploads.lock', 'identity.lock']) rmSync(at(name));
     const second = await workspace.start();
     expect(await uploads()).toEqual([500, 500, 500]);
@@ -160,7 +160,7 @@ describe('DATA_DIR that goes away while the service runs', () => {
     expect(await uploads()).toEqual([200, 200, 200]);
   });
 
-  it('loses its signing keys: npm run token makes no others, which the service would not accept', async () => {
+  it('without its signing keys makes npm run token fail instead of creating others that the service would not accept', async () => {
     rmSync(at('identity/signing-keys.json'));
     const command = await workspace.token();
     expect([command.code, command.stdout]).toEqual([1, '']);
@@ -168,7 +168,7 @@ describe('DATA_DIR that goes away while the service runs', () => {
     expect(existsSync(at('identity/signing-keys.json'))).toBe(false);
   });
 
-  it('loses identity/: no user is answered for, and npm run token makes nothing', async () => {
+  it('without identity/ makes requests about users fail, and npm run token creates nothing', async () => {
     expect((await createUser('ada')).status).toBe(201);
     rmSync(at('identity'), { recursive: true });
     expect((await createUser('bob')).status).toBe(503);

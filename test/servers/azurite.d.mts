@@ -1,9 +1,9 @@
 import type { Server, ServerOptions } from './server.mjs';
 
-/** Azure's blobs on the loopback. It keeps what it knows of them in memory for some seconds: `kill()` can lose blobs and containers. */
+/** Azure Blob Storage on the loopback interface. It keeps metadata in memory for some seconds, so `kill()` can lose blobs and containers. */
 export interface Azurite extends Server {
   readonly connectionString: string;
-  /** Rejects when there is one of that name. */
+  /** Rejects if the container exists. */
   createContainer(name: string): Promise<void>;
 }
 

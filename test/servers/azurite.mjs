@@ -1,10 +1,10 @@
-// Azurite, a server of Azure's blobs. `node test/servers/azurite.mjs` runs one until it is interrupted.
+// Azurite, an Azure Blob Storage server. `node test/servers/azurite.mjs` runs one until it is interrupted.
 import { createRequire } from 'node:module';
 import { BlobServiceClient } from '@azure/storage-blob';
 import { freePort, serveShell, Server } from './server.mjs';
 
 const PROGRAM = createRequire(import.meta.url).resolve('azurite/dist/src/blob/main.js');
-/** Every Azurite has this account. */
+/** The account of every Azurite. */
 const ACCOUNT = 'devstoreaccount1';
 const KEY = 'Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==';
 
@@ -19,7 +19,7 @@ class Azurite extends Server {
 }
 
 /**
- * Starts one; rejects when it doesn't start.
+ * Starts an Azurite. Rejects if it doesn't start.
  *
  * @param {{ log?: (text: string) => void }} [options]
  * @returns {Promise<import('./azurite.mjs').Azurite>}
@@ -28,7 +28,7 @@ export async function startAzurite({ log } = {}) {
   const port = await freePort();
   const server = new Azurite('Azurite', port, log);
   const options = ['--blobHost', '127.0.0.1', '--blobPort', `${port}`, '--location', server.directory];
-  // It is older than the API that the SDK speaks.
+  // Azurite is older than the API version of the SDK.
   await server.start(process.execPath, [PROGRAM, ...options, '--skipApiVersionCheck', '--silent', '--disableTelemetry']);
   return server;
 }

@@ -5,71 +5,71 @@ export interface ProxiedRequest {
 }
 
 export interface ProxiedAnswer {
-  /** By names in lower case. */
+  /** Names are in lower case. */
   readonly headers: Record<string, string | string[] | undefined>;
   readonly body: Buffer;
 }
 
 export interface AnswerOptions {
-  /** Which request it is about; any without. */
+  /** The requests that are affected. Default: all. */
   to?: (request: ProxiedRequest) => boolean;
 }
 
 export interface CutOptions extends AnswerOptions {
-  /** How much of the answer's body comes through before the cut. Without it, or 0, nothing of the answer does. */
+  /** How many bytes of the answer's body pass before the cut. Default: 0, where not even the head passes. */
   afterBytes?: number;
-  /** How many of its answers are cut; 1 unless set, `Infinity` until the next mode. */
+  /** How many answers are cut. Default: 1. `Infinity`: until the next mode. */
   times?: number;
 }
 
-/** Stands between a client and an HTTP server, without TLS, and is in one mode at a time; `pass` at first. Also a Host that is signed goes through unchanged. */
+/** A proxy for an HTTP server, without TLS. It has one mode at a time, initially `pass`, and never changes Host, which may be signed. */
 export interface FaultProxy {
-  /** `http://host:port`, the same for as long as it lives. */
+  /** `http://host:port`, which never changes. */
   readonly endpoint: string;
-  /** Passes on what comes, and lets go of the answers that are held. */
+  /** Passes everything on, and releases held answers. */
   pass(): Promise<void>;
-  /** Each answer comes later by so many milliseconds, or those to the requests that it is about. */
+  /** Delays each affected answer by this many milliseconds. */
   delay(ms: number, options?: AnswerOptions): void;
   /** Ends connections, and refuses new ones. */
   refuse(): Promise<void>;
   /** Ends connections, and each new one at its first request, before the server sees it. */
   reset(): void;
-  /** Passes requests on, and holds the answers until the next mode, or those to the requests that it is about. */
+  /** Passes requests on, and holds the affected answers until the next mode. */
   hold(options?: AnswerOptions): void;
-  /** Holds requests until the next mode, or those that it is about, and passes them on then, though nobody may wait for the answers. */
+  /** Holds the affected requests until the next mode, and then passes them on, even if nobody waits for the answers. */
   postpone(options?: AnswerOptions): void;
   /** Answers each request with 503 `SlowDown`, as S3 does. */
   throttle(): void;
-  /** Answers each request itself, or those that it is about; HTML is told by its `<`, anything else is said to be JSON. */
+  /** Answers the affected requests itself. A body that starts with `<` is sent as HTML, any other as JSON. */
   respond(status: number, body: string, options?: AnswerOptions): void;
-  /** Passes on what comes, but for this header (in lower case) of the answers, or of those that it is about. */
+  /** Passes everything on except this header (in lower case) of the affected answers. */
   mute(header: string, options?: AnswerOptions): void;
-  /** Passes on what comes, with the answers changed, or those to the requests that it is about. */
+  /** Passes everything on, but changes the affected answers. */
   alter(change: (answer: ProxiedAnswer) => Partial<ProxiedAnswer>, options?: AnswerOptions): void;
-  /** Passes each request on twice, and the second answer back, or those that it is about. */
+  /** Passes each affected request on twice, and returns the second answer. */
   repeat(options?: AnswerOptions): void;
   /**
-   * Passes the next request on, and ends its connection when the server has answered: within a mode, and once unless told.
-   * Called twice, it cuts two.
+   * Passes the next affected request on, and ends its connection when the server has answered. Works within a mode, and once
+   * by default. Two calls cut two answers.
    *
-   * @returns resolves when that has happened, for the first time
+   * @returns resolves when the first answer is cut
    */
   cutAnswer(options?: CutOptions): Promise<void>;
   /**
-   * Answers the next request itself, with a status and an error of such a code in XML, or with that JSON: once, within a mode.
+   * Answers the next affected request itself, once within a mode, with a status and either an XML error with this code or this JSON.
    *
-   * @returns resolves when that has happened
+   * @returns resolves when the request is answered
    */
   answer(status: number, code: string, options?: AnswerOptions): Promise<void>;
-  /** What came so far, the oldest first. */
+  /** The requests so far, oldest first. */
   readonly requests: readonly ProxiedRequest[];
-  /** How many connections clients have to it. */
+  /** The number of open connections of clients. */
   connections(): Promise<number>;
   close(): Promise<void>;
 }
 
 export interface FaultProxyOptions {
-  /** How long it keeps a connection without a request; a minute unless told. */
+  /** How long an idle connection is kept open. Default: one minute. */
   keepAliveMs?: number;
 }
 

@@ -1,4 +1,4 @@
-// A proxy in front of an HTTP server, which makes the network and the server fail as it is told.
+// A proxy in front of an HTTP server that makes the network and the server fail on request.
 import { once } from 'node:events';
 import { Agent, createServer, request } from 'node:http';
 import { Readable } from 'node:stream';
@@ -12,7 +12,7 @@ class FaultProxy {
   requests = [];
   #agent = new Agent({ keepAlive: true });
   #server = createServer((incoming, outgoing) => {
-    // Whichever side goes away, the other side's connection ends too.
+    // When one side disconnects, the connection of the other side ends too.
     this.#serve(incoming, outgoing).catch(() => incoming.socket.destroy());
   });
   #target;
@@ -21,7 +21,7 @@ class FaultProxy {
   #resets = false;
   #throttles = false;
   #response;
-  /** Resolves when answers are held no longer. */
+  /** Resolves when answers are no longer held. */
   #held = Promise.resolve();
   #release = () => undefined;
   #isHeld = () => true;
@@ -201,7 +201,7 @@ class FaultProxy {
       await pipeline(answer, outgoing);
       return;
     }
-    // What the server does is done when its answer has been read.
+    // The server has carried out the request once its answer has been read.
     const body = Buffer.concat(await answer.toArray());
     if (fault.afterBytes > 0) {
       outgoing.writeHead(answer.statusCode, answer.statusMessage, answer.rawHeaders);
@@ -212,7 +212,7 @@ class FaultProxy {
   }
 }
 
-/** Resolves when it was answered, whatever the answer is. */
+/** Resolves when the request was answered in any way. */
 async function sendOnce(options, body) {
   const first = request(options).end(body);
   const [answer] = await once(first, 'response');
@@ -226,7 +226,7 @@ async function refuseWith(status, code, incoming, outgoing) {
 }
 
 /**
- * Starts one on a free port of the loopback; it passes on what comes.
+ * Starts a proxy on a free port of the loopback interface, in the mode `pass`.
  *
  * @param {string} target `http://host:port`
  * @param {{ keepAliveMs?: number }} [options]

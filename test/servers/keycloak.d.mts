@@ -1,18 +1,18 @@
 import type { Server, ServerOptions } from './server.mjs';
 
-/** Keycloak on the loopback, with one realm beside its own. It keeps all in memory: `restart()` begins with the realm as it was given, and new keys. */
+/** Keycloak on the loopback interface, with one realm besides its own, all in memory: `restart()` restores the original realm with new keys. */
 export interface Keycloak extends Server {
   /**
-   * Calls the Admin API of the realm as Keycloak's administrator; `path` begins behind the realm's name. Rejects when the
+   * Calls the Admin API of the realm as Keycloak's administrator. `path` begins after the name of the realm. Rejects if the
    * status isn't 2xx.
    */
   administer(method: string, path: string, body?: unknown): Promise<unknown>;
 }
 
 export interface KeycloakOptions extends ServerOptions {
-  /** In Keycloak's own form, as for an import. */
+  /** The realm in Keycloak's own format, as for an import. */
   realm: { readonly realm: string; readonly [member: string]: unknown };
-  /** Options of Java's: a heap, a compiler and a collector that start fast unless told. */
+  /** Options of Java. Default: a heap, a compiler and a garbage collector that start fast. */
   virtualMachine?: string[];
 }
 

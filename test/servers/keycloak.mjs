@@ -12,9 +12,9 @@ const CACHE = join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'loa
 const HOME = join(CACHE, `keycloak-${VERSION}`);
 const ADMINISTRATOR = { KC_BOOTSTRAP_ADMIN_USERNAME: 'admin', KC_BOOTSTRAP_ADMIN_PASSWORD: 'admin-secret' };
 
-/** A heap, a compiler and a collector that start fast. */
+/** A heap, a compiler and a garbage collector that start fast. */
 const FAST_START = ['-Xms64m', '-Xmx512m', '-XX:TieredStopAtLevel=1', '-XX:+UseSerialGC'];
-/** As `bin/kc.sh` has it; without the script, signals reach the server itself. */
+/** The command of `bin/kc.sh`. Without the script, signals reach the server itself. */
 const JAVA_OPTIONS = [
   ...['-XX:MaxMetaspaceSize=256m', '-Dfile.encoding=UTF-8'],
   '-Djava.util.concurrent.ForkJoinPool.common.threadFactory=io.quarkus.bootstrap.forkjoin.QuarkusForkJoinWorkerThreadFactory',
@@ -58,12 +58,12 @@ class Keycloak extends Server {
   }
 }
 
-/** Whether there can be one here: there is Java, and it is installed or there is Maven to install it with. */
+/** Whether Keycloak is available here: Java exists, and Keycloak is installed or Maven exists to install it. */
 export const isKeycloakAvailable = () => runs('java', '-version') && (existsSync(HOME) || runs('mvn', '-version'));
 
 /**
- * Installs it outside the repository unless it is there, which takes a minute or two and the network; rejects where there
- * is no Java or no Maven, and with what they say when that fails.
+ * Installs Keycloak outside the repository unless it is installed. Takes a minute or two, and needs the network. Rejects
+ * if Java or Maven is missing, and with their output if the installation fails.
  */
 export async function installKeycloak() {
   if (!isKeycloakAvailable()) throw new Error(`Keycloak ${VERSION} needs Java, and Maven to be installed with.`);
@@ -80,7 +80,7 @@ export async function installKeycloak() {
     await run(join(unpacked, 'bin/kc.sh'), ['build', '--db=dev-mem'], { cwd: fresh });
     await rename(unpacked, HOME);
   } catch (error) {
-    // Somebody else may have been faster.
+    // Another process may have been faster.
     if (!existsSync(HOME)) throw error;
   } finally {
     await rm(fresh, { recursive: true, force: true });
@@ -88,7 +88,7 @@ export async function installKeycloak() {
 }
 
 /**
- * Starts one with a realm, installing it first where needed; rejects when there is none to be had, or it doesn't start.
+ * Starts a Keycloak with a realm, and installs Keycloak first if needed. Rejects if it isn't available or doesn't start.
  *
  * @param {{ realm: { realm: string }, virtualMachine?: string[], log?: (text: string) => void }} options
  * @returns {Promise<import('./keycloak.mjs').Keycloak>}
@@ -98,7 +98,7 @@ export async function startKeycloak({ realm, virtualMachine = FAST_START, log })
   const port = await freePort();
   const server = new Keycloak(port, realm.realm, log);
   const { directory, endpoint } = server;
-  // A home of its own, for the data.
+  // A separate home for the data.
   for (const name of ['bin', 'conf', 'lib', 'providers', 'themes']) symlinkSync(join(HOME, name), join(directory, name));
   mkdirSync(join(directory, 'data/import'), { recursive: true });
   writeFileSync(join(directory, 'data/import/realm.json'), JSON.stringify(realm));

@@ -1,7 +1,7 @@
 import { installKeycloak, isKeycloakAvailable } from './keycloak.mjs';
 import { installVersitygw, isVersitygwAvailable } from './versitygw.mjs';
 
-/** Installs what the tests against real servers start, or says which of them are left out. */
+/** Installs the servers that the integration tests start, or prints which tests are left out. */
 export default async function prepare() {
   if (isVersitygwAvailable()) await installVersitygw();
   else console.log('Left out: the tests against S3, for there is no Go to install versitygw with.');

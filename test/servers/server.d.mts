@@ -1,24 +1,24 @@
 export interface ServerOptions {
-  /** Gets what the server writes. */
+  /** Receives the output of the server. */
   log?: (text: string) => void;
 }
 
-/** A server in a process of its own, on a free port of the loopback. It ends with the process that started it, however that ends. */
+/** A server in its own process, on a free port of the loopback interface. It ends with the process that started it, even after a crash. */
 export interface Server {
   /** `http://host:port` */
   readonly endpoint: string;
-  /** Where its data is. */
+  /** The directory of its data. */
   readonly directory: string;
-  /** Of the process that runs, or ran last. */
+  /** The id of the current or last process. */
   readonly pid: number;
-  /** Stops its process where it is (SIGSTOP): connections are still taken, and nothing is answered once this resolves. */
+  /** Pauses its process (SIGSTOP). Once this resolves, connections are still accepted but nothing is answered. */
   pause(): Promise<void>;
-  /** Lets its process go on (SIGCONT). */
+  /** Resumes its process (SIGCONT). */
   resume(): void;
-  /** Ends its process at once (SIGKILL), and keeps its data. */
+  /** Kills its process (SIGKILL), and keeps its data. */
   kill(): Promise<void>;
-  /** Starts it again after `kill()`, on the same port and data, and waits until it answers; rejects with what it wrote when it ends before. */
+  /** Restarts it after `kill()`, with the same port and data, and waits until it answers. Rejects with its output if it ends before. */
   restart(): Promise<void>;
-  /** Ends it and removes its data. */
+  /** Stops it and removes its data. */
   stop(): Promise<void>;
 }

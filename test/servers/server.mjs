@@ -7,23 +7,23 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 
-/** Below those that systems give to outgoing connections, so that nothing takes a port between a kill and a restart. */
+/** Below the ports of outgoing connections, so that no connection takes the port between a kill and a restart. */
 const PORTS = { first: 20_000, count: 10_000 };
-/** Between two looks at what is to come about. */
+/** Interval between two checks of a condition. */
 const RETRY_MS = 10;
 const MOST_READY_SECONDS = 180;
 const MOST_OUTPUT = 10_000;
 
-/** Ends when its input does, as it does however the process ends that started it; and with it the server and its data. */
+/** A shell that ends when its input ends, which happens however its parent process ends. It then ends the server and removes its data. */
 const GUARD = `
 while read -r pid; do running=$pid; done
 [ -z "$running" ] || kill -KILL "$running"
 rm -rf "$1"
 `;
 
-/** A server in a process of its own, on a free port of the loopback, with its data in a new temporary directory. Needs a POSIX shell. */
+/** A server in its own process, on a free port of the loopback interface, with its data in a new temporary directory. Needs a POSIX shell. */
 export class Server {
-  /** Where its data is. */
+  /** The directory of its data. */
   directory = mkdtempSync(join(tmpdir(), 'load-data-server-'));
   #guard = spawn('sh', ['-c', GUARD, 'sh', this.directory], { detached: true, stdio: ['pipe', 'ignore', 'inherit'] });
   #guarded = once(this.#guard, 'exit');
@@ -36,7 +36,7 @@ export class Server {
   /**
    * @param {string} name for messages
    * @param {number} port
-   * @param {((text: string) => void) | undefined} log gets what the server writes
+   * @param {((text: string) => void) | undefined} log receives the output of the server
    */
   constructor(name, port, log) {
     this.#name = name;
@@ -45,23 +45,23 @@ export class Server {
     this.endpoint = `http://127.0.0.1:${port}`;
   }
 
-  /** Of the process that runs, or ran last. */
+  /** The id of the current or last process. */
   get pid() {
     return this.#child.pid;
   }
 
-  /** Resolves when the process has ended that runs, or ran last. */
+  /** Resolves when the current or last process has ended. */
   get exited() {
     return this.#exited;
   }
 
   /**
-   * Starts it and waits until it answers. Rejects with what it wrote when it ends before, or doesn't answer in a minute;
-   * nothing is left of it then.
+   * Starts it and waits until it answers. Rejects with its output if it ends before, or doesn't answer in time, and
+   * then removes everything.
    *
    * @param {string} command
    * @param {string[]} parameters
-   * @param {Record<string, string>} [env] beside PATH and HOME
+   * @param {Record<string, string>} [env] variables in addition to PATH and HOME
    */
   async start(command, parameters, env = {}) {
     const { PATH, HOME } = process.env;
@@ -74,7 +74,7 @@ export class Server {
     }
   }
 
-  /** Starts it again after `kill()`, on the same port and data, and waits until it answers; rejects where `start()` does. */
+  /** Restarts it after `kill()`, with the same port and data, and waits until it answers. Rejects like `start()`. */
   async restart() {
     let output = '';
     const keep = (text) => {
@@ -95,25 +95,25 @@ export class Server {
     if (obstacle) throw new Error(`${this.#name} did not start: ${obstacle}\n${output}`);
   }
 
-  /** Stops its process where it is (SIGSTOP): connections are still taken, and nothing is answered once this resolves. */
+  /** Pauses its process (SIGSTOP). Once this resolves, connections are still accepted but nothing is answered. */
   async pause() {
     this.#child.kill('SIGSTOP');
     while (!(await isStopped(this.pid))) await setTimeout(RETRY_MS);
   }
 
-  /** Lets its process go on (SIGCONT). */
+  /** Resumes its process (SIGCONT). */
   resume() {
     this.#child.kill('SIGCONT');
   }
 
-  /** Ends its process at once (SIGKILL), and keeps its data. */
+  /** Kills its process (SIGKILL), and keeps its data. */
   async kill() {
     this.#child.kill('SIGKILL');
     await this.#exited;
     this.#tellGuard('');
   }
 
-  /** Ends it and removes its data. */
+  /** Stops it and removes its data. */
   async stop() {
     await this.kill();
     this.#guard.stdin.end();
@@ -126,7 +126,7 @@ export class Server {
 
   async #answer(signal) {
     while (!signal.aborted) {
-      // A signal of its own for each: there may be thousands.
+      // A separate signal for each, because there may be thousands.
       const isThere = await fetch(this.endpoint, { signal: AbortSignal.any([signal]) }).then(
         (response) => response.text().then(() => true),
         () => false,
@@ -137,16 +137,16 @@ export class Server {
   }
 }
 
-/** Whether each thread has taken the signal, which takes some milliseconds on a busy machine. Only Linux tells; elsewhere it is taken to be at once. */
+/** Whether each thread has stopped, which takes some milliseconds on a busy machine. Known only on Linux; elsewhere true. */
 async function isStopped(pid) {
   if (process.platform !== 'linux') return true;
   const threads = await readdir(`/proc/${pid}/task`);
   const states = await Promise.all(threads.map((thread) => readFile(`/proc/${pid}/task/${thread}/stat`, 'utf8')));
-  // The state comes behind the name, which may have parentheses of its own.
+  // The state follows the name, which may contain parentheses itself.
   return states.every((state) => state.slice(state.lastIndexOf(')')).startsWith(') T'));
 }
 
-/** A port of the loopback that nobody listens on. */
+/** A free port of the loopback interface. */
 export async function freePort() {
   for (;;) {
     const port = PORTS.first + Math.floor(Math.random() * PORTS.count);
@@ -162,7 +162,7 @@ export async function freePort() {
 }
 
 /**
- * Serves a shell until SIGINT or SIGTERM: prints what to set there, then `Ready`.
+ * Runs a server for a shell until SIGINT or SIGTERM. Prints the variables to set, then `Ready`.
  *
  * @param {() => Promise<{ server: Server, variables: Record<string, string> }>} start
  */
@@ -174,7 +174,7 @@ export async function serveShell(start) {
     console.log('Ready');
     const end = await Promise.race([signalled.then(() => undefined), server.exited]);
     await server.stop();
-    if (end) throw new Error(`The server is gone: ${end}`);
+    if (end) throw new Error(`The server has ended: ${end}`);
   } catch ({ message }) {
     console.error(message);
     process.exitCode = 1;

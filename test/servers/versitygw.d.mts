@@ -1,20 +1,20 @@
 import type { Server, ServerOptions } from './server.mjs';
 
-/** S3 on the loopback; wants `forcePathStyle`. What it has acknowledged survives `kill()`. */
+/** S3 on the loopback interface. Requires `forcePathStyle`. Acknowledged objects survive `kill()`. */
 export interface Versitygw extends Server {
   readonly accessKeyId: string;
   readonly secretAccessKey: string;
   readonly region: string;
-  /** What the service's environment says to keep uploads in a bucket of it. */
+  /** The environment of a service that stores uploads in one of its buckets. */
   environment(bucket: string): Record<string, string>;
-  /** Rejects when there is one of that name. */
+  /** Rejects if the bucket exists. */
   createBucket(name: string): Promise<void>;
-  /** One who may do what a bucket's policy allows them; its access key id is its name there. Wants `iam`. */
+  /** Creates a user with the rights in a bucket's policy, which names the user by the access key id. Requires `iam`. */
   createUser(accessKeyId: string, secretAccessKey: string): Promise<void>;
 }
 
 export interface VersitygwOptions extends ServerOptions {
-  /** Whether there can be users beside the root. */
+  /** Whether users besides the root user can be created. */
   iam?: boolean;
 }
 

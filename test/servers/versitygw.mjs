@@ -48,12 +48,12 @@ class Versitygw extends Server {
   }
 }
 
-/** Whether there can be one here: it is installed, or there is Go to install it with. */
+/** Whether versitygw is available here: it is installed, or Go exists to install it. */
 export const isVersitygwAvailable = () => existsSync(BINARY) || spawnSync('go', ['version']).status === 0;
 
 /**
- * Installs it outside the repository unless it is there, which takes a minute or two and the network; rejects where there
- * is no Go, and with what Go says when that fails.
+ * Installs versitygw outside the repository unless it is installed. Takes a minute or two, and needs the network. Rejects
+ * if Go is missing, and with its output if the installation fails.
  */
 export async function installVersitygw() {
   if (existsSync(BINARY)) return;
@@ -66,7 +66,7 @@ export async function installVersitygw() {
     await promisify(execFile)('go', ['install', `github.com/versity/versitygw/cmd/versitygw@v${VERSION}`], { env });
     await rename(fresh, HOME);
   } catch (error) {
-    // Somebody else may have been faster.
+    // Another process may have been faster.
     if (!existsSync(BINARY)) throw error;
   } finally {
     await rm(fresh, { recursive: true, force: true });
@@ -74,7 +74,7 @@ export async function installVersitygw() {
 }
 
 /**
- * Starts one, installing it first where needed; rejects when there is none to be had, or it doesn't start. Its directory
+ * Starts a versitygw, and installs it first if needed. Rejects if it isn't available or doesn't start. Its directory
  * must be on a file system with extended attributes.
  *
  * @param {{ iam?: boolean, log?: (text: string) => void }} [options]

@@ -3,7 +3,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import type { Auth0Exchange } from '../../src/testing/index.js';
 
-/** Auth0's OpenAPI description of its Management API, where it has been put beside the project. */
+/** Auth0's OpenAPI description of its Management API, if it has been placed beside the project. */
 const FILE = new URL('../../../shared/auth0/management-api.openapi.json', import.meta.url);
 
 interface Parameter {
@@ -27,32 +27,32 @@ export interface Description {
 export interface Violation {
   readonly side: 'request' | 'answer';
   readonly operation: string;
-  /** Undefined where a fault came in place of the answer. */
+  /** Undefined if a fault replaced the answer. */
   readonly status: number | undefined;
   readonly text: string;
 }
 
 /**
- * What the description leaves out or has otherwise, and where it is known from. With the status of a success, its body is
- * checked as that of the status that is described.
+ * Known deviations from the description, and their sources. The body of a successful answer with another status is
+ * checked against the described status.
  */
 const DEVIATIONS: Readonly<Record<string, number>> = {
-  // Recorded traffic with a tenant: 200; described: 201.
+  // 200 in recorded traffic with a tenant; 201 in the description.
   'patch /resource-servers/{id} 200': 201,
 };
-/** In answers of a tenant whose organizations have roles (early access), by recorded traffic. */
+/** Members of answers from a tenant whose organizations have roles (early access). Source: recorded traffic. */
 const UNDESCRIBED_MEMBERS = new Set(['type', 'owner_id']);
-/** Refusals that some operations give without naming them: the description lists 404 here and there, 5xx nearly nowhere. */
+/** Refusals that the description omits for some operations: it lists 404 only for some, and 5xx for almost none. */
 const UNLISTED_REFUSALS = new Set([404, 413, 414, 500, 502, 503, 504]);
 
-/** Checks what goes to the Management API and what comes from it. */
+/** Checks requests to the Management API and its answers. */
 export class Auth0Description {
   private readonly ajv = new Ajv2020({ strict: false, allErrors: true, unicodeRegExp: false });
   private readonly paths: readonly { readonly template: string; readonly pattern: RegExp }[];
 
   constructor(private readonly description: Description) {
     addFormats.default(this.ajv);
-    // Whether Auth0 takes letters beyond ASCII in an e-mail is written nowhere.
+    // It isn't documented whether Auth0 accepts letters beyond ASCII in an e-mail.
     this.ajv.addFormat('email', /^[^\s@]+@[^\s@]+$/u);
     this.ajv.addFormat('strict-uri', { type: 'string', validate: (value: string) => URL.canParse(value) });
     this.ajv.addFormat('client-id', true);
@@ -63,7 +63,7 @@ export class Auth0Description {
     }));
   }
 
-  /** What is wrong with an exchange of the stand-in; nothing where it isn't described. */
+  /** The violations in an exchange with the stand-in. None if the operation isn't described. */
   violationsOf({ method, path, query, requestBody, answer }: Auth0Exchange): Violation[] {
     const found = this.paths.find(({ template, pattern }) => pattern.test(path) && method.toLowerCase() in (this.description.paths[template] ?? {}));
     if (!found) return [];
@@ -118,7 +118,7 @@ export class Auth0Description {
 
 let description: Auth0Description | undefined;
 
-/** Undefined where the description isn't at hand. Read and compiled once. */
+/** Undefined if the description is absent. Read and compiled once. */
 export function readAuth0Description(): Auth0Description | undefined {
   if (!description && existsSync(FILE)) description = new Auth0Description(JSON.parse(readFileSync(FILE, 'utf8')) as Description);
   return description;
@@ -128,12 +128,12 @@ export default function prepare(): void {
   tellIfLeftOut(FILE);
 }
 
-/** Says so when it can't be checked. */
+/** Prints a line if the check is left out. */
 export function tellIfLeftOut(file: URL): void {
   if (!existsSync(file)) console.log("Left out: the check of requests and answers against Auth0's description, which isn't here.");
 }
 
-/** Whether each `%` begins a byte; the bytes may be no UTF-8, which no test sends. */
+/** Whether each `%` begins an encoded byte. The bytes may be invalid UTF-8, which no test sends. */
 const isEncoding = (segment: string): boolean => !/%(?![0-9A-Fa-f]{2})/.test(segment);
 
 const withoutUndescribed = (body: unknown): unknown =>

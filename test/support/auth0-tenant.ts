@@ -5,11 +5,11 @@ import { type CheckedAuth0, startCheckedAuth0 } from './checked-auth0.js';
 
 const AUDIENCE = 'load-data-api';
 
-/** A tenant with the API and its permissions, which has no users and roles. */
+/** A tenant with the API and its permissions, without users and roles. */
 export const startTenant = (settings: Partial<Auth0Settings> = {}, onExchange?: Auth0StandInOptions['onExchange']): Promise<CheckedAuth0> =>
   startCheckedAuth0({ audience: AUDIENCE, apiScopes: PERMISSIONS, settings, ...(onExchange && { onExchange }) });
 
-/** What the adapter is made with. */
+/** The options of the adapter. */
 export const auth0Options = ({ domain, service }: Auth0StandIn): Auth0Options => ({
   ...service,
   url: domain,
@@ -17,7 +17,7 @@ export const auth0Options = ({ domain, service }: Auth0StandIn): Auth0Options =>
   connection: 'Username-Password-Authentication',
 });
 
-/** What the service is started with. */
+/** The environment of the service. */
 export const auth0Variables = ({ domain, service }: Auth0StandIn): Record<string, string> => ({
   IDENTITY_PROVIDER: 'auth0',
   AUTH0_DOMAIN: domain,
@@ -26,6 +26,6 @@ export const auth0Variables = ({ domain, service }: Auth0StandIn): Record<string
   OIDC_AUDIENCE: AUDIENCE,
 });
 
-/** A token of somebody who may do all, for the customer `acme`. */
+/** A token with all permissions for the customer `acme`. */
 export const operatorToken = (tenant: Auth0StandIn): Promise<string> =>
   tenant.issueToken({ permissions: PERMISSIONS, claims: { customer_id: 'acme' } });

@@ -1,14 +1,14 @@
-/** A page with a form, or where a redirect led to that isn't Keycloak's. */
+/** A page with a form, or the target of a redirect away from Keycloak. */
 export interface Page {
   readonly url: string;
   readonly html: string;
 }
 
-/** As much of a browser as login pages need: cookies of one site, redirects, forms. */
+/** A minimal browser for login pages: cookies of one site, redirects and forms. */
 export class Browser {
   private readonly cookies = new Map<string, string>();
 
-  /** @param site where the pages are that it opens; a redirect to anywhere else is where it stops, and isn't followed. */
+  /** @param site the origin of the pages. A redirect to any other origin isn't followed. */
   constructor(private readonly site: string) {}
 
   /** Opens a page. */

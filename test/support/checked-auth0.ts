@@ -1,10 +1,10 @@
 import { type Auth0Exchange, type Auth0StandIn, type Auth0StandInOptions, startAuth0StandIn } from '../../src/testing/index.js';
 import { readAuth0Description, type Violation } from './auth0-description.js';
 
-/** A stand-in together with what its exchanges have against Auth0's description. */
+/** A stand-in, and how its exchanges violate Auth0's description. */
 export interface CheckedAuth0 {
   readonly standIn: Auth0StandIn;
-  /** Empty where the description isn't at hand. */
+  /** Empty if the description is absent. */
   readonly violations: readonly Violation[];
 }
 
@@ -18,7 +18,7 @@ export async function startCheckedAuth0(options: Auth0StandInOptions = {}): Prom
   return { standIn: await startAuth0StandIn({ ...options, onExchange }), violations };
 }
 
-/** What the stand-in accepted or answered against the description; what it refused is as it should be. */
+/** The violations that the stand-in accepted or sent. Violations in requests that it refused don't count. */
 export const ownViolations = ({ violations }: CheckedAuth0): Violation[] =>
   violations.filter(({ side, status = 0 }) => side === 'answer' || status < 400);
 
@@ -32,8 +32,8 @@ export interface Called {
 /**
  * Calls the Management API.
  *
- * @param operation method and path behind `/api/v2`, encoded.
- * @param token of the administrator unless given.
+ * @param operation method and encoded path after `/api/v2`.
+ * @param token default: the administrator's.
  */
 export async function callManagementApi(standIn: Auth0StandIn, operation: string, body?: unknown, token?: string): Promise<Called> {
   const [method = '', path = ''] = operation.split(' ');

@@ -1,6 +1,6 @@
 import type { LoggerService } from '@nestjs/common';
 
-/** Keeps what is logged, as text. */
+/** Collects log entries as text. */
 export class CollectingLogger implements LoggerService {
   readonly entries: { level: string; text: string }[] = [];
 

@@ -1,29 +1,29 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { BASE, expectAnswer, expectError, type Fields, fresh, freshEmail, identityRequests, type Operation, OPERATIONS, REFUSAL, type Target } from './identity-requests.js';
 
-/** What the answers of the six operations depend on. */
+/** An identity provider, and the properties on which the answers of the six operations depend. */
 export interface ProviderUnderTest {
   /** Regular expressions of its ids. */
   readonly userId: string;
   readonly roleId: string;
-  /** What stands before the opaque part of an id. */
+  /** The prefix before the opaque part of an id. */
   readonly userPrefix: string;
   readonly rolePrefix: string;
-  /** Of its form, and nobody's. */
+  /** A well-formed id that no role has. */
   readonly unknownRoleId: string;
-  /** Names of 128 and 255 characters; left out, those that are longest in UTF-16. */
+  /** Names of 128 and 255 characters. Default: the longest in UTF-16. */
   readonly longestRoleName?: string;
   readonly longestUserName?: string;
-  /** Starts a service on an identity provider without users and roles of ours. */
+  /** Starts a service on an identity provider without users and roles of the tests. */
   start(): Promise<Target>;
   stop(): Promise<void>;
-  /** What the user's roles permit by the provider's own account, in any order. */
+  /** The permissions of the user's roles according to the provider itself, in any order. */
   permissionsOf(userId: string): Promise<readonly string[]>;
-  /** An access token of the user's, as the provider issues it now. */
+  /** A new access token of the user, issued by the provider. */
   tokenOf(userId: string, email: string): Promise<string>;
 }
 
-// U+0085 and the blanks of C0 are control characters, too.
+// U+0085 and the blanks in C0 are control characters too.
 const WHITE_SPACE = [9, 10, 11, 12, 13, 0x20, 0x85, 0xa0, 0x1680, 0x2028, 0x2029, 0x202f, 0x205f, 0x3000]
   .concat(Array.from({ length: 11 }, (_, index) => 0x2000 + index))
   .map((code) => String.fromCodePoint(code));
@@ -61,21 +61,21 @@ const goodNames = (most: number, longest = '😀'.repeat(most)): (readonly [stri
   ['one character', 'ｘ'],
   [`${most} characters`, 'a'.repeat(most)],
   [`${most} characters, the longest in UTF-16`, longest],
-  ['blanks around, kept', ' \u3000a '],
-  ['U+200B, which is no White_Space', '\u200b'],
-  ['U+FEFF, which is no White_Space', '\ufeff'],
+  ['surrounding blanks, which are kept', ' \u3000a '],
+  ['U+200B, which is not White_Space', '\u200b'],
+  ['U+FEFF, which is not White_Space', '\ufeff'],
   ['U+00AD and U+00A0 inside', 'a\u00ad\u00a0b'],
   ['composed', 'caf\u00e9'],
-  ['decomposed, another text', 'cafe\u0301'],
-  ['upper case, another text', 'TAKEN'],
-  ["a prototype's member", '__proto__'],
+  ['decomposed, which is another text', 'cafe\u0301'],
+  ['upper case, which is another text', 'TAKEN'],
+  ['a member of a prototype', '__proto__'],
   ['quotes', '"\'`\\'],
-  ["SQL's", "'); DROP TABLE users;--"],
+  ['SQL', "'); DROP TABLE users;--"],
 ];
 
 const permissions = (length: number): string[] => Array.from({ length }, (_, index) => `read:${index}`);
 const LABEL = 'd'.repeat(63);
-/** An address of so many characters, whose parts keep to their own limits. */
+/** An address of this length whose parts stay within their own limits. */
 const longEmail = (length: number): string => `${'l'.repeat(64)}@${LABEL}.${LABEL}.${'e'.repeat(length - 64 - 1 - 128 - 3)}.de`;
 
 const BAD_PERMISSIONS: Row[] = [
@@ -102,10 +102,10 @@ const GOOD_PERMISSIONS: (readonly [string, string[], string[]])[] = [
   ['256 distinct ones', permissions(256), permissions(256).sort()],
   ['256 distinct ones, each repeated', [...permissions(256), ...permissions(256)], permissions(256).sort()],
   ['repeated ones once', ['b:x', 'a:x', 'b:x'], ['a:x', 'b:x']],
-  ['another letter case is another one', ['a:x', 'A:x'], ['A:x', 'a:x']],
+  ['two that differ in letter case', ['a:x', 'A:x'], ['A:x', 'a:x']],
 ];
 
-/** The rows of the six operations that an identity provider has a part in: the same answers from each. */
+/** The tests of the six operations that involve an identity provider. Every provider must give the same answers. */
 export function identityOperations(name: string, provider: ProviderUnderTest): void {
   describe(`the six operations on ${name}`, () => {
     const target: Target = { url: '', token: '' };
@@ -122,7 +122,7 @@ export function identityOperations(name: string, provider: ProviderUnderTest): v
       expect((await send('GET', '/health/ready')).status).toBe(200);
     });
 
-    describe('what succeeds', () => {
+    describe('succeed:', () => {
       it.each<[Operation, number, RegExp]>([
         ['assign-role', 200, /^\{"status":"success","message":"Role assigned successfully\."\}$/],
         ['create-role', 201, new RegExp(`^\\{"status":"success","role_id":"${provider.roleId}","message":"Role created successfully\\."\\}$`)],
@@ -147,7 +147,7 @@ export function identityOperations(name: string, provider: ProviderUnderTest): v
         },
       );
 
-      it('lists what was created, in the fields of the interface', async () => {
+      it('the lists contain new roles and users with the documented fields', async () => {
         const role = GOOD['create-role']();
         const roleId = await created('create-role', role);
         expect(await list('roles')).toContainEqual({ role_id: roleId, name: role.role_name });
@@ -158,7 +158,7 @@ export function identityOperations(name: string, provider: ProviderUnderTest): v
         expect(await userOf(userId)).toEqual({ user_id: userId, name: 'Night shift', email: user.email });
       });
 
-      it('assigns a role once, however often it is asked to', async () => {
+      it('assign-role assigns a role once, however often it is repeated', async () => {
         const userId = await created('create-user', { email: freshEmail(), roles: [] });
         for (let time = 0; time < 2; time++) {
           expectAnswer(await post('assign-role', { ...GOOD['assign-role'](), user_id: userId }), 200, /assigned/);
@@ -167,7 +167,7 @@ export function identityOperations(name: string, provider: ProviderUnderTest): v
       });
     });
 
-    it("believes a user's token, with the permissions of the roles that they had when it was issued", async () => {
+    it("accept a user's token with the permissions of the roles at the time of its issue", async () => {
       const email = freshEmail();
       const userId = await created('create-user', { email, roles: [] });
       const statuses = (token: string) =>
@@ -186,14 +186,14 @@ export function identityOperations(name: string, provider: ProviderUnderTest): v
       ['blank', ' '],
       ['unknown', `${prefix}00000000-0000-4000-8000-000000000000`],
       ['unknown, without dashes', `${prefix}${'0'.repeat(32)}`],
-      ['of no known form', 'x'],
-      ['the prefix alone', prefix],
+      ['malformed', 'x'],
+      ['only the prefix', prefix],
       ['of another provider', 'keycloak|00000000-0000-4000-8000-000000000000'],
       ['with a control character', 'a\u0000'],
       ['with a lone surrogate', '\ud800'],
       ['far too long', 'a'.repeat(20_000)],
       ['a wildcard', '%'],
-      ['with a blank behind', () => `${id()} `],
+      ['with a trailing blank', () => `${id()} `],
       ['in upper case', () => id().toUpperCase()],
       ['without its last character', () => id().slice(0, -1)],
       ['in an array', () => [id()]],
@@ -221,16 +221,16 @@ export function identityOperations(name: string, provider: ProviderUnderTest): v
       ['an object', {}],
       ['a number', 1],
       ['a text', () => known.roleId],
-      ['a number in it', () => [known.roleId, 1]],
-      ['null in it', () => [known.roleId, null]],
-      ['an array in it', () => [[known.roleId]]],
-      ['an object in it', () => [{ role_id: known.roleId }]],
-      ['an empty text in it', () => [known.roleId, '']],
+      ['with a number', () => [known.roleId, 1]],
+      ['with null', () => [known.roleId, null]],
+      ['with an array', () => [[known.roleId]]],
+      ['with an object', () => [{ role_id: known.roleId }]],
+      ['with an empty text', () => [known.roleId, '']],
       ['a name in place of an id', [known.roleName]],
       ['an unknown one', [provider.unknownRoleId]],
       ['a known and an unknown one', () => [known.roleId, provider.unknownRoleId]],
       ['one in upper case', () => [known.roleId.toUpperCase()]],
-      ["another provider's", ['rol_0123456789abcdef']],
+      ['one of another provider', ['rol_0123456789abcdef']],
     ];
 
     const MEMBERS: [Operation, string, Row[]][] = [
@@ -245,9 +245,9 @@ export function identityOperations(name: string, provider: ProviderUnderTest): v
       ['update-user', 'new_name', badNames(255)],
     ];
 
-    /** In an order of its own: a search that learns of a user may show them elsewhere. */
+    /** Sorted, because a search may change the order when it finds a new user. */
     const contents = async () => [...(await list('roles')), ...(await list('users'))].map((item) => JSON.stringify(item)).sort();
-    describe.each(MEMBERS)('POST /%s refuses %s', (operation, member, rows) => {
+    describe.each(MEMBERS)('POST /%s rejects %s', (operation, member, rows) => {
       it.each(rows)('%s', async (_what, value) => {
         const before = await contents();
         const given: unknown = typeof value === 'function' ? (value as () => unknown)() : value;
@@ -256,14 +256,14 @@ export function identityOperations(name: string, provider: ProviderUnderTest): v
       });
     });
 
-    describe('what is kept', () => {
-      it.each(goodNames(128, provider.longestRoleName))('create-role takes a name: %s', async (_what, name) => {
+    describe('store:', () => {
+      it.each(goodNames(128, provider.longestRoleName))('create-role accepts a name: %s', async (_what, name) => {
         const roleId = await created('create-role', { ...GOOD['create-role'](), role_name: name });
         expect(await list('roles')).toContainEqual({ role_id: roleId, name });
         expectError(await post('create-role', { ...GOOD['create-role'](), role_name: name }), 400, REFUSAL['create-role']);
       });
 
-      it.each(goodNames(255, provider.longestUserName))('create-user and update-user take a name: %s', async (_what, name) => {
+      it.each(goodNames(255, provider.longestUserName))('create-user and update-user accept a name: %s', async (_what, name) => {
         const userId = await created('create-user', { ...GOOD['create-user'](), name });
         expect(await userOf(userId)).toMatchObject({ name });
         await post('update-user', { user_id: userId, new_name: 'between' });
@@ -271,7 +271,7 @@ export function identityOperations(name: string, provider: ProviderUnderTest): v
         expect(await userOf(userId)).toMatchObject({ name });
       });
 
-      it.each(GOOD_PERMISSIONS)('create-role takes permissions: %s', async (_what, given, kept) => {
+      it.each(GOOD_PERMISSIONS)('create-role accepts permissions: %s', async (_what, given, kept) => {
         const roleId = await created('create-role', { role_name: fresh(), permissions: given });
         expect(await permissionsOf(await created('create-user', { email: freshEmail(), roles: [roleId] }))).toEqual(kept);
       });
@@ -280,10 +280,10 @@ export function identityOperations(name: string, provider: ProviderUnderTest): v
         ['lower case', 'first.last+tag@grid.example', 'first.last+tag@grid.example'],
         ['upper case', 'UPPER@GRID.EXAMPLE', 'upper@grid.example'],
         ['letters beyond ASCII', 'ÄÖ@Grid.Example', 'äö@grid.example'],
-        ['a letter whose small form depends on its place', 'ΟΔΟΣ@grid.example', 'οδοσ@grid.example'],
+        ['a letter whose lower case depends on its position', 'ΟΔΟΣ@grid.example', 'οδοσ@grid.example'],
         ['254 characters', longEmail(254).toUpperCase(), longEmail(254)],
         ['a quote', "o'hara@grid.example", "o'hara@grid.example"],
-      ])('create-user keeps an e-mail in lower case, as the name too where there is none: %s', async (_what, email, kept) => {
+      ])('create-user stores an e-mail in lower case, which is also the default name: %s', async (_what, email, kept) => {
         const userId = await created('create-user', { email, roles: [] });
         expect(await userOf(userId)).toEqual({ user_id: userId, name: kept, email: kept });
         expectError(await post('create-user', { email: kept, roles: [] }), 400, REFUSAL['create-user']);
@@ -293,11 +293,11 @@ export function identityOperations(name: string, provider: ProviderUnderTest): v
         ['none', () => [], []],
         ['one', () => [known.roleId], ['read:roles']],
         ['one repeated', () => [known.roleId, known.roleId], ['read:roles']],
-      ])('create-user gives roles: %s', async (_what, roles, kept) => {
+      ])('create-user assigns roles: %s', async (_what, roles, kept) => {
         expect(await permissionsOf(await created('create-user', { email: freshEmail(), roles: roles() }))).toEqual(kept);
       });
 
-      it('leaves no user behind whose roles could not be given', async () => {
+      it('create-user leaves no user behind when the roles cannot be assigned', async () => {
         const email = freshEmail();
         expectError(await post('create-user', { email, roles: [known.roleId, 'role_x'] }), 400, REFUSAL['create-user']);
         expect((await list('users')).map((user) => user.email)).not.toContain(email);
@@ -308,7 +308,7 @@ export function identityOperations(name: string, provider: ProviderUnderTest): v
         [50, 'create-role', { role_name: 'contended', permissions: ['a:b'] }, 'roles', 'name'],
         [20, 'create-role', { role_name: 'contended too', permissions: ['a:c', 'c:d', 'e:f'] }, 'roles', 'name'],
         [50, 'create-user', { email: 'contended@grid.example', roles: [] }, 'users', 'email'],
-      ])('lets one of %i simultaneous %s of %o through', async (count, operation, fields, member, key) => {
+      ])('exactly one of %i simultaneous %s of %o succeeds', async (count, operation, fields, member, key) => {
         const answers = await Promise.all(Array.from({ length: count }, () => post(operation, fields)));
         expect(answers.filter(({ status }) => status === 201)).toHaveLength(1);
         const refused = answers.filter(({ status }) => status !== 201);
@@ -317,7 +317,7 @@ export function identityOperations(name: string, provider: ProviderUnderTest): v
         expect((await list(member)).filter((item) => Object.values(fields).includes(item[key]))).toHaveLength(1);
       });
 
-      it('takes all of 20 simultaneous assignments of one role, which the user then has', async () => {
+      it('all of 20 simultaneous assignments of one role succeed, and the user has the role', async () => {
         for (let round = 0; round < 5; round++) {
           const userId = await created('create-user', { email: freshEmail(), roles: [] });
           const answers = await Promise.all(Array.from({ length: 20 }, () => post('assign-role', { user_id: userId, role_id: known.roleId })));

@@ -5,7 +5,7 @@ export const JSON_TYPE = { 'Content-Type': 'application/json' };
 
 export const OPERATIONS = ['assign-role', 'create-role', 'create-user', 'update-user'] as const;
 export type Operation = (typeof OPERATIONS)[number];
-/** Those two that take no body beside those that do. */
+/** All six operations: the four with a body and the two without. */
 export const ALL_OPERATIONS = [...OPERATIONS, 'roles', 'users'] as const;
 
 export const REFUSAL: Record<Operation, string> = {
@@ -41,25 +41,25 @@ export const expectError = (answer: Answer, status: number, error: string): void
 };
 
 let count = 0;
-/** A name that no other call gives. */
+/** A name that no other call returns. */
 export const fresh = (): string => `n${++count}`;
 export const freshEmail = (): string => `${fresh()}@grid.example`;
 
 export interface Target {
   /** `{base_url}`. */
   url: string;
-  /** Of somebody who may do all. */
+  /** A token with all permissions. */
   token: string;
 }
 
-/** Who calls waits no longer than this for a whole answer: the service promises it in ten seconds, and the way takes some time. */
+/** How long a caller waits for a complete answer. The service promises it within ten seconds, and the transfer takes some time. */
 const CALLER_WAITS_MS = 11_000;
 
 export const bytes = (body: string | Buffer): Uint8Array<ArrayBuffer> => new Uint8Array(Buffer.from(body));
 
-/** Requests for the six operations, to the service that the target names by then. */
+/** Requests for the six operations. Each goes to the service that `target` names at that time. */
 export function identityRequests(target: Target) {
-  /** A role and a user that are there before every row, once `makeKnown` was called; `taken` are the name and the e-mail that they have. */
+  /** A role and a user that exist once `makeKnown` was called. Their name and e-mail are in use. */
   const known = { roleId: '', userId: '', roleName: 'taken', email: 'taken@grid.example' };
   async function makeKnown(): Promise<void> {
     known.roleId = await created('create-role', { role_name: known.roleName, permissions: ['read:roles'] });
@@ -77,7 +77,7 @@ export function identityRequests(target: Target) {
     send('POST', `${BASE}/${operation}`, { body: bytes(body), headers: { ...JSON_TYPE, ...headers } });
   const post = (operation: string, fields: unknown): Promise<Answer> => postRaw(operation, JSON.stringify(fields));
 
-  /** Does what must succeed with 201; returns the new id. */
+  /** Sends a request that must succeed with 201, and returns the new id. */
   async function created(operation: 'create-role' | 'create-user', fields: Fields): Promise<string> {
     const answer = await post(operation, fields);
     expect({ status: answer.status, body: answer.body }).toMatchObject({ status: 201 });
@@ -88,14 +88,14 @@ export function identityRequests(target: Target) {
     (JSON.parse((await send('GET', `${BASE}/${member}`)).body) as Record<string, Fields[]>)[member] ?? [];
   const userOf = async (id: string): Promise<Fields | undefined> => (await list('users')).find(({ user_id }) => user_id === id);
 
-  /** A request that succeeds, made anew for each row. */
+  /** For each operation, a new request that succeeds. */
   const GOOD = {
     'assign-role': () => ({ user_id: known.userId, role_id: known.roleId }),
     'create-role': () => ({ role_name: fresh(), permissions: ['upload:historical'] }),
     'create-user': () => ({ email: freshEmail(), name: 'Operator', roles: [known.roleId] }),
     'update-user': () => ({ user_id: known.userId, new_name: 'Operator' }),
   } as const satisfies Record<Operation, () => Fields>;
-  /** Sends a request that succeeds, or the same one again. */
+  /** Sends a request. Default: one that succeeds. */
   const ask = (operation: (typeof ALL_OPERATIONS)[number], fields?: Fields): Promise<Answer> =>
     operation in GOOD ? post(operation, fields ?? GOOD[operation as Operation]()) : send('GET', `${BASE}/${operation}`);
 

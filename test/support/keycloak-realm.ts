@@ -4,10 +4,10 @@ import { API_CLIENT, newRealm, protocolMappers, REALM_MANAGEMENT, SERVICE_CLIENT
 import type { Keycloak } from '../servers/keycloak.mjs';
 
 const SERVICE = { realm: 'loads', audience: 'load-data-api', clientId: 'load-data-service', clientSecret: 'service-secret' };
-/** A client with all permissions for the customers `acme` and `north`, which may also ask for users' tokens by their passwords. */
+/** A client with all permissions for the customers `acme` and `north`. It may also request users' tokens with their passwords. */
 const OPERATOR = { clientId: 'operator', secret: 'operator-secret' };
 
-/** The realm of the tests: what the service needs, and a client for tokens. */
+/** The realm of the tests, with everything that the service needs and a client for tokens. */
 export function testRealm() {
   const account = ({ clientId }: { clientId: string }) => ({ username: `service-account-${clientId}`, enabled: true, serviceAccountClientId: clientId });
   return {
@@ -25,10 +25,10 @@ export function testRealm() {
   };
 }
 
-/** What the adapter is made with. */
+/** The options of the adapter. */
 export const keycloakOptions = (url: string): KeycloakOptions => ({ ...SERVICE, url });
 
-/** What the service is started with. */
+/** The environment of the service. */
 export const keycloakVariables = (url: string): Record<string, string> => ({
   IDENTITY_PROVIDER: 'keycloak',
   KEYCLOAK_URL: url,
@@ -37,7 +37,7 @@ export const keycloakVariables = (url: string): Record<string, string> => ({
   KEYCLOAK_CLIENT_SECRET: SERVICE.clientSecret,
 });
 
-/** An access token: the operator's own, or of a user who has a password. */
+/** An access token of the operator, or of a user with a password. */
 export async function keycloakToken({ endpoint }: Keycloak, user?: { username: string; password: string }): Promise<string> {
   const grant = user ? { grant_type: 'password', ...user } : { grant_type: 'client_credentials' };
   const body = new URLSearchParams({ ...grant, client_id: OPERATOR.clientId, client_secret: OPERATOR.secret });
@@ -47,7 +47,7 @@ export async function keycloakToken({ endpoint }: Keycloak, user?: { username: s
   return token;
 }
 
-/** What a user's roles permit, by Keycloak's own account. */
+/** The permissions of a user's roles according to Keycloak itself. */
 export async function keycloakPermissionsOf(server: Keycloak, userId: string): Promise<string[]> {
   const [api] = (await server.administer('GET', `/clients?clientId=${SERVICE.audience}`)) as { id: string }[];
   const path = `/users/${userId.replace('keycloak|', '')}/role-mappings/clients/${api?.id ?? ''}/composite`;

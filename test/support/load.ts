@@ -3,14 +3,14 @@ import { createHash, randomBytes } from 'node:crypto';
 const WORKERS = 8;
 const MAX_FILE_BYTES = 200_000;
 
-/** An upload that the service has said it keeps. */
+/** An acknowledged upload. */
 export interface Acknowledged {
   readonly uploadId: string;
-  /** Null for one without a file. */
+  /** Null for an upload without a file. */
   readonly sha256: string | null;
 }
 
-/** Clients that upload JSON, files and forms at once, without a break, until their service is gone. */
+/** Concurrent clients that upload JSON, files and forms continuously until their service has ended. */
 export class Load {
   readonly acknowledged: Acknowledged[] = [];
   private readonly workers: Promise<void>[];
@@ -20,7 +20,7 @@ export class Load {
     this.workers = Array.from({ length: WORKERS }, (_, worker) => this.work(worker));
   }
 
-  /** Resolves when at least so many uploads are acknowledged; rejects when the clients have ended before. */
+  /** Resolves when at least this many uploads are acknowledged. Rejects if the clients end before. */
   async reached(count: number): Promise<void> {
     const enough = new Promise<void>((resolve) => {
       this.onAcknowledged = () => {
@@ -34,7 +34,7 @@ export class Load {
     await Promise.race([enough, ended]);
   }
 
-  /** Resolves when no client goes on, because the service is gone. */
+  /** Resolves when all clients have stopped because the service has ended. */
   async ended(): Promise<void> {
     await Promise.all(this.workers);
   }

@@ -8,10 +8,10 @@ export interface Mail {
   readonly source: string;
 }
 
-/** An SMTP server on the loopback that keeps what it gets. */
+/** An SMTP server on the loopback interface that keeps the mails it receives. */
 export class MailServer {
   readonly mails: Mail[] = [];
-  /** What becomes of a mail in place of that, while it is set: rejects to refuse it, and holds it as long as it takes. */
+  /** If set, runs before each mail is kept. It can reject the mail or delay it. */
   onMail: (() => Promise<void>) | undefined;
   readonly #server = new SMTPServer({
     authOptional: true,
@@ -27,7 +27,7 @@ export class MailServer {
     },
   });
 
-  /** What a realm of Keycloak's needs to send its mails here. */
+  /** The settings with which a realm in Keycloak sends its mails to this server. */
   get smtpServer(): Record<string, string> {
     const { port } = this.#server.server.address() as AddressInfo;
     return { host: '127.0.0.1', port: String(port), from: 'load-data@grid.example' };

@@ -11,11 +11,11 @@ export interface Exit {
   readonly signal: NodeJS.Signals | null;
 }
 
-/** A program that was started, and what it has written until now. */
+/** A started program, and its output so far. */
 export class Program {
   stdout = '';
   stderr = '';
-  /** Resolves when it has ended and all that it wrote is here. */
+  /** Resolves when the program has ended and all its output has been read. */
   readonly exited: Promise<Exit>;
 
   constructor(readonly child: ChildProcess) {
@@ -28,12 +28,12 @@ export class Program {
     });
   }
 
-  /** The lines of standard output that are whole. */
+  /** The complete lines of standard output. */
   get lines(): string[] {
     return this.stdout.split('\n').slice(0, -1);
   }
 
-  /** The first line of standard output that matches, as soon as it is there; rejects when the program ends before. */
+  /** Resolves to the first matching line of standard output. Rejects if the program ends before. */
   async line(pattern: RegExp): Promise<string> {
     for (;;) {
       const found = this.lines.find((line) => pattern.test(line));
@@ -48,7 +48,7 @@ export class Program {
     }
   }
 
-  /** Types an answer and Enter once the question is there; rejects when the program ends before. */
+  /** Types an answer and Enter when the question appears. Rejects if the program ends before. */
   async answer(question: string, answer: string): Promise<void> {
     while (!this.stdout.includes(question)) {
       const isOver = await Promise.race([this.exited.then(() => true), once(this.child.stdout as NodeJS.EventEmitter, 'data').then(() => false)]);
@@ -64,23 +64,23 @@ export class Program {
   }
 }
 
-/** The service in a process of its own, as far as its ready line tells. */
+/** The service in its own process, with the contents of its ready line. */
 export interface ServiceProcess {
   readonly program: Program;
   readonly readyLine: string;
   /** `{base_url}`, as clients see it. */
   readonly url: string;
   readonly swaggerUrl: string;
-  /** Undefined where the ready line carries none. */
+  /** Undefined if the ready line has none. */
   readonly curl: string | undefined;
-  /** Where it listens on this machine, `http://host:port`. */
+  /** The local address of the service, `http://host:port`. */
   readonly origin: string;
   readonly port: number;
 }
 
 const READY_LINE = /^[^{].*\/docs/;
 
-/** Reads what the ready line carries, once it is there. */
+/** Waits for the ready line and reads its contents. */
 export async function ready(program: Program): Promise<ServiceProcess> {
   const readyLine = await program.line(READY_LINE);
   const [url = '', swaggerUrl = ''] = readyLine.match(/https?:\/\/[^\s']+/g) ?? [];
@@ -89,7 +89,7 @@ export async function ready(program: Program): Promise<ServiceProcess> {
   return { program, readyLine, url, swaggerUrl, curl, origin, port: Number(port) };
 }
 
-/** A directory of its own, in which the programs of a test run; what still runs at the end is killed. */
+/** A temporary directory in which the programs of a test run. Programs that still run at the end are killed. */
 export class Workspace {
   private readonly programs: Program[] = [];
 
@@ -99,7 +99,7 @@ export class Workspace {
     return new Workspace(await mkdtemp(join(tmpdir(), 'load-data-')));
   }
 
-  /** The DATA_DIR that programs get unless another is named. */
+  /** The default DATA_DIR of programs. */
   get data(): string {
     return join(this.directory, 'data');
   }
@@ -109,7 +109,7 @@ export class Workspace {
     return ready(this.launch(variables));
   }
 
-  /** Starts the service and doesn't wait. */
+  /** Starts the service without waiting. */
   launch(variables: Variables = {}): Program {
     return this.run(process.execPath, ['--trace-warnings', resolve('dist/main.js')], variables);
   }
@@ -138,19 +138,19 @@ export class Workspace {
     return Object.assign(program, await program.exited);
   }
 
-  /** Runs the setup of a Keycloak's realm to its end. */
+  /** Runs the setup of a Keycloak realm to its end. */
   async keycloakSetup(parameters: readonly string[] = [], variables: Variables = {}): Promise<Program & Exit> {
     const program = this.run(process.execPath, [resolve('dist/commands/keycloak-setup.js'), ...parameters], variables);
     return Object.assign(program, await program.exited);
   }
 
-  /** Starts the setup of a Keycloak's realm on a terminal of its own, which is its standard output and error in one. Needs `script`. */
+  /** Starts the setup of a Keycloak realm on its own terminal, where standard output and error are one stream. Needs `script`. */
   keycloakSetupOnTerminal(parameters: string, variables: Variables): Program {
     const command = `'${process.execPath}' '${resolve('dist/commands/keycloak-setup.js')}' ${parameters}`;
     return this.run('script', ['-qefc', command, '/dev/null'], variables);
   }
 
-  /** Starts any program, in this directory unless another is named. */
+  /** Starts any program. Default: in this directory. */
   run(command: string, parameters: readonly string[], variables: Variables, cwd = this.directory): Program {
     const env = { PATH: process.env.PATH, HOME: this.directory, PORT: '0', DATA_DIR: this.data, ...variables };
     const program = new Program(spawn(command, parameters, { cwd, env, stdio: ['pipe', 'pipe', 'pipe'] }));

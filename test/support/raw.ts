@@ -6,7 +6,7 @@ export interface RawAnswer {
   readonly body: string;
 }
 
-/** Opens a connection to the service, for what no HTTP client would send. */
+/** Opens a connection to the service, for data that no HTTP client would send. */
 export function open(port: number): Promise<Socket> {
   return new Promise((resolve, reject) => {
     const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true }, () => {
@@ -16,7 +16,7 @@ export function open(port: number): Promise<Socket> {
   });
 }
 
-/** Reads the connection to its end, or until an answer with a Content-Length is whole. */
+/** Reads the connection to its end, or until an answer with a Content-Length is complete. */
 export function readAnswer(socket: Socket): Promise<RawAnswer> {
   return new Promise((resolve, reject) => {
     let text = '';
@@ -48,7 +48,7 @@ function parse(text: string): RawAnswer | undefined {
   return body.length >= Number(headers['content-length'] ?? 0) ? { status, headers, body } : undefined;
 }
 
-/** Sends bytes as they are and reads the answer. */
+/** Sends bytes unchanged and reads the answer. */
 export async function exchange(port: number, ...parts: (string | Buffer)[]): Promise<RawAnswer> {
   const socket = await open(port);
   try {

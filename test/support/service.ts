@@ -25,12 +25,12 @@ export interface RunningService {
   adminToken(customerIds?: string[]): Promise<string>;
   /** All lines of the index. */
   lines(): Promise<Record<string, unknown>[]>;
-  /** Names of all files below a folder of the data directory. */
+  /** Paths of all files below a folder of the data directory. */
   files(folder: string): Promise<string[]>;
   close(): Promise<void>;
 }
 
-/** Starts the whole service in this process, on a free port and a fresh data directory. */
+/** Starts the whole service in this process, with a free port and an empty data directory. */
 export async function startService(
   variables: Record<string, string> = {},
   customize: (builder: TestingModuleBuilder) => TestingModuleBuilder = (builder) => builder,

@@ -16,7 +16,7 @@ import { RecordedProvider } from './recorded-provider.js';
 import { REPORT } from './report-file.js';
 import { SavedScopes } from './saved-scopes.js';
 
-// The rate limit is one for all.
+// All clients share one rate limit.
 const tenant = { ...loadAuth0CheckEnvironment(), pace: new CallPace() };
 const SEARCH_LIMIT_MS = 120_000;
 const UNKNOWN_USER = 'auth0|0123456789abcdef01234567';
@@ -31,7 +31,7 @@ const outcomes = new Map<string, string[]>();
 const searchDelaysMs: number[] = [];
 const begin = performance.now();
 const savedScopes = new SavedScopes('data/auth0-check/scopes.json', `${tenant.url}/api/v2${apiPath}`);
-/** What couldn't be removed or put back, and why. */
+/** Everything that couldn't be removed or restored, with the reasons. */
 const left: string[] = [];
 
 const call = (method: 'GET' | 'POST' | 'PATCH' | 'DELETE', path: string, body?: unknown): Promise<ApiAnswer> =>
@@ -53,7 +53,7 @@ async function search(query: string): Promise<{ user_id: string; updated_at: str
   return z.array(z.object({ user_id: z.string(), updated_at: z.string() })).parse(answer.body);
 }
 
-/** Until the search shows the user who was created or changed last as they are. */
+/** Waits until the search shows the latest new or changed user correctly. */
 async function searchIsUpToDate(): Promise<void> {
   const userId = made.latestUserId;
   made.latestUserId = undefined;
@@ -79,7 +79,7 @@ async function newRole(): Promise<string> {
   return made.note('roles', z.object({ id: z.string() }).parse(answer.body).id);
 }
 
-/** Undefined where it is done; otherwise why it isn't. */
+/** Undefined on success, otherwise the reason for the failure. */
 async function undone(method: 'DELETE' | 'PATCH', path: string, body?: unknown): Promise<string | undefined> {
   try {
     const answer = await call(method, path, body);
@@ -89,7 +89,7 @@ async function undone(method: 'DELETE' | 'PATCH', path: string, body?: unknown):
   }
 }
 
-/** Removes what was made and puts the scopes back, also after an earlier run. What can't be is left to the next one. */
+/** Removes everything created and restores the scopes, even of an earlier run. Leaves failures to the next run. */
 async function cleanUp(): Promise<void> {
   left.length = 0;
   const kept: [Kind, string][] = [];
@@ -154,7 +154,7 @@ identityProviderContract('A tenant of Auth0', async () => {
     unknownUserId: UNKNOWN_USER,
     unknownRoleId: UNKNOWN_ROLE,
     moreThanOnePage: 101,
-    // As many as a tenant of two calls a second lets through in time.
+    // As many as a tenant with two calls a second allows in time.
     simultaneousCalls: 4,
     reopen: async () => {
       await inner.onApplicationShutdown();
@@ -174,8 +174,8 @@ identityProviderContract('A tenant of Auth0', async () => {
   };
 });
 
-describe('What nothing says about Auth0:', () => {
-  /** Finds it out for the report. */
+describe('Undocumented behaviour of Auth0:', () => {
+  /** Finds out a fact for the report. */
   const find = (what: string, work: () => Promise<string>): void => {
     it(what, async () => {
       facts.set(what, await work());

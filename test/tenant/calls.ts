@@ -7,10 +7,10 @@ interface Exchange {
 
 const LIMITS = /^(x-ratelimit-|retry-after$)/;
 
-/** The calls to one origin, as the HTTP client tells of them. */
+/** The calls to one origin, as reported by the HTTP client. */
 export class Calls {
   readonly counts = new Map<string, number>();
-  /** The latest value of each header about limits, by the status that it came with. */
+  /** The latest value of each header about limits, by the status of its answer. */
   readonly limits = new Map<string, string>();
 
   constructor(origin: string) {

@@ -3,11 +3,11 @@ import { dirname } from 'node:path';
 
 export type Kind = 'users' | 'roles';
 
-/** What the check has made, also in a file: what a run left that was interrupted the next one finds there. */
+/** The users and roles that the check created, also in a file, where the next run finds those of an interrupted one. */
 export class Made {
   readonly users = new Set<string>();
   readonly roles = new Set<string>();
-  /** Of the user that was created or changed last. */
+  /** The id of the latest new or changed user. */
   latestUserId: string | undefined;
 
   constructor(private readonly file: string) {
@@ -25,7 +25,7 @@ export class Made {
     return id;
   }
 
-  /** Keeps those that are left, for the next run. */
+  /** Keeps only these, for the next run. */
   keepOnly(left: readonly (readonly [Kind, string])[]): void {
     this.users.clear();
     this.roles.clear();

@@ -3,7 +3,7 @@ import type { NewUser, User } from '../../src/identity-management/domain/user.js
 import { IdentityProvider, type ProviderCallOptions } from '../../src/identity-management/application/ports/identity-provider.port.js';
 import type { Made } from './made.js';
 
-/** Notes what a provider makes. Each call has a signal of its own, and so a time of its own in the line for the rate limit. */
+/** Records everything that a provider creates. Each call has its own signal, and so its own time in the queue of the rate limit. */
 export class RecordedProvider extends IdentityProvider {
   constructor(
     private readonly provider: IdentityProvider,

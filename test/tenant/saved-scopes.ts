@@ -1,12 +1,12 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 
 interface Saved {
-  /** The address of the API that they are of. */
+  /** The address of the API with these scopes. */
   readonly api: string;
   readonly scopes: unknown;
 }
 
-/** The scopes that an API had before the check, in a file: what a run altered that was interrupted the next one puts back. */
+/** The scopes of an API before the check, in a file, from which the next run restores them after an interruption. */
 export class SavedScopes {
   /** @param api the address of the API. */
   constructor(
@@ -18,7 +18,7 @@ export class SavedScopes {
     writeFileSync(this.file, JSON.stringify({ api: this.api, scopes } satisfies Saved));
   }
 
-  /** Undefined where there are none. @throws when they are another API's. */
+  /** Undefined if there are none. @throws if they belong to another API. */
   read(): unknown {
     const saved = this.parse();
     if (saved && saved.api !== this.api) throw new Error(`${this.file} has the scopes of ${saved.api}: check that one again, which puts them back, or remove the file`);

@@ -1,4 +1,4 @@
-// Checks one token again and again on one core, with the service's guard or with jose alone, and prints how often as JSON.
+// Verifies one token repeatedly on one core, with the service's guard or only with jose, and prints the rate as JSON.
 import 'reflect-metadata';
 import { execFileSync } from 'node:child_process';
 import { NestFactory } from '@nestjs/core';
@@ -12,7 +12,7 @@ const token = process.env.ACCESS_TOKEN;
 const AUDIENCE = 'load-data-api';
 const AT_ONCE = 8;
 
-// All its threads.
+// Pins all threads of this process.
 execFileSync('taskset', ['--all-tasks', '--cpu-list', '--pid', '0', String(process.pid)]);
 
 async function guard() {

@@ -1,5 +1,4 @@
-// Does the same command again and again over so many connections, directly or through the service, and prints what came
-// back as JSON.
+// Repeats one command over several connections, directly or through the service, and prints the outcome as JSON.
 import { randomUUID } from 'node:crypto';
 import { composedRole, UPDATE_PASSWORD } from '../../../dist/identity-management/adapters/out/keycloak/realm.js';
 import { figuresOf } from '../../support/latencies.mjs';
@@ -11,11 +10,11 @@ const client = new HttpClient({ url, connections, token: process.env.ACCESS_TOKE
 const AUDIENCE = 'load-data-api';
 const PERMISSIONS = ['upload:historical', 'read:users'];
 
-/** As few calls as do what the service does, by one who knows what roles are called. */
+/** The fewest calls that do the work of the service, by a client that knows the names of roles. */
 const DIRECT = {
   'create-role': async ({ name }) => {
     await client.send('POST', '/roles', composedRole(name, AUDIENCE, PERMISSIONS), 201);
-    // The answer has no id.
+    // The answer to the creation has no id.
     await client.get(`/roles/${encodeURIComponent(name)}`);
   },
   'assign-role': ({ user, role }) => giveRole(user, role),
@@ -43,7 +42,7 @@ async function performFor(duration) {
   const others = {};
   const began = performance.now();
   const work = async (_, connection) => {
-    // No two change one user at once: Keycloak refuses some of those.
+    // Each connection has its own users, because Keycloak refuses some simultaneous changes of one user.
     const own = users.filter((user, index) => index % connections === connection);
     while (performance.now() - began < duration * 1000) {
       const unique = randomUUID();

@@ -1,15 +1,15 @@
 import { Pool } from 'undici';
 
-/** An answer with another status than the one that was asked for. */
+/** Thrown for an answer with another status than the expected one. */
 export class OtherStatus extends Error {}
 
-/** Asks for JSON with one token, over connections that are kept. */
+/** Requests JSON with one token, over kept connections. */
 export class HttpClient {
   #pool;
   #path;
   #headers;
 
-  /** @param {{ url: string, connections: number, token: string }} options the URL is in front of each path. */
+  /** @param {{ url: string, connections: number, token: string }} options `url` is the prefix of each path. */
   constructor({ url, connections, token }) {
     const { origin, pathname } = new URL(url);
     this.#pool = new Pool(origin, { connections });
@@ -21,7 +21,7 @@ export class HttpClient {
     return this.#ask('GET', path, undefined, 200);
   }
 
-  /** @param {number} status that the answer must have */
+  /** @param {number} status the expected status */
   send(method, path, body, status) {
     return this.#ask(method, path, JSON.stringify(body), status);
   }

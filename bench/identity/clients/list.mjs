@@ -1,4 +1,4 @@
-// Lists all users or roles again and again, directly or through the service, and prints what came back as JSON.
+// Lists all users or roles repeatedly, directly or through the service, and prints the outcome as JSON.
 import { ROLE_ATTRIBUTE } from '../../../dist/identity-management/adapters/out/keycloak/realm.js';
 import { figuresOf } from '../../support/latencies.mjs';
 import { HttpClient } from './http-client.mjs';
@@ -6,7 +6,7 @@ import { HttpClient } from './http-client.mjs';
 const { url, member, way, seconds, expected } = JSON.parse(process.argv[2]);
 const client = new HttpClient({ url, connections: 1, token: process.env.ACCESS_TOKEN });
 
-/** As many a page as the service asks for. */
+/** The page size of the service. */
 const USERS_A_PAGE = 1_000;
 
 const DIRECT = {

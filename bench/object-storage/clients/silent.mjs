@@ -1,5 +1,5 @@
-// Opens connections that declare a large file, send some of it and fall silent. Prints "silent" when all have sent it,
-// and ends them when its input ends.
+// Opens connections that declare a large file, send a part of it and stall. Prints "silent" when all have sent their part,
+// and closes them when its input ends.
 import { connect } from 'node:net';
 import { once } from 'node:events';
 
@@ -8,7 +8,7 @@ const bytes = Buffer.alloc(sent, '2026-01-01T00:00Z,3.31\n');
 const head = `POST ${target} HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\nContent-Type: text/csv\r\nContent-Length: ${declared}\r\n\r\n`;
 
 const sockets = Array.from({ length: connections }, () => {
-  // A connection that is refused or ended is part of what is measured.
+  // Refused and closed connections are part of the measurement.
   const socket = connect({ host: '127.0.0.1', port }).on('error', () => undefined).resume();
   socket.write(head);
   socket.write(bytes);

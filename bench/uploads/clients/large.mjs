@@ -1,4 +1,4 @@
-// Sends one large body with as little work as can be, and prints what came back as JSON.
+// Sends one large body with as little work as possible, and prints the outcome as JSON.
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { connect } from 'node:net';

@@ -1,5 +1,5 @@
-// Sends the same small request again and again over so many connections, each of which pauses after every answer, and
-// prints what came back as JSON. It does with as little work as can be, so that the others get it.
+// Repeats one small request over several connections, each of which pauses after every answer, and prints the outcome as
+// JSON. It does as little work as possible, to leave the CPU to the measured process.
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -11,7 +11,7 @@ const request =
   `POST ${pathname}${search} HTTP/1.1\r\nHost: ${hostname}:${port}\r\nContent-Type: ${type}\r\n` +
   `Content-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`;
 
-/** Resolves to the status of one answer, when all of it is there. */
+/** Resolves to the status of one answer when it is complete. */
 function exchange(socket) {
   return new Promise((resolve, reject) => {
     let received = '';
@@ -43,7 +43,7 @@ async function send(duration) {
     while (performance.now() - began < duration * 1000) {
       if (!socket || socket.destroyed) {
         socket = connect({ host: hostname, port: Number(port), noDelay: true }).setEncoding('latin1');
-        // Its end tells as much.
+        // The end of the connection reports the same.
         socket.on('error', () => undefined);
         await once(socket, 'connect');
       }

@@ -1,4 +1,4 @@
-// Sends the same small request again and again over so many connections, and prints what came back as JSON.
+// Repeats one small request over several connections, and prints the outcome as JSON.
 import autocannon from 'autocannon';
 import { figuresOf } from '../../support/latencies.mjs';
 
@@ -6,7 +6,7 @@ const { url, type, body, connections, warmUpSeconds, seconds } = JSON.parse(proc
 
 async function send(duration, onResponse) {
   const headers = { 'Content-Type': type };
-  // It looks for its end with each sample.
+  // autocannon checks for its end at each sample.
   const instance = autocannon({ url, method: 'POST', headers, body, connections, duration, sampleInt: 100 });
   if (onResponse) instance.on('response', onResponse);
   return instance;
@@ -15,7 +15,7 @@ async function send(duration, onResponse) {
 const latencies = [];
 const others = {};
 await send(warmUpSeconds);
-// Its own histogram has whole milliseconds.
+// autocannon's own histogram has only whole milliseconds.
 const { duration, errors } = await send(seconds, (client, status, bytes, milliseconds) => {
   if (status === 200) latencies.push(milliseconds);
   else others[status] = (others[status] ?? 0) + 1;

@@ -1,4 +1,4 @@
-// Express with multer, as multer's manual shows it; with FLUSH=true each file is flushed, but not its directory.
+// Express with multer, as in multer's manual. With FLUSH=true each file is flushed, but not its directory.
 import { createServer } from 'node:http';
 import express from 'express';
 import multer from 'multer';

@@ -1,4 +1,4 @@
-// The service, with a store that keeps nothing: what the rest of the service allows at most.
+// The service with a store that stores nothing: the upper limit set by the rest of the service.
 import { serveWithStore } from './service-with-store.mjs';
 
 const NO_DIGEST = '0'.repeat(64);

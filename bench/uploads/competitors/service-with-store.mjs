@@ -1,9 +1,9 @@
 import { LocalDiskFileStorage } from '../../../dist/ingestion/adapters/out/local-disk/local-disk.file-storage.adapter.js';
 
 /**
- * Runs the service's own main.js, so that all but the store is the same, with another store in the local disk's place.
+ * Runs the service's own main.js with another store in place of the local disk, so that everything else is the same.
  *
- * @param {(directory: string) => Promise<{ store(draft: object): Promise<object> }>} openStore is given DATA_DIR.
+ * @param {(directory: string) => Promise<{ store(draft: object): Promise<object> }>} openStore receives DATA_DIR.
  */
 export async function serveWithStore(openStore) {
   let opened = false;
@@ -13,5 +13,5 @@ export async function serveWithStore(openStore) {
     return Object.assign(store, { checkHealth: async () => undefined });
   };
   await import('../../../dist/main.js');
-  if (!opened) throw new Error('The service did not open its store by LocalDiskFileStorage.open().');
+  if (!opened) throw new Error('The service did not open its store with LocalDiskFileStorage.open().');
 }

@@ -1,4 +1,4 @@
-// Node's own HTTP server, which streams each body into a file: the least that makes a file durable. It has no hash.
+// Node's own HTTP server, which streams each body into a file: the minimum that makes a file durable. It computes no hash.
 import { randomUUID } from 'node:crypto';
 import { createWriteStream, mkdirSync } from 'node:fs';
 import { open, rename } from 'node:fs/promises';
@@ -13,7 +13,7 @@ for (const directory of [staging, files]) mkdirSync(directory, { recursive: true
 
 async function keep(request) {
   const name = randomUUID();
-  // `flush` is an fsync before the file is closed.
+  // `flush` means an fsync before the file is closed.
   await pipeline(request, createWriteStream(join(staging, name), { flags: 'wx', flush: true }));
   await rename(join(staging, name), join(files, name));
   const directory = await open(files);

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { DataDirectoryInUseError, isLocked, lockDataDirectory } from './data-directory-lock.js';
 
-// The lock's own statements in plain JavaScript: a child process can't import TypeScript.
+// The same statements as the lock, in plain JavaScript, because a child process can't import TypeScript.
 const HOLDER = `
   import Database from 'libsql';
   const database = new Database(process.argv[1]);
@@ -40,13 +40,13 @@ describe('data directory lock', () => {
   });
   afterEach(() => rm(base, { recursive: true }));
 
-  it('makes the directory, and leaves nothing in it but the lock', async () => {
+  it('creates the directory, and leaves nothing in it except the lock', async () => {
     const lock = await lockDataDirectory(join(directory, 'deeper'), 'uploads');
     expect(await readdir(join(directory, 'deeper'))).toEqual(['uploads.lock']);
     lock.release();
   });
 
-  it('refuses a second holder, in one line that names the directory as given', async () => {
+  it('refuses a second holder with one line that names the directory as given', async () => {
     const lock = await lockDataDirectory(directory, 'uploads');
     const given = `${directory}/../data`;
     const refusal = lockDataDirectory(given, 'uploads');
@@ -55,14 +55,14 @@ describe('data directory lock', () => {
     lock.release();
   });
 
-  it('is free again once released, however often', async () => {
+  it('is free after its release, even if released repeatedly', async () => {
     const lock = await lockDataDirectory(directory, 'uploads');
     lock.release();
     lock.release();
     (await lockDataDirectory(directory, 'uploads')).release();
   });
 
-  it('waits out one who holds it for a moment', async () => {
+  it('waits for a holder that releases it within a moment', async () => {
     const lock = await lockDataDirectory(directory, 'uploads');
     const waiting = lockDataDirectory(directory, 'uploads');
     setImmediate(() => {
@@ -71,14 +71,14 @@ describe('data directory lock', () => {
     (await waiting).release();
   });
 
-  it('is one of several in a directory', async () => {
+  it('is independent of other locks in the same directory', async () => {
     const uploads = await lockDataDirectory(directory, 'uploads');
     const identity = await lockDataDirectory(directory, 'identity');
     uploads.release();
     identity.release();
   });
 
-  it('is held against another process, through a link too, and ends with it on SIGKILL', async () => {
+  it('excludes other processes, even through a link, and ends with its process on SIGKILL', async () => {
     const link = join(base, 'link');
     (await lockDataDirectory(directory, 'uploads')).release();
     await symlink(directory, link);
@@ -93,7 +93,7 @@ describe('data directory lock', () => {
     (await lockDataDirectory(link, 'uploads')).release();
   });
 
-  it('is seen by a probe, which takes nothing and makes nothing', async () => {
+  it('is seen by a probe, which neither takes the lock nor creates anything', async () => {
     expect(isLocked(directory, 'uploads')).toBe(false);
     expect(existsSync(directory)).toBe(false);
 
@@ -107,7 +107,7 @@ describe('data directory lock', () => {
     (await lockDataDirectory(directory, 'uploads')).release();
   });
 
-  it('throws what the file system says when there can be no lock', async () => {
+  it('throws the error of the file system when the lock cannot be created', async () => {
     await expect(lockDataDirectory('/dev/null/data', 'uploads')).rejects.toThrow('ENOTDIR');
   });
 });

@@ -33,7 +33,7 @@ async function all<Item>(pages: AsyncIterable<readonly Item[]>): Promise<Item[]>
 }
 
 describe('callProvider', () => {
-  it('passes on what the provider answers and refuses', async () => {
+  it('passes on the answers and the refusals of the provider', async () => {
     const provider = new InMemoryIdentityProvider();
     const create = () => callProvider(PATIENT, (options) => provider.createRole({ name: 'a', permissions: ['a:b'] }, options));
     await expect(create()).resolves.toMatch(/^role_/);
@@ -41,7 +41,7 @@ describe('callProvider', () => {
     expect(provider.lastSignal?.aborted).toBe(false);
   });
 
-  it('turns anything else that it throws into ProviderError, with the cause', async () => {
+  it('turns any other error of the provider into ProviderError with its cause', async () => {
     const broken = new TypeError('broken');
     const provider = new InMemoryIdentityProvider();
     provider.failWith(broken);
@@ -55,7 +55,7 @@ describe('callProvider', () => {
     await expect(thrown).rejects.toHaveProperty('cause', broken);
   });
 
-  it('gives up a provider that hangs, and tells it so by the signal', async () => {
+  it('gives up on a provider that hangs, and aborts the signal', async () => {
     const provider = new InMemoryIdentityProvider();
     provider.hang();
     const failed = callProvider(SHORT, (options) => provider.checkHealth(options));
@@ -65,7 +65,7 @@ describe('callProvider', () => {
     expect(provider.lastSignal?.aborted).toBe(true);
   });
 
-  it('prefers its own error to what the provider says about the abort', async () => {
+  it("prefers its own error to the provider's error about the abort", async () => {
     const failed = callProvider(
       SHORT,
       ({ signal }) =>
@@ -78,7 +78,7 @@ describe('callProvider', () => {
     await expect(failed).rejects.toThrow(ProviderUnavailable);
   });
 
-  it.each(['rejects', 'resolves'])('does not care that an abandoned call %s later', async (outcome) => {
+  it.each(['rejects', 'resolves'])('ignores an abandoned call that %s later', async (outcome) => {
     const provider = new InMemoryIdentityProvider();
     provider.hang();
     await expect(
@@ -93,7 +93,7 @@ describe('callProvider', () => {
 });
 
 describe('providerPages', () => {
-  it('yields the pages as they are, and leaves nothing open', async () => {
+  it('yields the pages unchanged, and leaves nothing open', async () => {
     const provider = await filled(5, 2);
     const lengths: number[] = [];
     for await (const page of providerPages(PATIENT, (options) => provider.listRoles(options))) lengths.push(page.length);
@@ -101,7 +101,7 @@ describe('providerPages', () => {
     expect(provider.openLists).toBe(0);
   });
 
-  it('ends the list of the provider when it is returned, and aborts its signal', async () => {
+  it("ends the provider's list when it is returned, and aborts the signal", async () => {
     const provider = await filled(5, 2);
     const pages = providerPages(PATIENT, (options) => provider.listRoles(options));
     await pages.next();
@@ -113,7 +113,7 @@ describe('providerPages', () => {
     expect(await pages.next()).toEqual({ done: true, value: undefined });
   });
 
-  it('does not call the provider before the first page is asked for', async () => {
+  it('does not call the provider before the first page is requested', async () => {
     const provider = await filled(1, 2);
     provider.lastSignal = undefined;
     const pages = providerPages(PATIENT, (options) => provider.listRoles(options));
@@ -122,14 +122,14 @@ describe('providerPages', () => {
     await pages.return();
   });
 
-  it('gives up a provider that hangs at its first page', async () => {
+  it('gives up on a provider that hangs at the first page', async () => {
     const provider = await filled(5, 2);
     provider.hang();
     await expect(all(providerPages(SHORT, (options) => provider.listRoles(options)))).rejects.toThrow(ProviderUnavailable);
     expect(provider.lastSignal?.aborted).toBe(true);
   });
 
-  it('gives up a provider that hangs at a later page, and ends its list once that wakes up', async () => {
+  it('gives up on a provider that hangs at a later page, and ends its list once it responds', async () => {
     const provider = await filled(5, 2);
     const pages = providerPages(SHORT, (options) => provider.listRoles(options));
     expect((await pages.next()).value).toHaveLength(2);
@@ -142,7 +142,7 @@ describe('providerPages', () => {
     expect(unhandled).toEqual([]);
   });
 
-  it('gives each page the whole time, and counts none that the reader takes', async () => {
+  it('gives each page the full time, and does not count the time of the reader', async () => {
     vi.useFakeTimers();
     async function* slow(): AsyncGenerator<readonly number[]> {
       for (let page = 0; page < 4; page++) {
@@ -161,7 +161,7 @@ describe('providerPages', () => {
     expect(vi.getTimerCount()).toBe(0);
   });
 
-  it('turns anything else that is thrown into ProviderError, at any page', async () => {
+  it('turns any other error into ProviderError, at any page', async () => {
     const provider = await filled(5, 2);
     const pages = providerPages(PATIENT, (options) => provider.listRoles(options));
     await pages.next();
@@ -173,7 +173,7 @@ describe('providerPages', () => {
     await expect(providerPages(PATIENT, list).next()).rejects.toThrow(ProviderError);
   });
 
-  it.each(['throws', 'hangs'])('ends though the provider %s when its list is returned', async (fault) => {
+  it.each(['throws', 'hangs'])('ends even if the provider %s when its list is returned', async (fault) => {
     const returned: string[] = [];
     const list = ({ signal }: ProviderCallOptions): AsyncIterable<readonly number[]> => ({
       [Symbol.asyncIterator]: () => ({

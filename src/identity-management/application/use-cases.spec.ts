@@ -50,7 +50,7 @@ describe('the use cases of identity management', () => {
 
   const users = async () => (await listUsers.execute().next()).value;
 
-  it('create a role whose repeated permissions count once, and list it', async () => {
+  it('create a role whose repeated permissions count only once, and list it', async () => {
     const roleId = await createRole.execute({ name: 'Readers', permissions: ['a:b', 'c:d', 'a:b'] });
     expect((await listRoles.execute().next()).value).toEqual([{ roleId, name: 'Readers' }]);
     const userId = await createUser.execute({ email: 'ada@example.com', roleIds: [roleId] });
@@ -58,7 +58,7 @@ describe('the use cases of identity management', () => {
     await expect(createRole.execute({ name: 'Readers', permissions: ['a:b'] })).rejects.toThrow(RoleAlreadyExists);
   });
 
-  it('create a user by the e-mail in lower case, which is the name where there is none', async () => {
+  it('create a user with the e-mail in lower case, which is also the default name', async () => {
     const userId = await createUser.execute({ email: 'Ada@Example.COM', roleIds: [] });
     expect(await users()).toEqual([{ userId, name: 'ada@example.com', email: 'ada@example.com' }]);
     await expect(createUser.execute({ email: 'ADA@example.com', name: 'Eve', roleIds: [] })).rejects.toThrow(UserAlreadyExists);
@@ -72,7 +72,7 @@ describe('the use cases of identity management', () => {
     await expect(updateUser.execute({ userId: 'memory|x', newName: 'Grace' })).rejects.toThrow(UserNotFound);
   });
 
-  it('assign a role, again without effect', async () => {
+  it('assign a role, and assign it again without effect', async () => {
     const userId = await createUser.execute({ email: 'ada@example.com', roleIds: [] });
     const roleId = await createRole.execute({ name: 'Readers', permissions: ['a:b'] });
     await assignRole.execute({ userId, roleId });
@@ -85,7 +85,7 @@ describe('the use cases of identity management', () => {
   it.each<[string, () => Promise<unknown>]>([
     ['a blank role name', () => createRole.execute({ name: ' ', permissions: ['a:b'] })],
     ['a role without permissions', () => createRole.execute({ name: 'a', permissions: [] })],
-    ['a permission of another form', () => createRole.execute({ name: 'a', permissions: ['a:b', 'ab'] })],
+    ['a malformed permission', () => createRole.execute({ name: 'a', permissions: ['a:b', 'ab'] })],
     ['a blank e-mail', () => createUser.execute({ email: '', roleIds: [] })],
     ['a blank name', () => createUser.execute({ email: 'a@example.com', name: '', roleIds: [] })],
     ['a name of 256 characters', () => updateUser.execute({ userId: 'memory|x', newName: 'x'.repeat(256) })],
@@ -102,7 +102,7 @@ describe('the use cases of identity management', () => {
     ['assign-role', () => assignRole.execute({ userId: 'memory|x', roleId: 'role_x' })],
     ['list-roles', () => listRoles.execute().next()],
     ['list-users', () => listUsers.execute().next()],
-  ])('%s waits no longer than the limit, and ends the call', async (_, call) => {
+  ])('%s waits no longer than the time limit, and ends the call', async (_, call) => {
     identityProvider.hang();
     await expect(call()).rejects.toThrow(ProviderUnavailable);
     expect(identityProvider.lastSignal?.aborted).toBe(true);

@@ -7,7 +7,7 @@ import { indexLine } from '../domain/layout.js';
 import type { Upload } from '../domain/upload.js';
 import { decodeIndexLine, encodeIndexLine, requestDigest } from './encoded-upload.js';
 
-// What looks like a part of a line must not be taken for one.
+// Text that resembles part of a line must not be parsed as one.
 const tricky = fc.oneof(fc.constantFrom('"additional_data":""', '","received_at":"', '\\u0000', '"\\u0000"', '\\', '"'), fc.string({ unit: 'grapheme', minLength: 1, maxLength: 9 }));
 const text = fc.tuple(fc.oneof(tricky, fc.constantFrom('😀', '\u0000', 'ä😀')), fc.integer({ min: 1, max: 120_000 })).map(([piece, length]) => piece.repeat(Math.ceil(length / piece.length)));
 const upload: fc.Arbitrary<Upload> = fc
@@ -33,8 +33,8 @@ const anUpload = (additionalData: string): Upload => ({
   content: null,
 });
 
-describe('an upload with a text of any length', () => {
-  it('has the line of indexLine, and is read from it', async () => {
+describe('an upload with text of any length', () => {
+  it('is encoded like indexLine, and decoded from that line', async () => {
     await fc.assert(fc.asyncProperty(upload, async (given) => {
       const bytes = await encodeIndexLine(given);
       expect(bytes.equals(Buffer.from(`${indexLine(given)}\n`))).toBe(true);
@@ -42,7 +42,7 @@ describe('an upload with a text of any length', () => {
     }), { numRuns: 100 });
   });
 
-  it('has the digest of its requestIdentity', async () => {
+  it('gets the digest of its requestIdentity', async () => {
     await fc.assert(fc.asyncProperty(upload, async (given) => {
       expect(await requestDigest(given)).toBe(createHash('sha256').update(requestIdentity(given)).digest('base64url'));
     }), { numRuns: 100 });
@@ -50,8 +50,8 @@ describe('an upload with a text of any length', () => {
 
   it.each([
     ['ends early', (line: string) => line.slice(0, -200)],
-    ['has a text that is no JSON', (line: string) => line.replace('xx', 'x\\x')],
-  ])('is read from no long line that %s', async (_, change) => {
+    ['contains a text that is not valid JSON', (line: string) => line.replace('xx', 'x\\x')],
+  ])('is not decoded from a long line that %s', async (_, change) => {
     const line = indexLine(anUpload('x'.repeat(100_000)));
     expect(await decodeIndexLine(Buffer.from(line))).toBeDefined();
     expect(await decodeIndexLine(Buffer.from(change(line)))).toBeUndefined();
@@ -70,8 +70,8 @@ describe('work on a long text', () => {
     ['decodeIndexLine', () => decodeIndexLine(line)],
     ['requestDigest', () => requestDigest(long)],
     ['isUnicodeText', () => isUnicodeText(long.additionalData ?? '')],
-  ])('leaves the event loop to others again and again: %s', async (_, work) => {
-    // Each look at the clock takes a millisecond.
+  ])('yields to the event loop repeatedly: %s', async (_, work) => {
+    // Each reading of the clock takes a millisecond.
     let now = 0;
     vi.spyOn(performance, 'now').mockImplementation(() => now++);
     let isDone = false;

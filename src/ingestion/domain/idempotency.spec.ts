@@ -7,11 +7,11 @@ describe('isKeptUnderKey', () => {
 
   it.each([
     ['at once', 0, true],
-    ['a millisecond before 24 hours are over', IDEMPOTENCY_PERIOD_MS - 1, true],
+    ['one millisecond before 24 hours', IDEMPOTENCY_PERIOD_MS - 1, true],
     ['after exactly 24 hours', IDEMPOTENCY_PERIOD_MS, false],
-    ['later', IDEMPOTENCY_PERIOD_MS + 1, false],
-    ['before it was received, by a clock that went back', -3 * IDEMPOTENCY_PERIOD_MS, true],
-  ])('%s', (_, milliseconds, isKept) => {
+    ['after more than 24 hours', IDEMPOTENCY_PERIOD_MS + 1, false],
+    ['before it was received, on a clock that was set back', -3 * IDEMPOTENCY_PERIOD_MS, true],
+  ])('decides whether a key is kept %s', (_, milliseconds, isKept) => {
     expect(after(milliseconds)).toBe(isKept);
   });
 });

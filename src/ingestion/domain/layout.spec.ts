@@ -29,7 +29,7 @@ describe('encodePathSegment', () => {
     expect(encodePathSegment(text)).toBe(encoded);
   });
 
-  it('gives each text a name of its own that leads nowhere else, and back to the text', () => {
+  it('gives each text a unique and safe name, which decodes to the text', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }).filter((text) => text.isWellFormed()), (text) => {
         const encoded = encodePathSegment(text);
@@ -40,7 +40,7 @@ describe('encodePathSegment', () => {
     );
   });
 
-  it('is a directory name of 240 bytes at most for every customer id', () => {
+  it('returns a directory name of at most 240 bytes for every customer id', () => {
     fc.assert(
       fc.property(customerIds, (customerId) => {
         const bytes = Buffer.byteLength(encodePathSegment(customerId));
@@ -67,13 +67,13 @@ describe('extensionOf', () => {
     ['load.çsv', ''],
     ['load.c-v', ''],
     ['', ''],
-  ])('is, for %j, %j', (filename, extension) => {
+  ])('returns, for %j, the extension %j', (filename, extension) => {
     expect(extensionOf(filename)).toBe(extension);
   });
 });
 
 describe('contentPath', () => {
-  it('takes nothing of the filename but its extension', () => {
+  it('uses nothing of the filename except its extension', () => {
     const uploadId = '0197f0a0-0000-7000-8000-000000000000';
     const kinds = fc.constantFrom('historical', 'nowcast');
     const dates = fc.date({ min: new Date(0), max: new Date('9999-12-31T23:59:59.999Z'), noInvalidDate: true });
@@ -96,14 +96,14 @@ describe('dates', () => {
     ['2025-12-31T23:59:59.999Z', '2025-12-31'],
     ['2026-01-01T00:30:00+01:00', '2025-12-31'],
     ['2025-12-31T23:30:00-01:00', '2026-01-01'],
-  ])('are in UTC: %s is of %s', (time, date) => {
+  ])('are in UTC: %s is on %s', (time, date) => {
     expect(utcDate(new Date(time))).toBe(date);
     expect(segmentDirectory('nowcast', new Date(time))).toBe(`uploads/kind=nowcast/date=${date}`);
   });
 });
 
 describe('indexLine', () => {
-  it('is one line, whatever the texts in it, and gives them back', () => {
+  it('returns one line for any texts, from which they can be read again', () => {
     const texts = fc.string({ unit: 'binary' });
     fc.assert(
       fc.property(texts, texts, texts, fc.option(texts), (customerId, filename, manufacturer, additionalData) => {

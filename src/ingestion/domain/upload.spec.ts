@@ -3,16 +3,16 @@ import { isCustomerId, isFilename, isManufacturer } from './upload.js';
 
 const rules = { customerId: isCustomerId, filename: isFilename, manufacturer: isManufacturer };
 
-/** A value, and which of the three it may be: customer id, filename, manufacturer. */
+/** A value, and whether it is valid as customer id, as filename and as manufacturer. */
 const CASES: [string, unknown, boolean, boolean, boolean][] = [
   ['plain text', 'acme-1', true, true, true],
   ['one character', 'x', true, true, true],
   ['blanks around text', ' x ', true, true, true],
-  ['a zero-width space, which is no White_Space', '\u200b', true, true, true],
+  ['a zero-width space, which is not White_Space', '\u200b', true, true, true],
   ['40 two-byte letters: 240 bytes encoded', 'ß'.repeat(40), true, true, true],
-  ['41 of them: 246 bytes', 'ß'.repeat(41), false, true, true],
+  ['41 two-byte letters: 246 bytes encoded', 'ß'.repeat(41), false, true, true],
   ['80 slashes: 240 bytes encoded', '/'.repeat(80), true, false, true],
-  ['81 of them', '/'.repeat(81), false, false, true],
+  ['81 slashes: 243 bytes encoded', '/'.repeat(81), false, false, true],
   ['128 letters', 'x'.repeat(128), true, true, true],
   ['129 letters', 'x'.repeat(129), false, true, false],
   ['20 emoji: 240 bytes encoded', '🙂'.repeat(20), true, true, true],
@@ -26,15 +26,15 @@ const CASES: [string, unknown, boolean, boolean, boolean][] = [
   ['one dot', '.', true, false, true],
   ['two dots', '..', true, false, true],
   ['three dots', '...', true, true, true],
-  ['nothing', '', false, false, false],
+  ['an empty text', '', false, false, false],
   ['a blank', ' ', false, false, false],
-  ['blanks of other kinds', '\u00a0\u2003\u3000', false, false, false],
+  ['other kinds of blanks', '\u00a0\u2003\u3000', false, false, false],
   ['U+0000', 'a\u0000b', false, false, false],
   ['U+001F', 'a\u001fb', false, false, false],
   ['a newline', 'a\n', false, false, false],
   ['U+007F', 'a\u007fb', false, false, false],
   ['U+009F', 'a\u009fb', false, false, false],
-  ['U+00A0 within', 'a\u00a0b', true, true, true],
+  ['U+00A0 inside text', 'a\u00a0b', true, true, true],
   ['a lone surrogate', 'a\ud800b', false, false, false],
   ['undefined', undefined, false, false, false],
   ['null', null, false, false, false],
@@ -48,7 +48,7 @@ describe.each(CASES)('%s', (_, value, asCustomerId, asFilename, asManufacturer) 
     ['customerId', asCustomerId],
     ['filename', asFilename],
     ['manufacturer', asManufacturer],
-  ] as const)('as %s: %s', (parameter, allowed) => {
+  ] as const)('is valid as %s: %s', (parameter, allowed) => {
     expect(rules[parameter](value)).toBe(allowed);
   });
 });

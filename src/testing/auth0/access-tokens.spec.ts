@@ -36,7 +36,7 @@ describe('The stand-in for Auth0: tokens', () => {
   it.each([
     ['a form', (body: Record<string, string>): RequestInit => ({ body: new URLSearchParams(body) })],
     ['JSON', (body: Record<string, string>): RequestInit => ({ body: JSON.stringify(body), headers: { 'content-type': 'application/json' } })],
-  ])('gives a token of the Management API for %s', async (_, init) => {
+  ])('issues a token for the Management API in answer to %s', async (_, init) => {
     const response = await fetch(`${standIn.domain}/oauth/token`, { method: 'POST', ...init(parameters()) });
     const answer = (await response.json()) as Record<string, unknown>;
     expect(answer).toMatchObject({ expires_in: 86_400, token_type: 'Bearer', scope: SERVICE_SCOPES.join(' ') });
@@ -48,13 +48,13 @@ describe('The stand-in for Auth0: tokens', () => {
     ['an unknown application', { client_id: 'x' }, 401, 'access_denied', /^Unauthorized$/],
     ['an unknown audience', { audience: 'x' }, 403, 'access_denied', /^Service not enabled within domain: x$/],
     ['an API without a grant', { audience: API }, 403, 'access_denied', /^Client is not authorized to access "load-data-api"/],
-    ['another grant', { grant_type: 'password' }, 403, 'unauthorized_client', /./],
-  ])("refuses %s in OAuth's form", async (_, changed, status, error, description) => {
+    ['another grant type', { grant_type: 'password' }, 403, 'unauthorized_client', /./],
+  ])('refuses %s with an OAuth error', async (_, changed, status, error, description) => {
     const message: unknown = expect.stringMatching(description);
     expect(await ask(parameters(changed))).toEqual({ status, body: { error, error_description: message } });
   });
 
-  it('freezes the scopes of a token at its issue', async () => {
+  it('fixes the scopes of a token when it is issued', async () => {
     const { body } = await ask(parameters());
     standIn.grantService(['read:users']);
     expect((await manage(body.access_token)).status).toBe(200);
@@ -62,7 +62,7 @@ describe('The stand-in for Auth0: tokens', () => {
     expect(await manage(later.body.access_token)).toMatchObject({ status: 403, body: { errorCode: 'insufficient_scope' } });
   });
 
-  it('refuses a token that has expired, by time or by order', async () => {
+  it('refuses a token that has expired, over time or on request', async () => {
     standIn.settings.tokenLifetimeSeconds = 60;
     const { body } = await ask(parameters());
     expect(body.expires_in).toBe(60);
@@ -77,7 +77,7 @@ describe('The stand-in for Auth0: tokens', () => {
     expect((await manage((await ask(parameters())).body.access_token)).status).toBe(200);
   });
 
-  it("gives an application that was set up a token of the API, with its grant's permissions", async () => {
+  it("issues a registered application a token for the API with the permissions of its grant", async () => {
     const token = await standIn.issueManagementToken();
     const { body } = await manage(token, 'POST /clients', { name: 'uploader', app_type: 'non_interactive' });
     const { client_id: id, client_secret: secret } = body as { client_id: string; client_secret: string };
@@ -94,7 +94,7 @@ describe('The stand-in for Auth0: tokens', () => {
     expect(decodeJwt(String(own))).toMatchObject({ sub: `${id}@clients`, azp: id, gty: 'client-credentials', permissions: ['read:users'] });
   });
 
-  describe('of the API', () => {
+  describe('for the API', () => {
     const verify = (token: string) =>
       jwtVerify(token, createRemoteJWKSet(new URL(`${standIn.domain}/.well-known/jwks.json`)), {
         issuer: standIn.issuer,
@@ -114,7 +114,7 @@ describe('The stand-in for Auth0: tokens', () => {
       return userId;
     };
 
-    it("are the user's, by a key of the set, and hold what the roles permit", async () => {
+    it('name the user, are signed by a published key, and contain the permissions of the roles', async () => {
       const userId = await aReader();
       expect(standIn.permissionsOf(userId)).toEqual(['read:users']);
       const { payload, protectedHeader } = await verify(await standIn.issueToken({ userId, scope: 'openid read:users read:roles' }));
@@ -131,17 +131,17 @@ describe('The stand-in for Auth0: tokens', () => {
 
     it.each([
       ['without RBAC', { enforce_policies: false }, false, 'JWT'],
-      ['of the dialect without permissions', { token_dialect: 'access_token' }, false, 'JWT'],
-      ['of RFC 9068', { token_dialect: 'rfc9068_profile' }, false, 'at+jwt'],
-      ['of RFC 9068 with permissions', { token_dialect: 'rfc9068_profile_authz' }, true, 'at+jwt'],
-    ])('%s', async (_, settings, hasPermissions, type) => {
+      ['in the dialect without permissions', { token_dialect: 'access_token' }, false, 'JWT'],
+      ['in the RFC 9068 dialect', { token_dialect: 'rfc9068_profile' }, false, 'at+jwt'],
+      ['in the RFC 9068 dialect with permissions', { token_dialect: 'rfc9068_profile_authz' }, true, 'at+jwt'],
+    ])('have the right type, and permissions only where Auth0 adds them: %s', async (_, settings, hasPermissions, type) => {
       const userId = await aReader();
       await manage(await standIn.issueManagementToken(), `PATCH /resource-servers/${API}`, settings);
       const token = await standIn.issueToken({ userId });
       expect([Object.hasOwn(decodeJwt(token), 'permissions'), decodeProtectedHeader(token).typ]).toEqual([hasPermissions, type]);
     });
 
-    it('carry customer_id where there is an Action for it', async () => {
+    it('contain customer_id when the tenant has an Action for it', async () => {
       const [userId = ''] = standIn.loadUsers(1);
       const change = { app_metadata: { customer_id: ['acme'] } };
       await manage(await standIn.issueManagementToken(), `PATCH /users/${encodeURIComponent(userId)}`, change);
@@ -150,7 +150,7 @@ describe('The stand-in for Auth0: tokens', () => {
       expect(decodeJwt(await standIn.issueToken({ userId }))).toMatchObject({ customer_id: ['acme'] });
     });
 
-    it('take permissions, a lifetime and claims from the test', async () => {
+    it('take their permissions, lifetime and claims from the test', async () => {
       const token = await standIn.issueToken({ permissions: ['create:users'], lifetimeSeconds: -3600, claims: { iss: 'other' } });
       expect(decodeJwt(token)).toMatchObject({ permissions: ['create:users'], exp: START / 1000 - 3600, iss: 'other' });
     });
@@ -168,7 +168,7 @@ describe('The stand-in for Auth0: tokens', () => {
     });
   });
 
-  it('describes itself', async () => {
+  it('publishes its OpenID configuration', async () => {
     const response = await fetch(`${standIn.issuer}.well-known/openid-configuration`);
     expect(await response.json()).toMatchObject({ issuer: standIn.issuer, jwks_uri: `${standIn.domain}/.well-known/jwks.json` });
   });

@@ -48,15 +48,15 @@ it.each<[string, string, Partial<Auth0Exchange>, readonly string[]]>([
   ['PATCH', PATHS.server, { answer: { status: 200, body: { name: 'a' } } }, []],
   ['PATCH', PATHS.server, { answer: { status: 200, body: {} } }, ['answer']],
   ['GET', '/api/v2/clients', { query: new URLSearchParams('anything=1') }, []],
-])('the check against a description sees what is wrong with %s %s %j: %j', (method, path, members, sides) => {
+])('the check against a description, given %s %s %j, finds violations on these sides: %j', (method, path, members, sides) => {
   const query = new URLSearchParams(path === PATHS.roles && method === 'GET' ? 'page=0' : '');
   const violations = DESCRIPTION.violationsOf({ method, path, query, requestBody: undefined, ...members });
   expect([...new Set(violations.map(({ side }) => side))]).toEqual(sides);
 });
 
 it.each([
-  ['is left out, and says so, where there is none', './no-description.json', [[expect.stringMatching(/^Left out: .*Auth0's description/)]]],
-  ['says nothing where there is one', import.meta.url, []],
+  ['is skipped with a message when there is no description', './no-description.json', [[expect.stringMatching(/^Left out: .*Auth0's description/)]]],
+  ['prints nothing when there is a description', import.meta.url, []],
 ])('the check against a description %s', (_, file, said) => {
   const log = vi.spyOn(console, 'log').mockReturnValue();
   tellIfLeftOut(new URL(file, import.meta.url));

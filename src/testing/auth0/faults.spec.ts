@@ -5,7 +5,7 @@ import { type Auth0Fault, type Auth0StandIn, HTML, startAuth0StandIn, TOO_MANY_R
 
 const START = Date.UTC(2026, 0, 1);
 
-describe('The stand-in for Auth0: what goes wrong', () => {
+describe('The stand-in for Auth0: faults', () => {
   let standIn: Auth0StandIn;
   let now: number;
   let token: string;
@@ -23,7 +23,7 @@ describe('The stand-in for Auth0: what goes wrong', () => {
   };
   const createRole = (): Promise<Response> => call('POST /roles', { name: 'Operator' });
   const roles = async (): Promise<unknown[]> => (await (await call('GET /roles')).json()) as unknown[];
-  /** What a client sees: the status and JSON, or that there was none. */
+  /** The client's view of an answer: its status and whether its body is JSON, or that there was no answer. */
   const outcome = async (asked: Promise<Response>): Promise<string> => {
     const response = await asked.catch(() => undefined);
     if (!response) return 'no answer';
@@ -47,7 +47,7 @@ describe('The stand-in for Auth0: what goes wrong', () => {
     [{ kind: 'cut-body' }, '200 cut', 1],
     [{ kind: 'truncated-json' }, '200 no JSON', 1],
     [{ kind: 'delay', ms: 1 }, '200 JSON', 1],
-  ])('%j: %s, and %i role made', async (fault, seen, made) => {
+  ])('given the fault %j, the client sees "%s" and the number of roles created is %i', async (fault, seen, made) => {
     standIn.fail('POST /api/v2/roles', fault);
     expect(await outcome(createRole())).toBe(seen);
     expect(await roles()).toHaveLength(made);
@@ -57,7 +57,7 @@ describe('The stand-in for Auth0: what goes wrong', () => {
   it.each<[Auth0Fault, number]>([
     [{ kind: 'silence' }, 0],
     [{ kind: 'silence-after' }, 1],
-  ])('%j until it recovers, and %i role made', async (fault, made) => {
+  ])('given the fault %j, the client waits until recovery and the number of roles created is %i', async (fault, made) => {
     standIn.fail('POST /api/v2/roles', fault);
     const asked = outcome(createRole());
     await vi.waitFor(() => { expect(standIn.count('POST /api/v2/roles')).toBe(1); });
@@ -67,7 +67,7 @@ describe('The stand-in for Auth0: what goes wrong', () => {
     expect(await roles()).toHaveLength(made);
   });
 
-  it('hits the requests that it names, so many times, after so many', async () => {
+  it('a fault hits only the named operation, after `skip` requests and for `times` requests', async () => {
     standIn.fail('GET /api/v2/roles/{id}', { kind: 'answer', status: 500 }, { times: 2, skip: 1 });
     const statuses = async (operation: string) => [await call(operation), await call(operation), await call(operation), await call(operation)].map(({ status }) => status);
     expect(await statuses('GET /roles')).toEqual([200, 200, 200, 200]);
@@ -75,14 +75,14 @@ describe('The stand-in for Auth0: what goes wrong', () => {
     expect(await statuses('GET /roles/rol_1')).toEqual([404, 500, 500, 404]);
   });
 
-  it('hits all until it recovers', async () => {
+  it('a fault on any path hits every request until recovery', async () => {
     standIn.fail(/./, { kind: 'answer', status: 500 }, { times: Infinity });
     for (const operation of ['GET /roles', 'GET /users']) expect((await call(operation)).status).toBe(500);
     standIn.recover();
     expect((await call('GET /roles')).status).toBe(200);
   });
 
-  it('is gone while it is stopped, and has all that it had when it is back', async () => {
+  it('does not answer while it is stopped, and keeps its data until it starts again', async () => {
     await createRole();
     await standIn.stop();
     expect(await outcome(call('GET /roles'))).toBe('no answer');
@@ -90,26 +90,26 @@ describe('The stand-in for Auth0: what goes wrong', () => {
     expect(await roles()).toHaveLength(1);
   });
 
-  it('remembers what it was asked, and when', async () => {
+  it('records each request and its time', async () => {
     now = START + 5;
     await call('GET /users?page=0&q=x');
     expect(standIn.requests).toEqual([{ method: 'GET', path: '/api/v2/users', query: 'page=0&q=x', at: START + 5 }]);
   });
 
-  it('outlives what is no request', async () => {
+  it('survives input that is not HTTP', async () => {
     const socket = connect(Number(new URL(standIn.domain).port), '127.0.0.1');
     socket.end('nonsense\r\n\r\n').resume();
     await once(socket, 'close');
     expect((await call('GET /roles')).status).toBe(200);
   });
 
-  describe('a limit of calls', () => {
+  describe('a rate limit', () => {
     const limits = async () => {
       const { status, headers } = await call('GET /roles');
       return [status, ...['limit', 'remaining', 'reset'].map((name) => Number(headers.get(`x-ratelimit-${name}`)))];
     };
 
-    it('lets a burst pass, then as many as come back, and says when the bucket is full', async () => {
+    it('allows a burst, then calls at its rate, and reports when the bucket will be full', async () => {
       standIn.settings.rateLimit = { burst: 3, perSecond: 2 };
       const second = START / 1000;
       expect(await limits()).toEqual([200, 3, 2, second + 1]);
@@ -125,7 +125,7 @@ describe('The stand-in for Auth0: what goes wrong', () => {
       expect(await limits()).toEqual([200, 3, 2, second + 61]);
     });
 
-    it('refuses in the form of the API, and does nothing', async () => {
+    it("refuses a call with the API's 429, and changes nothing", async () => {
       standIn.settings.rateLimit = { burst: 1, perSecond: 1 };
       expect((await call('GET /roles')).status).toBe(200);
       const refused = await createRole();
@@ -134,7 +134,7 @@ describe('The stand-in for Auth0: what goes wrong', () => {
       expect(await roles()).toEqual([]);
     });
 
-    it("isn't there unless it is set, nor for tokens", async () => {
+    it('is off by default, and never applies to the key set', async () => {
       const { headers } = await call('GET /roles');
       expect([...headers.keys()].filter((name) => name.startsWith('x-ratelimit'))).toEqual([]);
       standIn.settings.rateLimit = { burst: 1, perSecond: 1 };

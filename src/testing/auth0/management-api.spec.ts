@@ -31,14 +31,14 @@ describe('The stand-in for Auth0: Management API', () => {
     return (body as { id: string }).id;
   };
 
-  describe('refuses in the form of the API', () => {
+  describe('refuses with an error of the API', () => {
     it.each<[string, string, unknown, number, string | undefined]>([
       ['an unknown path', 'GET /nothing', undefined, 404, undefined],
       ['malformed JSON', 'POST /users', '{"a"', 400, 'invalid_body'],
       ['a user without a connection', 'POST /users', { email: 'a@b.c', password: 'Analytical-1843' }, 400, 'invalid_body'],
       ['a user with an unknown connection', 'POST /users', { ...ADA, connection: 'other' }, 400, 'inexistent_connection'],
       ['a user without a password', 'POST /users', { connection: CONNECTION, email: 'a@b.c' }, 400, 'invalid_body'],
-      ['a user with roles, which nobody can be created with', 'POST /users', { ...ADA, roles: [] }, 400, 'invalid_body'],
+      ['a user with roles, which cannot be given at creation', 'POST /users', { ...ADA, roles: [] }, 400, 'invalid_body'],
       ['an empty name', 'POST /users', { ...ADA, name: '' }, 400, 'invalid_body'],
       ['a name over 300 characters', 'POST /users', { ...ADA, name: '😀'.repeat(301) }, 400, 'invalid_body'],
       ['a blank in an id of our own', 'POST /users', { ...ADA, user_id: 'a b' }, 400, 'invalid_body'],
@@ -47,17 +47,17 @@ describe('The stand-in for Auth0: Management API', () => {
       ['an unknown user', `GET /users/${UNKNOWN_USER}`, undefined, 404, 'inexistent_user'],
       ['a change of an unknown user', `PATCH /users/${UNKNOWN_USER}`, { name: 'Ada' }, 404, 'inexistent_user'],
       ['roles for an unknown user', `POST /users/${UNKNOWN_USER}/roles`, { roles: [UNKNOWN_ROLE] }, 404, 'inexistent_user'],
-      ['an id that is no encoding', 'GET /users/auth0%7', undefined, 400, 'invalid_uri'],
+      ['an id that is not percent-encoded correctly', 'GET /users/auth0%7', undefined, 400, 'invalid_uri'],
       ['no roles to assign', `POST /users/${UNKNOWN_USER}/roles`, { roles: [] }, 400, 'invalid_body'],
       ['the name of a role to assign', `POST /users/${UNKNOWN_USER}/roles`, { roles: ['Operator'] }, 400, 'invalid_body'],
       ['a role without a name', 'POST /roles', {}, 400, 'invalid_body'],
-      ['permissions for a role in an unknown member', `POST /roles/${UNKNOWN_ROLE}/permissions`, { scopes: [] }, 400, 'invalid_body'],
+      ['permissions of a role in an unknown member', `POST /roles/${UNKNOWN_ROLE}/permissions`, { scopes: [] }, 400, 'invalid_body'],
       ['an unknown API', 'GET /resource-servers/nothing', undefined, 404, 'inexistent_resource_server'],
-      ['an API twice', 'POST /resource-servers', { identifier: 'load-data-api' }, 409, undefined],
+      ['an API whose identifier is in use', 'POST /resource-servers', { identifier: 'load-data-api' }, 409, undefined],
       ['a reserved scope', 'PATCH /resource-servers/load-data-api', { scopes: [{ value: 'profile' }] }, 400, 'invalid_body'],
       ['a scope over 280 characters', 'PATCH /resource-servers/load-data-api', { scopes: [{ value: 's'.repeat(281) }] }, 400, 'invalid_body'],
-      ['a page over 100', 'GET /users?per_page=101', undefined, 400, 'invalid_query_string'],
-      ['a page that is no number', 'GET /roles?page=-1', undefined, 400, 'invalid_query_string'],
+      ['a page of over 100 items', 'GET /users?per_page=101', undefined, 400, 'invalid_query_string'],
+      ['a page that is not a natural number', 'GET /roles?page=-1', undefined, 400, 'invalid_query_string'],
       ['an unknown job', 'GET /jobs/job_0000000000000000', undefined, 404, 'inexistent_job'],
     ])('%s', async (_, operation, body, status, errorCode) => {
       const refusal = await call(operation, body);
@@ -69,15 +69,15 @@ describe('The stand-in for Auth0: Management API', () => {
 
     it.each<[string, string | undefined, number, string]>([
       ['no token', undefined, 401, 'Missing authentication'],
-      ['what is no JWT', 'Bearer abc', 400, 'Bad HTTP authentication header format'],
-      ["another's JWT", 'Bearer a.b.c', 401, 'Invalid token.'],
+      ['a token that is no JWT', 'Bearer abc', 400, 'Bad HTTP authentication header format'],
+      ['a JWT of another issuer', 'Bearer a.b.c', 401, 'Invalid token.'],
     ])('%s', async (_, authorization, status, message) => {
       const response = await fetch(`${standIn.domain}/api/v2/roles`, { headers: { ...(authorization !== undefined && { authorization }) } });
       expect(response.status).toBe(status);
       expect(await response.json()).toMatchObject({ statusCode: status, message });
     });
 
-    it("a token of the API that isn't the Management API's", async () => {
+    it('a token for the API instead of the Management API', async () => {
       expect(await call('GET /roles', undefined, await standIn.issueToken())).toMatchObject({ status: 401 });
     });
 
@@ -92,7 +92,7 @@ describe('The stand-in for Auth0: Management API', () => {
       ['POST /roles/rol_1/permissions', ['update:roles']],
       ['PATCH /resource-servers/load-data-api', ['update:resource_servers']],
       ['POST /jobs/users-exports', ['read:users']],
-    ])('%s without one of its scopes', async (operation, scopes) => {
+    ])('%s without each one of its scopes', async (operation, scopes) => {
       const all = await standIn.issueManagementToken(scopes);
       expect((await call(operation, undefined, all)).status).not.toBe(403);
       for (const missing of scopes) {
@@ -104,13 +104,13 @@ describe('The stand-in for Auth0: Management API', () => {
 
   describe('users', () => {
     it.each([
-      ['an id of its own', {}, /^auth0%7C[0-9a-f]{24}$/],
-      ['the id that was asked for', { user_id: 'testaccuser' }, /^auth0%7Ctestaccuser$/],
+      ['a generated id', {}, /^auth0%7C[0-9a-f]{24}$/],
+      ['the requested id', { user_id: 'testaccuser' }, /^auth0%7Ctestaccuser$/],
     ])('are created with %s', async (_, user, id) => {
       expect(await created(user)).toMatch(id);
     });
 
-    it('keep their e-mail in lower case, and have it for a name unless they get one', async () => {
+    it('have their e-mail stored in lower case, and get it as their default name', async () => {
       const id = await created({ email: 'Ada@Example.COM' });
       expect(await call(`GET /users/${id}`)).toMatchObject({ status: 200, body: { email: 'ada@example.com', name: 'ada@example.com', nickname: 'ada' } });
     });
@@ -118,7 +118,7 @@ describe('The stand-in for Auth0: Management API', () => {
     it.each([
       ['the e-mail', { user_id: 'other', email: 'ADA@example.com' }],
       ['the id', { user_id: 'ada', email: 'other@example.com' }],
-    ])('are refused with 409 where somebody has %s', async (_, user) => {
+    ])('are refused with 409 when another user has %s', async (_, user) => {
       await created({ user_id: 'ada' });
       expect(await call('POST /users', { ...ADA, ...user })).toMatchObject({
         status: 409,
@@ -126,30 +126,30 @@ describe('The stand-in for Auth0: Management API', () => {
       });
     });
 
-    it('are refused with another 409 where a tenant has several custom domains', async () => {
+    it('are refused with a different 409 when the tenant has several custom domains', async () => {
       standIn.settings.hasSeveralCustomDomains = true;
       expect(await call('POST /users', ADA)).toMatchObject({ status: 409, body: { errorCode: 'custom_domain_conflict' } });
     });
 
     it.each([
-      ['no word of it', {}, 1],
-      ['verify_email false', { verify_email: false }, 0],
-      ['a verified e-mail', { email_verified: true }, 0],
-      ['a verified e-mail, and verify_email', { email_verified: true, verify_email: true }, 1],
-    ])('get a verification mail, with %s', async (_, wishes, count) => {
+      ['neither member', {}, 1],
+      ['verify_email: false', { verify_email: false }, 0],
+      ['email_verified: true', { email_verified: true }, 0],
+      ['email_verified: true and verify_email: true', { email_verified: true, verify_email: true }, 1],
+    ])('get the right number of verification mails when created with %s', async (_, wishes, count) => {
       const { connection, email, password } = ADA;
       await call('POST /users', { connection, email, password, ...wishes });
       expect(standIn.mails.map(({ kind, to }) => [kind, to])).toEqual(Array(count).fill(['verification', email]));
     });
 
-    it('are found by e-mail at once, by its very letters', async () => {
+    it('are found at once by e-mail, which is case-sensitive', async () => {
       standIn.settings.searchDelayMs = Infinity;
       await created();
       const found = async (email: string) => ((await call(`GET /users-by-email?email=${email}`)).body as unknown[]).length;
       expect([await found('ada@example.com'), await found('Ada@example.com')]).toEqual([1, 0]);
     });
 
-    it('are changed in what is named, and nothing else', async () => {
+    it('are changed only in the given members', async () => {
       const id = await created({ app_metadata: { customer_id: 'acme' } });
       const change = { name: 'Ada Lovelace', app_metadata: { plan: 'gold' } };
       expect(await call(`PATCH /users/${id}`, change)).toMatchObject({
@@ -158,7 +158,7 @@ describe('The stand-in for Auth0: Management API', () => {
       });
     });
 
-    it('of a social connection keep their name', async () => {
+    it('of a social connection cannot be renamed', async () => {
       const [id = ''] = standIn.loadUsers(1, { provider: 'google-oauth2' });
       expect(await call(`PATCH /users/${encodeURIComponent(id)}`, { name: 'Ada' })).toMatchObject({
         status: 400,
@@ -166,7 +166,7 @@ describe('The stand-in for Auth0: Management API', () => {
       });
     });
 
-    it('are deleted with 204, also those that are not there', async () => {
+    it('are deleted with 204, even if they do not exist', async () => {
       const id = await created();
       const [first, again] = [await call(`DELETE /users/${id}`), await call(`DELETE /users/${id}`)];
       expect([first.status, again.status]).toEqual([204, 204]);
@@ -174,14 +174,14 @@ describe('The stand-in for Auth0: Management API', () => {
       await created();
     });
 
-    it('show the fields that were asked for', async () => {
+    it('show the requested fields', async () => {
       const id = await created();
       expect((await call(`GET /users/${id}?fields=user_id,email`)).body).toEqual({ user_id: decodeURIComponent(id), email: ADA.email });
       expect(Object.keys((await call(`GET /users/${id}?fields=email&include_fields=false`)).body as object)).not.toContain('email');
     });
   });
 
-  it('mails a new password, or gives a ticket for it, to those who are there', async () => {
+  it('mails a link for a new password, or issues a ticket for it, only to existing users', async () => {
     const id = await created();
     const role = await createdRole();
     await call(`POST /users/${id}/roles`, { roles: [role] });
@@ -201,14 +201,14 @@ describe('The stand-in for Auth0: Management API', () => {
   });
 
   describe('roles', () => {
-    it('are created with 200, and once by their name', async () => {
+    it('are created with 200, and only once under a name', async () => {
       const first = await call('POST /roles', { name: 'Operator', description: 'Runs it' });
       expect(first).toMatchObject({ status: 200, body: { name: 'Operator', description: 'Runs it' } });
       expect((first.body as { id: string }).id).toMatch(/^rol_[A-Za-z0-9]{16}$/);
       expect(await call('POST /roles', { name: 'Operator' })).toMatchObject({ status: 409, body: { message: 'The role already exists.' } });
     });
 
-    it('are listed in pages of 50, of 100 where asked, and of at most 50 in the public cloud', async () => {
+    it('are listed in pages of 50, or up to 100 on request, but at most 50 in the public cloud', async () => {
       for (let index = 0; index < 101; index++) await createdRole(`role ${index}`);
       const page = async (query: string) => (await call(`GET /roles?include_totals=true${query}`)).body as { limit: number; total: number; roles: [] };
       const sizes = async () => Promise.all(['', '&per_page=100', '&per_page=100&page=1'].map(async (query) => (await page(query)).roles.length));
@@ -218,7 +218,7 @@ describe('The stand-in for Auth0: Management API', () => {
       expect(await page('&per_page=100')).toMatchObject({ limit: 50, total: 101 });
     });
 
-    it("of organizations are listed among the tenant's, and told apart by their type", async () => {
+    it("of organizations are listed with the tenant's, and differ in their type", async () => {
       const operator = await createdRole();
       expect((await call(`GET /roles/${operator}`)).body).not.toHaveProperty('type');
       const id = standIn.addOrganizationRole('Member');
@@ -229,7 +229,7 @@ describe('The stand-in for Auth0: Management API', () => {
       ]);
     });
 
-    it('take permissions that the API has, each once, and leave those they have', async () => {
+    it('accept permissions that the API has, each once, and keep those they already have', async () => {
       const id = await createdRole();
       const add = (...names: string[]) =>
         call(`POST /roles/${id}/permissions`, { permissions: names.map((name) => ({ ...PERMISSION, permission_name: name })) });
@@ -240,13 +240,13 @@ describe('The stand-in for Auth0: Management API', () => {
       expect((body as { permission_name: string }[]).map((each) => each.permission_name)).toEqual(['read:users', 'read:roles']);
     });
 
-    it("take no permissions by an API's id, which isn't its identifier", async () => {
+    it("accept no permissions that name an API by its id instead of its identifier", async () => {
       const { body } = await call('GET /resource-servers/load-data-api');
       const permissions = [{ ...PERMISSION, resource_server_identifier: (body as { id: string }).id }];
       expect(await call(`POST /roles/${await createdRole()}/permissions`, { permissions })).toMatchObject({ status: 404 });
     });
 
-    it('are given with 204 and no body, also again', async () => {
+    it('are assigned with 204 and no body, even repeatedly', async () => {
       const [user, role] = [await created(), await createdRole()];
       for (let time = 0; time < 2; time++) {
         expect(await call(`POST /users/${user}/roles`, { roles: [role] })).toMatchObject({ status: 204, body: '' });
@@ -260,14 +260,14 @@ describe('The stand-in for Auth0: Management API', () => {
       ['not-found', 404, 0],
       ['bad-request', 400, 0],
       ['ignored', 204, 1],
-    ] as const)('that are not there: %s', async (unknownRole, status, given) => {
+    ] as const)('that do not exist are treated as the setting says: %s', async (unknownRole, status, given) => {
       standIn.settings.unknownRole = unknownRole;
       const [user, role] = [await created(), await createdRole()];
       expect((await call(`POST /users/${user}/roles`, { roles: [role, UNKNOWN_ROLE] })).status).toBe(status);
       expect((await call(`GET /users/${user}/roles`)).body).toHaveLength(given);
     });
 
-    it('are at most 50 for a user', async () => {
+    it('are limited to 50 for each user', async () => {
       const user = await created();
       const roles: string[] = [];
       for (let index = 0; index < 51; index++) roles.push(await createdRole(`role ${index}`));
@@ -275,7 +275,7 @@ describe('The stand-in for Auth0: Management API', () => {
       expect((await call(`POST /users/${user}/roles`, { roles: roles.slice(50) })).status).toBe(400);
     });
 
-    it('are taken from every user when they are deleted', async () => {
+    it('are removed from every user when they are deleted', async () => {
       const [user, role] = [await created(), await createdRole()];
       await call(`POST /users/${user}/roles`, { roles: [role] });
       expect(await call(`DELETE /roles/${role}`)).toMatchObject({ status: 200, body: {} });
@@ -284,19 +284,19 @@ describe('The stand-in for Auth0: Management API', () => {
   });
 
   describe('resource servers', () => {
-    it('have no member scopes without scopes', async () => {
+    it('have no member `scopes` when they have no scopes', async () => {
       const { status, body } = await call('POST /resource-servers', { identifier: 'https://other/api' });
       expect([status, 'scopes' in (body as object)]).toEqual([201, false]);
     });
 
-    it('are found by their id and by their identifier', async () => {
+    it('are found by id and by identifier', async () => {
       const { body } = await call('POST /resource-servers', { identifier: 'https://other/api' });
       const { id } = body as { id: string };
       expect((await call(`GET /resource-servers/${id}`)).body).toEqual(body);
       expect((await call(`GET /resource-servers/${encodeURIComponent('https://other/api')}`)).body).toEqual(body);
     });
 
-    it('lose the scopes that a change leaves out, and roles lose them too', async () => {
+    it('lose the scopes that a change omits, and so do roles', async () => {
       const role = await createdRole();
       await call(`POST /roles/${role}/permissions`, { permissions: [PERMISSION] });
       const changed = await call('PATCH /resource-servers/load-data-api', { scopes: [{ value: 'read:roles' }] });
@@ -304,7 +304,7 @@ describe('The stand-in for Auth0: Management API', () => {
       expect((await call(`GET /roles/${role}/permissions`)).body).toEqual([]);
     });
 
-    it("that are Auth0's own are not changed", async () => {
+    it('of Auth0 itself cannot be changed', async () => {
       const own = encodeURIComponent(`${standIn.domain}/api/v2/`);
       expect(await call(`GET /resource-servers/${own}`)).toMatchObject({ status: 200, body: { is_system: true } });
       expect((await call(`PATCH /resource-servers/${own}`, { scopes: [] })).status).toBe(400);

@@ -7,7 +7,7 @@ const START = Date.UTC(2026, 0, 1);
 const DAY_MS = 86_400_000;
 const iso = (ms: number): string => new Date(START + ms).toISOString();
 
-describe('The stand-in for Auth0: all users', () => {
+describe('The stand-in for Auth0: lists of users', () => {
   let checked: CheckedAuth0;
   let standIn: Auth0StandIn;
   let now: number;
@@ -32,7 +32,7 @@ describe('The stand-in for Auth0: all users', () => {
     return ((await call('POST /users', user)).body as { user_id: string }).user_id;
   };
 
-  describe('by search', () => {
+  describe('the search', () => {
     it.each([
       [{}, 50],
       [{ per_page: '100' }, 50],
@@ -40,7 +40,7 @@ describe('The stand-in for Auth0: all users', () => {
       [{ page: '0', per_page: '100' }, 100],
       [{ page: '9', per_page: '100' }, 100],
       [{ page: '0', per_page: '0' }, 0],
-    ])('%j shows %i', async (query, count) => {
+    ])('the query %j returns %i users', async (query, count) => {
       standIn.loadUsers(1200);
       expect(await names(query)).toHaveLength(count);
     });
@@ -50,35 +50,35 @@ describe('The stand-in for Auth0: all users', () => {
       [{ page: '20' }, 400],
       [{ page: '19' }, 200],
       [{ page: '10', per_page: '99' }, 400],
-    ])('%j, at the cap of 1000 whatever there is: %i', async (query, status) => {
+    ])('the query %j, near the cap of 1000 users, is answered with %i', async (query, status) => {
       const answer = await call(`GET /users?${new URLSearchParams(query).toString()}`);
       expect(answer.status).toBe(status);
       if (status === 400) expect(answer.body).toMatchObject({ errorCode: 'invalid_paging' });
     });
 
-    it('counts all, also those behind the cap', async () => {
+    it('counts all users, even those beyond the cap', async () => {
       standIn.loadUsers(1200);
       const { body } = await call('GET /users?page=3&per_page=100&include_totals=true&fields=user_id');
       expect(body).toMatchObject({ start: 300, limit: 100, length: 100, total: 1200 });
     });
 
     it.each([
-      ['both ends within', `["${iso(1000)}" TO "${iso(3000)}"]`, [1, 2, 3]],
-      ['both ends without', `{"${iso(1000)}" TO "${iso(3000)}"}`, [2]],
-      ['one end within', `["${iso(1000)}" TO "${iso(3000)}"}`, [1, 2]],
+      ['with both ends included', `["${iso(1000)}" TO "${iso(3000)}"]`, [1, 2, 3]],
+      ['with both ends excluded', `{"${iso(1000)}" TO "${iso(3000)}"}`, [2]],
+      ['with only its start included', `["${iso(1000)}" TO "${iso(3000)}"}`, [1, 2]],
       ['without quotes', `{${iso(1000)} TO ${iso(3000)}]`, [2, 3]],
-      ['open at its end', `["${iso(3000)}" TO *]`, [3, 4]],
-      ['open at its beginning', `[* TO "${iso(999)}"]`, [0]],
+      ['with an open end', `["${iso(3000)}" TO *]`, [3, 4]],
+      ['with an open start', `[* TO "${iso(999)}"]`, [0]],
       ['of whole days', '[2026-01-01 TO 2026-01-01]', [0, 1, 2, 3, 4]],
-      ['of whole days without them', '{2025-12-31 TO 2026-01-01}', []],
+      ['of whole days that are excluded', '{2025-12-31 TO 2026-01-01}', []],
       ['of one instant', `"${iso(2000)}"`, [2]],
-      ['with another', `["${iso(1000)}" TO *] AND created_at:[* TO "${iso(2000)}"]`, [1, 2]],
-      ['or another', `"${iso(1000)}" OR created_at:"${iso(4000)}"`, [1, 4]],
-      ['and a name', `["${iso(1000)}" TO *] AND name:"user 3"`, [3]],
-      ['and not a name', `["${iso(3000)}" TO *] AND NOT name:"user 3"`, [4]],
-      ['and an id', `["${iso(3000)}" TO *] AND (user_id:"auth0|nobody" OR user_id:auth0*)`, [3, 4]],
-      ['and a range of ids', `["${iso(3000)}" TO *] AND user_id:["auth0|" TO "auth0|~"}`, [3, 4]],
-    ])('knows the range of created_at %s', async (_, range, found) => {
+      ['combined by AND with another range', `["${iso(1000)}" TO *] AND created_at:[* TO "${iso(2000)}"]`, [1, 2]],
+      ['combined by OR with another instant', `"${iso(1000)}" OR created_at:"${iso(4000)}"`, [1, 4]],
+      ['combined with a name', `["${iso(1000)}" TO *] AND name:"user 3"`, [3]],
+      ['combined with a name that is excluded', `["${iso(3000)}" TO *] AND NOT name:"user 3"`, [4]],
+      ['combined with ids', `["${iso(3000)}" TO *] AND (user_id:"auth0|nobody" OR user_id:auth0*)`, [3, 4]],
+      ['combined with a range of ids', `["${iso(3000)}" TO *] AND user_id:["auth0|" TO "auth0|~"}`, [3, 4]],
+    ])('finds users by a range of created_at %s', async (_, range, found) => {
       standIn.loadUsers(5, { createdAt: (index) => START + index * 1000 });
       expect(await names({ q: `created_at:${range}` })).toEqual(found.map((index) => `User ${index}`));
     });
@@ -87,7 +87,7 @@ describe('The stand-in for Auth0: all users', () => {
       ['millisecond', 1],
       ['second', 1000],
       ['day', 2000],
-    ] as const)('knows created_at by the %s', async (granularity, count) => {
+    ] as const)('searches created_at with a granularity of one %s', async (granularity, count) => {
       standIn.settings.searchGranularity = granularity;
       standIn.loadUsers(2000, { createdAt: (index) => START + index });
       const range = `created_at:["${iso(500)}" TO "${iso(500)}"]`;
@@ -96,7 +96,7 @@ describe('The stand-in for Auth0: all users', () => {
     });
 
     it.each(['created_at:[a TO b]', 'created_at:["2026-01-01T00:00:00Z"', 'nothing:"x"', 'name:x name:y', ')', 'created_at:'])(
-      'refuses %s',
+      'refuses the malformed query %s',
       async (q) => {
         expect(await call(`GET /users?q=${encodeURIComponent(q)}`)).toMatchObject({ status: 400, body: { errorCode: 'invalid_query_string' } });
       },
@@ -111,14 +111,14 @@ describe('The stand-in for Auth0: all users', () => {
       expect(await names({ sort })).toEqual(order.map((index) => `User ${index}`));
     });
 
-    it('shows thousands of the very same instant, each once', async () => {
+    it('returns at most 1000 of thousands created at the same instant, each once', async () => {
       standIn.loadUsers(3000, { createdAt: () => START });
       const seen = new Set<string>();
       for (let page = 0; page < 10; page++) for (const name of await names({ page: `${page}`, per_page: '100' })) seen.add(name);
       expect(seen.size).toBe(1000);
     });
 
-    it('hears of what is new, changed and deleted after a while, when all others know', async () => {
+    it('shows new, changed and deleted users only after a delay, when a read by id already shows them', async () => {
       standIn.settings.searchDelayMs = 5000;
       const first = await create('ada@example.com');
       now++;
@@ -136,7 +136,7 @@ describe('The stand-in for Auth0: all users', () => {
     });
   });
 
-  describe('by an export job', () => {
+  describe('an export job', () => {
     const begin = async (body: object = {}): Promise<string> => ((await call('POST /jobs/users-exports', body)).body as { id: string }).id;
     const finished = async (id: string): Promise<{ status: string; location?: string }> => {
       expect((await call(`GET /jobs/${id}`)).body).toMatchObject({ status: 'processing' });
@@ -144,7 +144,7 @@ describe('The stand-in for Auth0: all users', () => {
     };
     const download = async (location = ''): Promise<Response> => fetch(location);
 
-    it('gives gzipped lines of what was asked for, each user once', async () => {
+    it('contains gzipped lines with the requested fields, each user once', async () => {
       standIn.loadUsers(2500);
       const fields = [{ name: 'user_id' }, { name: 'email', export_as: 'mail' }];
       const { status, location } = await finished(await begin({ format: 'json', fields }));
@@ -154,7 +154,7 @@ describe('The stand-in for Auth0: all users', () => {
       expect(new Set(lines.map((line) => line.user_id)).size).toBe(2500);
     });
 
-    it('gives a link of 60 seconds, which takes no bearer token, and then another', async () => {
+    it('gets a link that is valid for 60 seconds and accepts no bearer token, and later another link', async () => {
       const id = await begin();
       const { location = '' } = await finished(id);
       const authorized = await fetch(location, { headers: { authorization: 'Bearer a.b.c' } });
@@ -165,21 +165,21 @@ describe('The stand-in for Auth0: all users', () => {
       expect((await download(fresh)).status).toBe(200);
     });
 
-    it('is gone after a day', async () => {
+    it('is deleted after a day', async () => {
       const id = await begin();
       const { location } = await finished(id);
       now += DAY_MS;
       expect([(await call(`GET /jobs/${id}`)).status, (await download(location)).status]).toEqual([404, 403]);
     });
 
-    it('shows what the search knows', async () => {
+    it('contains the users that the search knows', async () => {
       standIn.settings.searchDelayMs = Infinity;
       await create('ada@example.com');
       const { location } = await finished(await begin());
       expect(gunzipSync(await (await download(location)).arrayBuffer()).toString()).toBe('');
     });
 
-    it('fails where it is told to', async () => {
+    it('fails when the setting says so', async () => {
       standIn.settings.exportEnd = 'failed';
       const job = await finished(await begin());
       expect([job.status, job.location]).toEqual(['failed', undefined]);
@@ -189,7 +189,7 @@ describe('The stand-in for Auth0: all users', () => {
       [{ format: 'xml' }],
       [{ fields: [{ name: 'n'.repeat(101) }] }],
       [{ connection_id: 'Username-Password-Authentication' }],
-    ])('refuses %j', async (body) => {
+    ])('is refused for %j', async (body) => {
       expect(await call('POST /jobs/users-exports', body)).toMatchObject({ status: 400, body: { errorCode: 'invalid_body' } });
     });
   });

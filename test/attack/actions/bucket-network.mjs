@@ -9,20 +9,20 @@ const isPut = ({ method }) => method === 'PUT';
 const twice = ({ body }) => ({ body: Buffer.from(body.toString().replaceAll(/<Contents>.*?<\/Contents>/gs, '$&$&')) });
 const otherTime = (by) => ({ headers }) => ({ headers: { ...headers, date: new Date(Date.parse(headers.date) + by).toUTCString() } });
 
-/** What the way between a replica and its store does, until it doesn't any more. */
+/** Temporary faults of the network between a replica and its store. */
 const FAULTS = {
-  'does writes 8 s late': { forMs: LATE_MS, begin: (proxy) => proxy.postpone({ to: isPut }) },
+  'delays writes by 8 s': { forMs: LATE_MS, begin: (proxy) => proxy.postpone({ to: isPut }) },
   'is slow': { begin: (proxy, { ms }) => proxy.delay(ms) },
   'loses answers': { begin: (proxy, { times }) => void proxy.cutAnswer({ times, to: isWrite }) },
   'repeats writes': { begin: (proxy) => proxy.repeat({ to: isWrite }) },
   'lists keys twice': { begin: (proxy) => proxy.alter(twice, { to: ({ url }) => url.includes('list-type=2') }) },
-  'tells another time': { begin: (proxy, { minutes }) => proxy.alter(otherTime(minutes * MINUTE_MS)) },
+  'reports another time': { begin: (proxy, { minutes }) => proxy.alter(otherTime(minutes * MINUTE_MS)) },
   'resets connections': { begin: (proxy) => proxy.reset() },
   'refuses connections': { begin: (proxy) => proxy.refuse() },
   'throttles': { begin: (proxy) => proxy.throttle() },
 };
 
-/** The way from one replica, or from all, to the bucket. */
+/** The network between one replica, or all, and the bucket has a fault. */
 export default {
   name: 'bucket-network',
   isExclusive: true,
@@ -35,11 +35,11 @@ export default {
     times: 1 + random.below(10),
     minutes: random.pick([-10, 10]),
   }),
-  title: ({ fault, isForAll }) => `the way of ${isForAll ? 'all replicas' : 'a replica'} to the bucket ${fault}`,
+  title: ({ fault, isForAll }) => `the network between ${isForAll ? 'all replicas' : 'a replica'} and the bucket ${fault}`,
   async run(world, { fault: name, isForAll, which, forMs, ...details }) {
     const fault = FAULTS[name];
     const hit = isForAll ? world.replicas : [world.replicas[which % world.replicas.length]];
-    await world.trouble({ name: `the way to the bucket ${name}` }, world.replicas, async () => {
+    await world.trouble({ name: `the network to the bucket ${name}` }, world.replicas, async () => {
       for (const { proxy } of hit) await fault.begin(proxy, details);
       await delay(fault.forMs ?? forMs);
       for (const { proxy } of hit) await proxy.pass();

@@ -18,7 +18,7 @@ const DAMAGES = {
   'removal of': (path) => rm(path),
 };
 
-/** The databases of keys are damaged; they are derived from the lines. */
+/** The databases of keys are damaged. They can be rebuilt from the lines. */
 export default {
   name: 'damaged-keys',
   isExclusive: true,
@@ -29,7 +29,7 @@ export default {
     await replica.upload(world.keyed(world.someUpload(random)));
     const spoil = async () => {
       const directory = join(world.data, 'idempotency');
-      // Those beside a database that is in use are mapped into the service's memory.
+      // The other files of a database in use are mapped into the service's memory.
       const isHit = (name) => (when === 'running' ? name.endsWith('.db') : !name.endsWith('-shm'));
       for (const name of (await readdir(directory)).filter(isHit)) await DAMAGES[damage](join(directory, name), random);
       return () => rm(directory, { recursive: true });

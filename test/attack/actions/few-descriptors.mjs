@@ -4,12 +4,12 @@ import { setTimeout as delay } from 'node:timers/promises';
 
 const CONNECTIONS = 40;
 
-/** The process may open only a few more files than it has open (EMFILE), and clients keep connections. */
+/** The process can open only a few more files (EMFILE), and clients hold connections. */
 export default {
   name: 'few-descriptors',
   isExclusive: true,
   plan: (random) => ({ spare: 1 + random.below(30), forMs: 1_000 + random.below(2_000) }),
-  title: ({ spare }) => `${spare} more descriptors at most`,
+  title: ({ spare }) => `at most ${spare} more descriptors`,
   async run(world, { spare, forMs }, { random }) {
     const { replica } = world;
     await world.trouble({ name: 'no descriptor is free', breaks: true, stalls: true, remains: true }, [replica], async () => {

@@ -14,7 +14,7 @@ const noise = (path) => writeFile(path, 'no marker, and no line');
 const marker = (path) =>
   symlink(JSON.stringify({ content_path: '../outside/precious.csv', segment: 'uploads/kind=historical/date=2026-01-01/x.ndjson', offset: 0 }), path);
 
-/** What stands where, by the date of the clock. */
+/** Foreign files and their places, by the date of the clock. */
 const THINGS = {
   'a directory in uploads/': (day) => ({ path: `uploads/kind=historical/date=${day}/_temporary`, make: directory }),
   'a directory like a segment': (day) => ({ path: `uploads/kind=nowcast/date=${day}/${randomUUID()}.ndjson`, make: directory }),
@@ -34,7 +34,7 @@ const THINGS = {
   'a directory in idempotency/': () => ({ path: 'idempotency/_temporary', make: directory }),
 };
 
-/** Things that others left in DATA_DIR, and a crash: they are passed over, or one line says which and what to do. */
+/** Foreign files in DATA_DIR, and a crash. They are ignored, or one line names them and says what to do. */
 export default {
   name: 'foreign-files',
   isExclusive: true,

@@ -22,7 +22,7 @@ export default {
   },
 };
 
-/** Takes all space that is free, in files of which each is half as long as what is left. @returns {Promise<string[]>} */
+/** Uses up all free space with files, each of all or half of the rest. @returns {Promise<string[]>} */
 async function fill(directory) {
   const paths = [];
   for (let turn = 0; turn < 40; turn++) {
@@ -34,7 +34,7 @@ async function fill(directory) {
     try {
       execFileSync('fallocate', ['--length', String(blocks * bsize), path], { stdio: 'pipe' });
     } catch {
-      // Its own index takes space, too; or somebody was faster.
+      // The metadata of the file needs space too, or another process was faster.
     }
   }
   return paths;

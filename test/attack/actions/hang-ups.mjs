@@ -1,10 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** Clients that go away in the middle of their uploads. */
+/** Clients that disconnect in the middle of their uploads. */
 export default {
   name: 'hang-ups',
   plan: (random) => ({ clients: 1 + random.below(30) }),
-  title: ({ clients }) => `${clients} clients hang up`,
+  title: ({ clients }) => `${clients} clients disconnect`,
   async run(world, { clients }, { random, replica }) {
     await Promise.all(Array.from({ length: clients }, () => hangUp(world, random, replica())));
   },

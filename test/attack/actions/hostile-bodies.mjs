@@ -8,10 +8,10 @@ const json = { 'Content-Type': 'application/json' };
 
 const sha256 = (bytes) => createHash('sha256').update(bytes).digest('hex');
 
-/** What a JSON object with other members than `additional_data` becomes: its bytes are kept as the file. */
+/** The stored form of a JSON object with other members than `additional_data`: its bytes are the file. */
 const asFile = (decoded) => ({ additionalData: null, size: decoded.length, sha256: sha256(decoded) });
 
-/** 10 KB that become millions of values. */
+/** 10 KB that expand to millions of values. */
 function bomb() {
   const head = '{"x":[{}';
   const decoded = Buffer.from(`${head}${',{}'.repeat(Math.floor((MOST_JSON - head.length - 2) / 3))}]}`);
@@ -33,7 +33,7 @@ function emptyParts() {
 
 const BODIES = { 'gzip bomb': bomb, '900,000 keys': manyKeys, '20 MB of empty parts': emptyParts };
 
-/** Bodies that cost a careless reader much more than they cost the client. Each is kept whole, or refused. */
+/** Bodies that cost a careless reader much more than the client. Each is stored completely or rejected. */
 export default {
   name: 'hostile-bodies',
   plan: (random) => {

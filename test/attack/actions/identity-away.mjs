@@ -1,24 +1,24 @@
 import { rename } from 'node:fs/promises';
 import { join } from 'node:path';
 
-/** The directory of the embedded identity provider goes away and comes back. */
+/** The directory of the embedded identity provider is moved away and back. */
 export default {
   name: 'identity-away',
   isExclusive: true,
   plan: () => ({}),
-  title: () => 'identity/ gone and back',
+  title: () => 'identity/ away and back',
   async run(world) {
     const { replica, data, model, identity } = world;
     const path = join(data, 'identity');
     const aside = join(data, '.identity.aside');
-    // An earlier jump of the clock may have made the token too old, and there is no new one meanwhile.
+    // Gets a current token first: an earlier jump of the clock may have made the old one invalid, and no token is issued during the fault.
     await identity.createUser();
     await world.trouble({ name: 'identity/ is moved away' }, [replica], async () => {
       await rename(path, aside);
       const { status, id } = await identity.createUser();
       if (status !== 503) model.find('identity', `create-user was answered with ${status} while identity/ is moved away`);
       if (id) identity.forget(id);
-      if (!(await replica.untilNotReady())) model.find('ready', '/health/ready says 200 for 10 s while identity/ is moved away');
+      if (!(await replica.untilNotReady())) model.find('ready', '/health/ready answers 200 for 10 s while identity/ is moved away');
       await world.clearPlaceOf(path, 'identity/');
       await rename(aside, path);
     });

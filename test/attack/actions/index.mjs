@@ -27,16 +27,16 @@ import volumeAway from './volume-away.mjs';
 /**
  * @typedef {object} Action one kind of trouble
  * @property {string} name
- * @property {boolean} [isExclusive] nothing else that is exclusive goes on beside it
- * @property {string} [needs] of the world
- * @property {(random: import('../../../dist/testing/random.js').Random) => object} plan makes all choices, before anything runs
- * @property {(plan: object, world: object) => string} title of what was planned
+ * @property {boolean} [isExclusive] does not run at the same time as another exclusive action
+ * @property {string} [needs] a property that the world must have
+ * @property {(random: import('../../../dist/testing/random.js').Random) => object} plan makes all choices before anything runs
+ * @property {(plan: object, world: object) => string} title describes the plan
  * @property {(world: object, plan: object, tools: { random: object, replica: () => import('../world.mjs').Replica }) => Promise<void> | void} run
  */
 
 const CLIENTS = [keysAtOnce, keysAgain, slowUploads, hangUps, silentConnections];
 
-/** @type {Record<string, Action[]>} by what keeps the uploads */
+/** @type {Record<string, Action[]>} by store */
 export const ACTIONS = {
   disk: [
     ...CLIENTS,

@@ -1,4 +1,4 @@
-/** Earlier keyed uploads again, and one key with another body. */
+/** Earlier keyed uploads are repeated, and one key is sent with another body. */
 export default {
   name: 'keys-again',
   plan: (random) => ({ repeats: 1 + random.below(20) }),

@@ -1,4 +1,4 @@
-/** The same keyed upload from several clients at once: one is stored, and the others are told so, or to wait. */
+/** The same keyed upload from several clients at once. One is stored, and the others get its receipt or must wait. */
 export default {
   name: 'keys-at-once',
   plan: (random) => ({ clients: 2 + random.below(7) }),

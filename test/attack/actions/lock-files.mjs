@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 
 const MOST_WAIT_MS = 60_000;
 
-/** A second process on the same DATA_DIR, at times without the lock files there. */
+/** A second process on the same DATA_DIR, sometimes without the lock files. */
 export default {
   name: 'lock-files',
   isExclusive: true,
@@ -33,5 +33,5 @@ async function second({ services, model, replica }, when = '') {
   const { code } = await process.end('SIGKILL');
   if (isReady) return;
   const lines = process.output.split('\n').filter((line) => line !== '' && !line.startsWith('{'));
-  if (code !== 1 || lines.length !== 1 || !lines[0].includes('DATA_DIR')) model.find('lock', `a second process ended with ${code}${when}, and said: ${process.output.trim()}`);
+  if (code !== 1 || lines.length !== 1 || !lines[0].includes('DATA_DIR')) model.find('lock', `a second process ended with ${code}${when}, and printed: ${process.output.trim()}`);
 }

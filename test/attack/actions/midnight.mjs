@@ -1,12 +1,12 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
 const BEFORE_MIDNIGHT_MS = 4_000;
-/** Together they are longer than what is left of the day. */
+/** Together the pauses are longer than the rest of the day. */
 const OVER_MIDNIGHT = { pieces: 5, pauseMs: 1_500 };
 const LONGEST_PAUSE_MS = 1_000;
 const LEAST_BYTES = 2_000;
 
-/** A day (UTC) ends while keyed uploads arrive; each is sent again in the new one. */
+/** A day (UTC) ends while keyed uploads arrive. Each is repeated on the new day. */
 export default {
   name: 'midnight',
   isExclusive: true,
@@ -15,7 +15,7 @@ export default {
   async run(world, { uploads, isQuiet }, { random }) {
     const { clock } = world;
     await clock.jumpTo(clock.offset + clock.untilMidnight() - BEFORE_MIDNIGHT_MS);
-    // Others would have the service look at the new day.
+    // Other uploads would make the service open the new day.
     world.isQuiet = isQuiet;
     await Promise.all(Array.from({ length: uploads }, () => overMidnight(world, random)));
     world.isQuiet = false;
@@ -23,7 +23,7 @@ export default {
 };
 
 async function overMidnight(world, random) {
-  // A file whose beginning comes in the old day: its key is looked for then.
+  // A file whose start arrives on the old day, when its key is looked up.
   let some;
   do some = world.someUpload(random);
   while (!(some.sent.size > LEAST_BYTES));

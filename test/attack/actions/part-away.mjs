@@ -3,12 +3,12 @@ import { rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** A part of DATA_DIR that is in use gets another name, and its own again. */
+/** A part of DATA_DIR that is in use is renamed, and renamed back. */
 export default {
   name: 'part-away',
   isExclusive: true,
   plan: (random) => ({ part: random.pick(['uploads', 'files', 'staging', 'pending']), goneMs: 500 + random.below(2_000) }),
-  title: ({ part }) => `${part}/ gone and back`,
+  title: ({ part }) => `${part}/ away and back`,
   async run(world, { part, goneMs }) {
     const { replica, data, model } = world;
     const path = join(data, part);
@@ -16,7 +16,7 @@ export default {
     await world.trouble({ name: `${part}/ is moved away`, remains: true }, [replica], async () => {
       await rename(path, aside);
       await delay(goneMs);
-      if (!existsSync(path) && !(await replica.untilNotReady())) model.find('ready', `/health/ready says 200 for 10 s while ${part}/ is moved away`);
+      if (!existsSync(path) && !(await replica.untilNotReady())) model.find('ready', `/health/ready answers 200 for 10 s while ${part}/ is moved away`);
       await world.clearPlaceOf(path, `${part}/`);
       await rename(aside, path);
     });

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** Nothing is done to the service, and everything is expected of it. */
+/** Nothing is done to the service, and every promise must hold. */
 export default {
   name: 'quiet',
   isExclusive: true,

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** The volume becomes read-only, as ext4 makes it after an error; or it is so when the service starts. */
+/** The volume becomes read-only, like ext4 after an error, or is read-only when the service starts. */
 export default {
   name: 'read-only',
   isExclusive: true,
@@ -12,7 +12,7 @@ export default {
     if (when === 'running') {
       await world.trouble({ name: 'the volume is read-only', remains: true }, [replica], async () => {
         volume.abort();
-        if (!(await replica.untilNotReady())) model.find('ready', '/health/ready says 200 for 10 s on a read-only volume');
+        if (!(await replica.untilNotReady())) model.find('ready', '/health/ready answers 200 for 10 s on a read-only volume');
         await delay(500);
         const meanwhile = () => {
           volume.unmount();
@@ -29,6 +29,6 @@ export default {
     };
     const line = await world.restart(replica, 'SIGTERM', { meanwhile, mayName: [data] });
     if (line === undefined) volume.makeWritable(true);
-    else if (!/EROFS|read-only/i.test(line)) model.find('start', `on a read-only volume the service says why it doesn't start, and not what it is: ${line}`);
+    else if (!/EROFS|read-only/i.test(line)) model.find('start', `on a read-only volume the service doesn't start, and its line doesn't give the cause: ${line}`);
   },
 };

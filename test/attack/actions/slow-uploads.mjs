@@ -1,4 +1,4 @@
-/** Uploads that take seconds, so that what comes next meets them; the keyed ones once more afterwards. */
+/** Uploads that take seconds, so that later faults hit them. Keyed ones are repeated afterwards. */
 export default {
   name: 'slow-uploads',
   plan: (random) => ({ uploads: 1 + random.below(4), keyed: random.chance(0.6), pieces: 3 + random.below(5), pauseMs: 200 + random.below(800) }),

@@ -1,12 +1,12 @@
 import { rename } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** The volume of DATA_DIR goes away and comes back: it is unmounted while in use, or the directory gets another name. */
+/** DATA_DIR disappears and returns: its volume is unmounted while in use, or the directory is renamed. */
 export default {
   name: 'volume-away',
   isExclusive: true,
   plan: (random) => ({ goneMs: 500 + random.below(2_500) }),
-  title: ({ goneMs }) => `DATA_DIR gone for ${(goneMs / 1000).toFixed(1)} s`,
+  title: ({ goneMs }) => `DATA_DIR away for ${(goneMs / 1000).toFixed(1)} s`,
   async run(world, { goneMs }) {
     const { replica, volume, data, model, identity } = world;
     const aside = `${data}.aside`;
@@ -16,7 +16,7 @@ export default {
       else await rename(data, aside);
       span.refusesFrom = performance.now();
       const saysSo = await replica.untilNotReady();
-      if (!saysSo) model.find('ready', `/health/ready says 200 for 10 s while ${trouble.name}`);
+      if (!saysSo) model.find('ready', `/health/ready answers 200 for 10 s while ${trouble.name}`);
       await delay(goneMs);
       const { status, id } = await identity.createUser().catch(() => ({}));
       if (status === 201) {

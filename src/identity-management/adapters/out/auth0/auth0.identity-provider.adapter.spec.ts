@@ -11,7 +11,7 @@ const CONNECTION = 'Username-Password-Authentication';
 const open = ({ domain, service }: Auth0StandIn) =>
   new Auth0IdentityProvider({ url: domain, ...service, connection: CONNECTION, audience: 'load-data-api' });
 
-/** The suite on one tenant, which keeps what the tests before have made. */
+/** The contract on one tenant, which keeps the users and roles of earlier tests. */
 function contractOf(what: string, settings: Partial<Auth0Settings>): void {
   describe(`on ${what}`, () => {
     let tenant: Auth0StandIn;
@@ -21,7 +21,7 @@ function contractOf(what: string, settings: Partial<Auth0Settings>): void {
     afterAll(() => tenant.stop());
 
     identityProviderContract('Auth0IdentityProvider', () => {
-      // What other processes have made is known to the search, later.
+      // The search already finds the users of other processes.
       tenant.indexUsers();
       let provider = open(tenant);
       return Promise.resolve({
@@ -76,7 +76,7 @@ describe('Auth0IdentityProvider', () => {
     return users;
   }
 
-  /** As an administrator, beside us. */
+  /** Calls the API as an administrator. */
   async function administer(method: string, path: string, body?: object): Promise<Record<string, unknown>> {
     const headers = { authorization: `Bearer ${await tenant.issueManagementToken()}`, 'content-type': 'application/json' };
     const response = await fetch(`${tenant.domain}/api/v2${path}`, { method, headers, ...(body && { body: JSON.stringify(body) }) });
@@ -90,11 +90,11 @@ describe('Auth0IdentityProvider', () => {
     it.each<[string, number, (index: number) => number, Partial<Auth0Settings>, { searches: number; exports: number }]>([
       ['3,500', 3_500, (index) => MOMENT + index * 777, {}, { searches: 36, exports: 0 }],
       ['100,000', 100_000, (index) => MOMENT + index * 777, {}, { searches: 1_011, exports: 0 }],
-      ['999 of the same moment', 1_200, (index) => MOMENT + Math.max(0, index - 998), {}, { searches: 14, exports: 0 }],
-      ['3,500, of which 1,500 are of the same moment', 3_500, (index) => MOMENT + Math.min(index, 1_000) + Math.max(0, index - 2_500), {}, { searches: 21, exports: 1 }],
-      ['2,500, where the search knows seconds', 2_500, (index) => MOMENT + index, { searchGranularity: 'second' }, { searches: 21, exports: 1 }],
-      ['2,500, where the search knows seconds, few in each', 2_500, (index) => MOMENT + index * 40, { searchGranularity: 'second' }, { searches: 26, exports: 0 }],
-      ['3,000, where the search knows days, many in each', 3_000, (index) => MOMENT + Math.floor(index / 1_500) * A_DAY + index, { searchGranularity: 'day' }, { searches: 21, exports: 1 }],
+      ['1,200, of which 999 were created at the same moment', 1_200, (index) => MOMENT + Math.max(0, index - 998), {}, { searches: 14, exports: 0 }],
+      ['3,500, of which 1,500 were created at the same moment', 3_500, (index) => MOMENT + Math.min(index, 1_000) + Math.max(0, index - 2_500), {}, { searches: 21, exports: 1 }],
+      ['2,500, when the search has a granularity of seconds', 2_500, (index) => MOMENT + index, { searchGranularity: 'second' }, { searches: 21, exports: 1 }],
+      ['2,500, when the search has a granularity of seconds and each has few users', 2_500, (index) => MOMENT + index * 40, { searchGranularity: 'second' }, { searches: 26, exports: 0 }],
+      ['3,000, when the search has a granularity of days and each has many users', 3_000, (index) => MOMENT + Math.floor(index / 1_500) * A_DAY + index, { searchGranularity: 'day' }, { searches: 21, exports: 1 }],
     ])('of %s', async (_, count, createdAt, settings, calls) => {
       Object.assign(tenant.settings, settings);
       const ids = tenant.loadUsers(count, { createdAt });
@@ -104,7 +104,7 @@ describe('Auth0IdentityProvider', () => {
       expect({ searches: tenant.count('GET /api/v2/users'), exports: tenant.count('POST /api/v2/jobs/users-exports') }).toEqual(calls);
     });
 
-    it('while those before and behind the page are deleted', async () => {
+    it('while users before and after the page are deleted', async () => {
       const ids = tenant.loadUsers(1_000, { createdAt: (index) => MOMENT + Math.floor(index / 250) });
       const leaving = ids.filter((_, index) => index % 100 === 7);
       const listed: string[] = [];
@@ -117,7 +117,7 @@ describe('Auth0IdentityProvider', () => {
     });
   });
 
-  it('ends an export that nobody takes more of, and is well', async () => {
+  it('ends an export that is no longer read, and stays usable', async () => {
     tenant.loadUsers(50_000, { createdAt: () => 0 });
     let listed = 0;
     for await (const { length } of provider.listUsers(options)) if ((listed += length) > 1_000) break;
@@ -125,7 +125,7 @@ describe('Auth0IdentityProvider', () => {
     await expect(createUser('ada@example.com')).resolves.toBeTypeOf('string');
   });
 
-  it('lists those of an export of more than 64 MiB', async () => {
+  it('lists the users of an export of more than 64 MiB', async () => {
     tenant.loadUsers(1_001, { createdAt: () => 0 });
     const line = { user_id: 'auth0|', created_at: '2024-01-01T00:00:00.000Z', updated_at: '2024-01-01T00:00:00.000Z', padding: 'x'.repeat(1_000_000) };
     const lines = Array.from({ length: 70 }, (_, index) => JSON.stringify({ ...line, user_id: `auth0|${index}` }));
@@ -133,7 +133,7 @@ describe('Auth0IdentityProvider', () => {
     expect(await listUsers()).toHaveLength(1_000 + lines.length);
   });
 
-  it('says that an export has failed, or that its file cannot be read', async () => {
+  it('reports that an export has failed, or that its file cannot be read', async () => {
     tenant.loadUsers(1_001, { createdAt: () => 0 });
     tenant.settings.exportReads = 0;
     tenant.settings.exportEnd = 'failed';
@@ -148,7 +148,7 @@ describe('Auth0IdentityProvider', () => {
     expect(await listUsers()).toHaveLength(1_001);
   });
 
-  it('lists those of an export whose job cannot be looked at for once, and gives up at the second time', async () => {
+  it('lists the users of an export whose job cannot be read once, and gives up when it fails twice', async () => {
     tenant.loadUsers(1_001, { createdAt: () => 0 });
     tenant.settings.exportReads = 0;
     const look = 'GET /api/v2/jobs/{id}';
@@ -163,7 +163,7 @@ describe('Auth0IdentityProvider', () => {
       tenant.settings.searchDelayMs = Infinity;
     });
 
-    it('lists whom it has created and changed as they are, and asks for nobody whom the search knows as well', async () => {
+    it('lists its own new and changed users correctly, and reads only those that the search does not show correctly', async () => {
       const [ada, bob, eve] = [await createUser('ada@example.com'), await createUser('bob@example.com'), await createUser('eve@example.com')];
       tenant.indexUsers();
       await provider.updateUser(bob, { name: 'Robert' }, options);
@@ -176,12 +176,12 @@ describe('Auth0IdentityProvider', () => {
       expect(tenant.count('GET /api/v2/users/{id}') - before).toBe(2);
     });
 
-    it('does not list whom it has created when others have deleted them', async () => {
+    it('does not list a user that it created and others have deleted', async () => {
       await administer('DELETE', `/users/${encodeURIComponent(await createUser('ada@example.com'))}`);
       expect(await listUsers()).toEqual([]);
     });
 
-    it('does not list whom it could not create', async () => {
+    it('does not list a user that it could not create', async () => {
       const role = await createRole('gone');
       await administer('DELETE', `/roles/${role}`);
       const creation = provider.createUser({ email: 'ada@example.com', name: 'Ada', roleIds: [role] }, options);
@@ -191,7 +191,7 @@ describe('Auth0IdentityProvider', () => {
     });
   });
 
-  it('gives no role of an organization, nor lists it', async () => {
+  it('neither assigns nor lists the role of an organization', async () => {
     const role = { id: 'rol_0123456789abcdef', name: 'theirs', type: 'organization' };
     tenant.fail('GET /api/v2/roles', { kind: 'answer', status: 200, body: { start: 0, limit: 50, total: 1, roles: [role] } });
     tenant.fail('GET /api/v2/roles/{id}', { kind: 'answer', status: 200, body: role });
@@ -202,7 +202,7 @@ describe('Auth0IdentityProvider', () => {
   });
 
   it.each<Auth0Settings['unknownRole']>(['not-found', 'bad-request', 'ignored'])(
-    'gives nobody a role that others deleted a moment ago, whatever Auth0 answers to that: %s',
+    'assigns no role that others deleted a moment ago, whatever Auth0 answers: %s',
     async (unknownRole) => {
       tenant.settings.unknownRole = unknownRole;
       const [role, ada] = [await createRole('role'), await createUser('ada@example.com')];
@@ -217,7 +217,7 @@ describe('Auth0IdentityProvider', () => {
     },
   );
 
-  describe('asked for a user with roles', () => {
+  describe('creating a user with roles', () => {
     const newRoles = async (count: number): Promise<string[]> => {
       const made = await Promise.all(Array.from({ length: count }, (_, index) => administer('POST', '/roles', { name: `role ${index}` })));
       return made.map(({ id }) => String(id));
@@ -229,7 +229,7 @@ describe('Auth0IdentityProvider', () => {
       { count: 5, others: 0, pages: 0, lookUps: 5 },
       { count: 6, others: 0, pages: 1, lookUps: 0 },
       { count: 50, others: 60, pages: 3, lookUps: 0 },
-    ])('looks up $count of them by themselves or in the list, whichever takes fewer calls', async ({ count, others, pages, lookUps }) => {
+    ])('looks up $count roles one by one or in the list, whichever takes fewer calls', async ({ count, others, pages, lookUps }) => {
       tenant.settings.largestPage = 50;
       const roles = (await newRoles(others + count)).slice(others);
       const before = { pages: tenant.count('GET /api/v2/roles'), lookUps: tenant.count('GET /api/v2/roles/{id}') };
@@ -240,23 +240,23 @@ describe('Auth0IdentityProvider', () => {
     });
 
     it.each([
-      ['one is not there', (roles: string[]) => [NOBODY, ...roles.slice(0, 6)]],
-      ['none is there', () => Array.from({ length: 7 }, (_, index) => NOBODY.slice(0, -1) + String(index))],
-      ["one is an organization's", (roles: string[]) => [tenant.addOrganizationRole('theirs'), ...roles.slice(0, 6)]],
-    ])('makes nobody where %s', async (_, roleIds) => {
+      ['one role does not exist', (roles: string[]) => [NOBODY, ...roles.slice(0, 6)]],
+      ['no role exists', () => Array.from({ length: 7 }, (_, index) => NOBODY.slice(0, -1) + String(index))],
+      ['one role belongs to an organization', (roles: string[]) => [tenant.addOrganizationRole('theirs'), ...roles.slice(0, 6)]],
+    ])('creates no user when %s', async (_, roleIds) => {
       await expect(create(roleIds(await newRoles(6)))).rejects.toThrow(RoleNotFound);
       expect(tenant.count('POST /api/v2/users')).toBe(0);
     });
   });
 
-  it('keeps scopes that others have, with what they say of them', async () => {
+  it('keeps the scopes of others, with their descriptions', async () => {
     const scopes = [{ value: 'their:scope', description: 'Theirs' }, { value: 'other:scope' }];
     await administer('PATCH', '/resource-servers/load-data-api', { scopes });
     await createRole('role', ['a:b', 'other:scope']);
     expect((await administer('GET', '/resource-servers/load-data-api')).scopes).toEqual([...scopes, { value: 'a:b' }]);
   });
 
-  it.each([1, 3])('writes its scopes again when others, who did not know them, overwrite them: %i times', async (times) => {
+  it.each([1, 3])('writes its scopes again when others overwrite them %i times without having read them', async (times) => {
     let overwritten = 0;
     onExchange = async ({ method, path, requestBody }) => {
       const { scopes = [] } = (requestBody ?? {}) as { scopes?: { value: string }[] };
@@ -270,7 +270,7 @@ describe('Auth0IdentityProvider', () => {
     expect((await administer('GET', '/resource-servers/load-data-api')).scopes).toContainEqual({ value: `theirs:${times}` });
   });
 
-  it('makes scopes once more that others overwrite before the role has them', async () => {
+  it('adds its scopes again when others overwrite them before the role has them', async () => {
     onExchange = async ({ method, path, answer }) => {
       if (method !== 'POST' || !path.endsWith('/roles') || answer?.status !== 200) return;
       await administer('PATCH', '/resource-servers/load-data-api', { scopes: [{ value: 'theirs:1' }] });
@@ -283,7 +283,7 @@ describe('Auth0IdentityProvider', () => {
   const WRITING = 'PATCH /api/v2/resource-servers/{id}';
   const isAsked = (request: string, times: number) => expect.poll(() => tenant.count(request), { interval: 5 }).toBe(times);
 
-  it('does not write on what it read while another of its own was writing', async () => {
+  it('does not base a write on scopes that it read during another write of its own', async () => {
     tenant.fail(WRITING, { kind: 'delay', ms: 300 });
     const one = createRole('one', ['one:new']);
     await isAsked(WRITING, 1);
@@ -292,9 +292,9 @@ describe('Auth0IdentityProvider', () => {
     expect(await Promise.all(roles.map(permissionsOf))).toEqual([['one:new'], ['other:new']]);
   });
 
-  it('does not write on what it read long ago, which others may have altered', async () => {
+  it('does not base a write on scopes that it read long ago and others may have changed', async () => {
     tenant.fail(WRITING, { kind: 'delay', ms: 200 });
-    // Of those before it: a first one writes, a second one reads again what it then need not write.
+    // Two earlier creations hold up the late one: the first writes, and the second reads again and need not write.
     tenant.fail(READING, { kind: 'delay', ms: 500 }, { skip: 3 });
     const before = [createRole('first', ['a:b'])];
     await isAsked(READING, 1);
@@ -308,20 +308,20 @@ describe('Auth0IdentityProvider', () => {
     expect((await administer('GET', '/resource-servers/load-data-api')).scopes).toEqual(['a:b', 'theirs:1', 'late:new'].map((value) => ({ value })));
   });
 
-  it('leaves the scopes, and no role, where the role cannot be had', async () => {
+  it('leaves its scopes but no role when the role cannot be created', async () => {
     await createRole('taken');
     await expect(createRole('taken', ['new:one'])).rejects.toThrow('role name');
     expect((await administer('GET', '/resource-servers/load-data-api')).scopes).toContainEqual({ value: 'new:one' });
     expect(await administer('GET', '/roles')).toHaveLength(1);
   });
 
-  it('refuses permissions that the API has no room for', async () => {
+  it('rejects permissions that exceed the scopes an API can have', async () => {
     await administer('PATCH', '/resource-servers/load-data-api', { scopes: Array.from({ length: 1_000 }, (_, index) => ({ value: `s:${index}` })) });
     await expect(createRole('role', ['one:more'])).rejects.toThrow('permissions');
     await expect(createRole('role', ['s:1'])).resolves.toMatch(/^rol_/);
   });
 
-  it('gets a new token at once when the one that it has permits less than it may', async () => {
+  it('gets a new token at once when its token has fewer scopes than its grant', async () => {
     tenant.grantService(SERVICE_SCOPES.filter((scope) => scope !== 'update:users'));
     const userId = await createUser('ada@example.com');
     tenant.grantService(SERVICE_SCOPES);
@@ -329,7 +329,7 @@ describe('Auth0IdentityProvider', () => {
     expect(tenant.count('POST /oauth/token')).toBe(2);
   });
 
-  it('names the scope that it lacks, and does not ask for a token each time', async () => {
+  it('names the missing scope, and does not request a new token each time', async () => {
     tenant.grantService(SERVICE_SCOPES.filter((scope) => scope !== 'update:users'));
     const userId = await createUser('ada@example.com');
     for (let time = 0; time < 3; time++) {
@@ -340,13 +340,13 @@ describe('Auth0IdentityProvider', () => {
     expect(tenant.count('POST /oauth/token')).toBe(2);
   });
 
-  it('takes a connection that is not there for our mistake, not the request\'s', async () => {
+  it("reports a missing connection as a mistake of the configuration, not of the request", async () => {
     const other = new Auth0IdentityProvider({ url: tenant.domain, ...tenant.service, connection: 'other', audience: 'load-data-api' });
     await expect(other.createUser({ email: 'ada@example.com', name: 'Ada', roleIds: [] }, options)).rejects.toThrow(ProviderError);
     await other.onApplicationShutdown();
   });
 
-  describe('asked for its health', () => {
+  describe('the health check', () => {
     const READING = 'GET /api/v2/resource-servers/{id}';
     const TOKEN = 'POST /oauth/token';
     beforeEach(async () => {
@@ -355,7 +355,7 @@ describe('Auth0IdentityProvider', () => {
       return () => vi.useRealTimers();
     });
 
-    it('looks at a tenant that is well, or has no more than warnings, every ten seconds, and at one with a problem every second', async () => {
+    it('checks a tenant that is healthy or has only warnings every ten seconds, and one with a problem every second', async () => {
       const looks = async (passedMs: number): Promise<number> => {
         vi.advanceTimersByTime(passedMs);
         const before = tenant.count(READING);
@@ -370,7 +370,7 @@ describe('Auth0IdentityProvider', () => {
       expect([await looks(10_000), await looks(1_000), await looks(1_000)]).toEqual([1, 1, 1]);
     });
 
-    it('asks for one new token a minute where it lacks a scope, and is well with it once it may', async () => {
+    it('requests one new token a minute while a scope is missing, and is healthy once the scope is granted', async () => {
       tenant.grantService(SERVICE_SCOPES.filter((scope) => scope !== 'update:users'));
       for (const [passedMs, tokens] of [[0, 1], [1_000, 2], [1_000, 2], [50_000, 2], [10_000, 3]] as const) {
         vi.advanceTimersByTime(passedMs);
@@ -382,7 +382,7 @@ describe('Auth0IdentityProvider', () => {
       await expect(provider.checkHealth(options)).resolves.toBeUndefined();
     });
 
-    it('keeps its token while something else is wrong, and is well a second after that was put right', async () => {
+    it('keeps its token while something else is wrong, and is healthy a second after that was fixed', async () => {
       await administer('PATCH', '/resource-servers/load-data-api', { enforce_policies: false });
       for (let look = 0; look < 3; look++) {
         await expect(provider.checkHealth(options)).rejects.toThrow('enforce_policies');
@@ -394,8 +394,8 @@ describe('Auth0IdentityProvider', () => {
     });
   });
 
-  describe('with a limit of calls', () => {
-    it('makes all of 50 users at once, each once, with their roles', async () => {
+  describe('with a rate limit', () => {
+    it('creates all of 50 simultaneous users, each once and with their roles', async () => {
       const role = await createRole('role');
       tenant.settings.rateLimit = { burst: 15, perSecond: 15 };
       const created = await Promise.all(
@@ -406,7 +406,7 @@ describe('Auth0IdentityProvider', () => {
       for (const userId of created) expect(tenant.permissionsOf(userId)).toEqual(['a:b']);
     });
 
-    describe('with 20 assignments of one role at once', () => {
+    describe('with 20 simultaneous assignments of one role', () => {
       const READ_ROLE = 'GET /api/v2/roles/{id}';
       const assignments = async (): Promise<{ users: string[]; outcomes: PromiseSettledResult<void>[] }> => {
         const role = await createRole('role');
@@ -423,7 +423,7 @@ describe('Auth0IdentityProvider', () => {
         expect(tenant.count(READ_ROLE)).toBe(1);
       });
 
-      it('fails only the one whose call fails', async () => {
+      it('fails only the assignment whose call fails', async () => {
         tenant.fail(READ_ROLE, { kind: 'answer', status: 500, body: {} });
         const { users, outcomes } = await assignments();
         expect(outcomes.filter(({ status }) => status === 'rejected')).toHaveLength(1);
@@ -431,7 +431,7 @@ describe('Auth0IdentityProvider', () => {
       });
     });
 
-    it('makes what it can of 40 roles at once, the rest not at all, and tells when to come again', async () => {
+    it('creates as many of 40 simultaneous roles as it can, leaves nothing of the rest, and reports when to retry', async () => {
       tenant.settings.rateLimit = { burst: 2, perSecond: 2 };
       const creations = Array.from({ length: 40 }, (_, index) =>
         provider.createRole({ name: `role ${index}`, permissions: ['a:b'] }, { signal: AbortSignal.timeout(10_000) }),

@@ -13,16 +13,16 @@ interface Reading {
   readonly ids: string[];
   readonly searches: number;
   readonly exports: number;
-  /** The most searches that came one after the other without a page between them. */
+  /** The largest number of successive searches without a page between them. */
   readonly searchesInSilence: number;
 }
 
 interface Search {
-  /** The search takes a time for the beginning of its unit of so many milliseconds. */
+  /** The search rounds times down to a unit of this many milliseconds. */
   readonly granularity?: number;
-  /** What it sorts users by, and then by their ids; the time of their creation unless set. */
+  /** The key by which the search sorts users, before their ids. Default: the time of their creation. */
   readonly order?: (user: FoundUser) => number;
-  /** Returns whether it fails. */
+  /** Runs before each search. Returns whether the search fails. */
   readonly before?: () => boolean;
 }
 
@@ -59,7 +59,7 @@ const times = fc.array(fc.oneof(fc.integer({ min: 0, max: 40 }), fc.constant(7),
 const granularity = fc.constantFrom(1, 10, 1000);
 
 describe('users by the time of their creation', () => {
-  it('are all given, each once, however many share a time and however finely the search knows it', async () => {
+  it('are all listed, each once, however many share a time and whatever the granularity of the search', async () => {
     await fc.assert(
       fc.asyncProperty(times, granularity, async (created, unit) => {
         const users = created.map((time, id) => aUser(id, time));
@@ -69,7 +69,7 @@ describe('users by the time of their creation', () => {
     );
   });
 
-  it('that stay are all given when some are deleted before each search, without an end', async () => {
+  it('are all listed, except deleted ones, while some are deleted before every search', async () => {
     const staying = Array.from({ length: 40 }, (_, id) => aUser(id, 7));
     let leaving = Array.from({ length: 1_000 }, (_, id) => aUser(100 + id, 8));
     const before = () => {
@@ -83,7 +83,7 @@ describe('users by the time of their creation', () => {
     expect(exports).toBe(1);
   });
 
-  it('that stay are all given, each once, while others are deleted and created', async () => {
+  it('are all listed, each once, while others are deleted and created', async () => {
     const changes = fc.array(fc.tuple(fc.array(fc.nat(), { maxLength: 2 }), fc.boolean(), fc.boolean()), { maxLength: 30 });
     await fc.assert(
       fc.asyncProperty(times, granularity, changes, async (created, unit, coming) => {
@@ -94,7 +94,7 @@ describe('users by the time of their creation', () => {
           const [out = [], isCreation = false, isFailure = false] = ahead.shift() ?? [];
           if (isFailure && hasBegun) return true;
           hasBegun = true;
-          // Not both at once: then their number tells nothing.
+          // Never both in one step, because the total would then stay the same.
           if (isCreation) users.push(aUser(1_000 + ahead.length, 10_000 - ahead.length));
           else for (const place of out) if (users.length > 0) left.add(users[place % users.length]?.user_id ?? '');
           users = users.filter(({ user_id }) => !left.has(user_id));
@@ -113,12 +113,12 @@ describe('users by the time of their creation', () => {
     ['no users', [], 1, { searches: 1, exports: 0 }],
     ['less than a page', [1, 2, 3], 1, { searches: 1, exports: 0 }],
     ['a page', [1, 2, 3, 4], 1, { searches: 1, exports: 0 }],
-    ['ten pages, each with the last user of the one before', Array.from({ length: 31 }, (_, id) => id), 1, { searches: 10, exports: 0 }],
-    ['as many with one time as a search shows', Array<number>(12).fill(5), 1, { searches: 4, exports: 0 }],
-    ['one more', Array<number>(13).fill(5), 1, { searches: 4, exports: 1 }],
-    ['a unit of the search as full as a search', Array.from({ length: 12 }, (_, id) => 1000 + id), 1000, { searches: 4, exports: 0 }],
-    ['a unit of the search that is fuller', Array.from({ length: 14 }, (_, id) => 1000 + id), 1000, { searches: 7, exports: 1 }],
-  ])('takes for %s so many calls', async (_, created, unit, calls) => {
+    ['ten pages, each starting with the last user of the previous one', Array.from({ length: 31 }, (_, id) => id), 1, { searches: 10, exports: 0 }],
+    ['as many users with the same time as a search returns', Array<number>(12).fill(5), 1, { searches: 4, exports: 0 }],
+    ['one user more than a search returns, all with the same time', Array<number>(13).fill(5), 1, { searches: 4, exports: 1 }],
+    ['as many users in one unit of the search as it returns', Array.from({ length: 12 }, (_, id) => 1000 + id), 1000, { searches: 4, exports: 0 }],
+    ['more users in one unit of the search than it returns', Array.from({ length: 14 }, (_, id) => 1000 + id), 1000, { searches: 7, exports: 1 }],
+  ])('take the minimum number of calls for %s', async (_, created, unit, calls) => {
     const { searches, exports } = await readAll(() => created.map((time, id) => aUser(id, time)), { granularity: unit });
     expect({ searches, exports }).toEqual(calls);
   });
@@ -127,11 +127,11 @@ describe('users by the time of their creation', () => {
     ['sorts by seconds', [1_003, 1_002, 1_001], { order: ({ created_at: at }) => Math.floor(at / 1_000) }],
     ['sorts by seconds, as the next page shows', [1_005, 1_005, 1_005, 1_005, 1_001, 1_001], { granularity: 1_000, order: () => 1_000 }],
     ['does not sort', [5, 1, 3], { order: () => 0 }],
-  ])('are not given as if they were all where the search %s', async (_, created, search) => {
+  ])('are not listed as complete when the search %s', async (_, created, search) => {
     await expect(readAll(() => created.map((time, id) => aUser(id, time)), search)).rejects.toThrow(ProviderError);
   });
 
-  it('are all given where some come to be known late, among those before', async () => {
+  it('are all listed when the search shows some late, among earlier ones', async () => {
     const users = Array.from({ length: 9 }, (_, id) => aUser(id, 1_001 + id));
     let searches = 0;
     const before = (): boolean => {

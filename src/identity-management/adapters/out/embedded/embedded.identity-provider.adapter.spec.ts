@@ -49,7 +49,7 @@ describe('EmbeddedIdentityProvider', () => {
   const databasePath = (): string => join(directory.path, 'identity', 'identity.db');
   const beside = (): Promise<IdentityDatabase> => openIdentityDatabase(databasePath());
 
-  /** What a probe gave is good for a second. */
+  /** The result of a probe is cached for a second. */
   const letProbeBeAskedAgain = (): void => {
     vi.advanceTimersByTime(1_000);
   };
@@ -69,12 +69,12 @@ describe('EmbeddedIdentityProvider', () => {
 
   const createUser = (email: string): Promise<string> => provider.createUser({ email, name: 'Ada', roleIds: [] }, options);
 
-  it('gives ids of the documented form', async () => {
+  it('issues ids of the documented form', async () => {
     expect(await createUser('ada@example.com')).toMatch(/^embedded\|[0-9a-f-]{36}$/);
     expect(await provider.createRole({ name: 'admin', permissions: ['a:b'] }, options)).toMatch(/^role_[0-9a-f]{32}$/);
   });
 
-  it('does not look for ids that it could not have made', async () => {
+  it('treats ids that it could not have issued as unknown', async () => {
     const database = await beside();
     const [role, user] = [`role_${'0'.repeat(32)}x`, `embedded|4b1b7a2e-6c2f-4d58-9d6a-0a8a3a4f9a10x`];
     database.prepare('INSERT INTO roles (role_id, name) VALUES (?, ?)').run(role, 'x');
@@ -84,7 +84,7 @@ describe('EmbeddedIdentityProvider', () => {
     await expect(provider.updateUser(user, { name: 'x' }, options)).rejects.toThrow(UserNotFound);
   });
 
-  it('locks the data directory until it is closed, which may happen twice', async () => {
+  it('locks the data directory until it is closed, and can be closed twice', async () => {
     await expect(EmbeddedIdentityProvider.open(directory.path)).rejects.toThrow(DataDirectoryInUseError);
     provider.onApplicationShutdown();
     expect(isLocked(directory.path, 'identity')).toBe(false);
@@ -94,7 +94,7 @@ describe('EmbeddedIdentityProvider', () => {
     next.close();
   });
 
-  it('gives the lock up when the database cannot be opened', async () => {
+  it('releases the lock when the database cannot be opened', async () => {
     provider.close();
     const database = await beside();
     database.exec('PRAGMA user_version = 99');
@@ -103,7 +103,7 @@ describe('EmbeddedIdentityProvider', () => {
     expect(isLocked(directory.path, 'identity')).toBe(false);
   });
 
-  it('is opened beside the service, which sees what is written there and the other way round', async () => {
+  it('can be opened beside the service, and each sees what the other writes', async () => {
     const shared = await EmbeddedIdentityProvider.open(directory.path, { shared: true });
     await createUser('ada@example.com');
     const userId = await shared.createUser({ email: 'bob@example.com', name: 'Bob', roleIds: [] }, options);
@@ -112,14 +112,14 @@ describe('EmbeddedIdentityProvider', () => {
     expect((await allUsers(provider)).map(({ name }) => name)).toEqual(['Ada', 'Robert']);
   });
 
-  it('keeps the issuer recorded last', async () => {
+  it('keeps the issuer that was recorded last', async () => {
     expect(await provider.recordedIssuer()).toBeUndefined();
     await provider.recordIssuer('http://one/idp');
     await provider.recordIssuer('http://two/idp');
     expect(await provider.recordedIssuer()).toBe('http://two/idp');
   });
 
-  it('keeps directory and files to their owner, whatever the umask and whatever they were', async () => {
+  it('restricts directory and files to their owner, whatever the umask and their earlier modes', async () => {
     const other = temporaryDirectory();
     const previous = process.umask(0);
     try {
@@ -143,7 +143,7 @@ describe('EmbeddedIdentityProvider', () => {
     }
   });
 
-  it('waits for another process that writes, without keeping this one from other work', async () => {
+  it('waits for another writing process without blocking other work', async () => {
     const other = await beside();
     other.exec('BEGIN EXCLUSIVE');
     const created = Promise.all(['ada', 'bob', 'eve'].map((name) => createUser(`${name}@example.com`)));
@@ -155,14 +155,14 @@ describe('EmbeddedIdentityProvider', () => {
     expect(await created).toHaveLength(3);
   });
 
-  it('writes ahead, synchronises fully and checks references', () => {
+  it('uses a write-ahead log, full synchronization and foreign keys', () => {
     const { database } = provider as unknown as { database: IdentityDatabase };
     expect(database.pragma('journal_mode')).toEqual([{ journal_mode: 'wal' }]);
     expect(database.pragma('synchronous')).toEqual([{ synchronous: 2 }]);
     expect(database.pragma('foreign_keys')).toEqual([{ foreign_keys: 1 }]);
   });
 
-  it('is unavailable while another process keeps the database to itself, and well again afterwards', async () => {
+  it('is unavailable while another process locks the database, and healthy again afterwards', async () => {
     const other = await beside();
     other.exec('BEGIN IMMEDIATE');
     await expect(createUser('ada@example.com')).rejects.toThrow(ProviderUnavailable);
@@ -174,7 +174,7 @@ describe('EmbeddedIdentityProvider', () => {
     await expect(createUser('ada@example.com')).resolves.toBeTypeOf('string');
   });
 
-  it('says why the database failed, undoes the work, and goes on', async () => {
+  it('reports why the database failed, undoes the work, and stays usable', async () => {
     const { database } = provider as unknown as { database: IdentityDatabase };
     const [{ page_count: pages }] = database.pragma('page_count') as [{ page_count: number }];
     database.pragma(`max_page_count = ${pages}`);
@@ -186,7 +186,7 @@ describe('EmbeddedIdentityProvider', () => {
     await expect(provider.createRole({ name: 'big', permissions }, options)).resolves.toBeTypeOf('string');
   });
 
-  it('is unwell while a health check finds the disk full, and well again with free space', async () => {
+  it('is unhealthy while a health check finds the disk full, and healthy again with free space', async () => {
     const { database } = provider as unknown as { database: IdentityDatabase };
     const exec = vi.spyOn(database, 'exec').mockImplementation((sql) => {
       if (sql === 'COMMIT') throw new Database.SqliteError('database or disk is full', 'SQLITE_FULL', 13);
@@ -200,7 +200,7 @@ describe('EmbeddedIdentityProvider', () => {
     await provider.checkHealth(options);
   });
 
-  it('commits a change for a health check, as a full disk refuses nothing less', async () => {
+  it('commits a change in a health check, because a full disk refuses nothing less', async () => {
     const other = await beside();
     const version = () => other.pragma('data_version');
     const before = version();
@@ -209,7 +209,7 @@ describe('EmbeddedIdentityProvider', () => {
     other.close();
   });
 
-  it('is unwell when it is closed', async () => {
+  it('is unhealthy after it is closed', async () => {
     provider.close();
     await expect(provider.checkHealth(options)).rejects.toThrow(ProviderError);
     await expect(allUsers(provider)).rejects.toThrow(ProviderError);
@@ -229,7 +229,7 @@ describe('EmbeddedIdentityProvider', () => {
     ['its directory is moved away', () => { renameSync(identity(), `${identity()}-away`); }, () => { renameSync(`${identity()}-away`, identity()); }],
     ['DATA_DIR is moved away', () => { renameSync(directory.path, `${directory.path}-away`); }, () => { renameSync(`${directory.path}-away`, directory.path); }],
     [
-      'its directory is removed, and comes back from a copy',
+      'its directory is removed and restored from a copy',
       () => {
         cpSync(identity(), `${identity()}-copy`, { recursive: true });
         rmSync(identity(), { recursive: true });
@@ -237,7 +237,7 @@ describe('EmbeddedIdentityProvider', () => {
       () => { cpSync(`${identity()}-copy`, identity(), { recursive: true }); },
     ],
     [
-      'its file alone is removed, and comes back from a copy',
+      'only its file is removed and restored from a copy',
       () => {
         cpSync(databasePath(), `${identity()}-copy`);
         rmSync(databasePath());
@@ -266,7 +266,7 @@ describe('EmbeddedIdentityProvider', () => {
         renameSync(`${identity()}-away`, identity());
       },
     ],
-  ])('is unavailable while %s, and goes on by itself with all that it had', async (_, take, bringBack) => {
+  ])('is unavailable while %s, and then continues by itself with all its data', async (_, take, bringBack) => {
     await createUser('ada@example.com');
     take();
     await expectUnavailable();
@@ -282,9 +282,9 @@ describe('EmbeddedIdentityProvider', () => {
 
   it.each([
     ['BEGIN IMMEDIATE', []],
-    // It is there after all, and nobody was told so.
+    // The user exists after all, but was never acknowledged.
     ['COMMIT', ['ada@example.com']],
-  ])('acknowledges nobody when its directory is moved away at %s', async (moment, left) => {
+  ])('acknowledges no user when its directory is moved away at %s', async (moment, left) => {
     const { exec } = Database.prototype; // eslint-disable-line @typescript-eslint/unbound-method
     const spied = vi.spyOn(Database.prototype, 'exec').mockImplementation(function (this: IdentityDatabase, sql) {
       if (sql === moment) renameSync(identity(), `${identity()}-away`);
@@ -296,7 +296,7 @@ describe('EmbeddedIdentityProvider', () => {
     expect((await allUsers(provider)).map(({ email }) => email)).toEqual(left);
   });
 
-  it('ends a list in an error when its directory is moved away between two pages', async () => {
+  it('ends a list with an error when its directory is moved away between two pages', async () => {
     const database = await beside();
     await immediately(database, () => {
       const insert = database.prepare('INSERT INTO users (user_id, email, name) VALUES (?, ?, ?)');
@@ -318,7 +318,7 @@ describe('EmbeddedIdentityProvider', () => {
     other.close();
   });
 
-  it('takes its lock again when the file was removed, and stays away while another process has it', async () => {
+  it('takes its lock again when the lock file was removed, and is unavailable while another process holds it', async () => {
     const lock = join(directory.path, 'identity.lock');
     rmSync(lock);
     await createUser('ada@example.com');
@@ -333,13 +333,13 @@ describe('EmbeddedIdentityProvider', () => {
     await createUser('bob@example.com');
   });
 
-  it('makes nothing beside a service whose database is gone', async () => {
+  it('creates nothing beside a service whose database is missing', async () => {
     rmSync(identity(), { recursive: true });
     await expect(EmbeddedIdentityProvider.open(directory.path, { shared: true })).rejects.toThrow(/identity.db is gone while the service runs/);
     expect(readdirSync(directory.path)).toEqual(['identity.lock']);
   });
 
-  it('lets each e-mail and each role name be had once, by whichever process', async () => {
+  it('lets each e-mail and each role name be used once, whichever process is first', async () => {
     const program = `
       const [module, directory] = process.argv.slice(1);
       const { EmbeddedIdentityProvider } = await import(module);
@@ -360,7 +360,7 @@ describe('EmbeddedIdentityProvider', () => {
     expect(await allUsers(provider)).toHaveLength(200);
   });
 
-  it('is made once by processes that open it at the same time', async () => {
+  it('is created once by processes that open it at the same time', async () => {
     const fresh = temporaryDirectory();
     const program = `
       const [module, directory] = process.argv.slice(1);
@@ -375,7 +375,7 @@ describe('EmbeddedIdentityProvider', () => {
     fresh.remove();
   });
 
-  it('lists 100,000 users in pages of 500, and lets other work go on between them', async () => {
+  it('lists 100,000 users in pages of 500, and yields to other work between them', async () => {
     const database = await beside();
     await immediately(database, () => {
       const insert = database.prepare('INSERT INTO users (user_id, email, name) VALUES (?, ?, ?)');
@@ -409,7 +409,7 @@ function modes(directory: string): Record<string, number> {
   );
 }
 
-/** Runs a module in a process of its own, on what was built. */
+/** Runs a program in its own process, with the built code. */
 async function run(program: string, directory: string): Promise<string> {
   const built = join(process.cwd(), 'dist/identity-management/adapters/out/embedded/embedded.identity-provider.adapter.js');
   const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', program, built, directory]);

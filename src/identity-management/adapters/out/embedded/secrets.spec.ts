@@ -21,7 +21,7 @@ afterEach(() => {
   rmSync(directory, { recursive: true, force: true });
 });
 
-/** Loads both in processes of their own that begin together, with a umask of 0. */
+/** Loads the keys and the secret in simultaneous processes with a umask of 0. */
 async function loadInProcesses(count: number): Promise<string[]> {
   const built = join(process.cwd(), 'dist/identity-management/adapters/out/embedded');
   const program = `
@@ -38,7 +38,7 @@ async function loadInProcesses(count: number): Promise<string[]> {
 }
 
 describe('the first boot', () => {
-  it('makes one key and one secret, however many processes begin together, and leaves nothing else', async () => {
+  it('creates one key and one secret, however many processes start together, and nothing else', async () => {
     const seen = await loadInProcesses(4);
     expect(new Set(seen).size).toBe(1);
     expect(readdirSync(join(directory, 'identity')).sort()).toEqual(['admin-secret', 'signing-keys.json']);
@@ -46,7 +46,7 @@ describe('the first boot', () => {
     expect(seen[0]).toBe(`${key.publicJwk.n ?? ''} ${await loadAdminSecret(directory)}`);
   });
 
-  it('makes one of each in a process that begins twice', async () => {
+  it('creates one of each in a process that starts it twice', async () => {
     const [[one], [other]] = await Promise.all([loadSigningKeys(directory), loadSigningKeys(directory)]);
     expect(other.keyId).toBe(one.keyId);
     expect(other.publicJwk).toEqual(one.publicJwk);
@@ -55,7 +55,7 @@ describe('the first boot', () => {
     expect(readdirSync(join(directory, 'identity')).sort()).toEqual(['admin-secret', 'signing-keys.json']);
   });
 
-  it('lets nobody but the owner read them, with a umask of 0, of 0777, and when they were loosened', async () => {
+  it('lets only the owner read them, with a umask of 0 or 0777, and after their modes were widened', async () => {
     await loadInProcesses(1);
     expect(modeOf(join(directory, 'identity'))).toBe(0o700);
     expect(modeOf(file('signing-keys.json'))).toBe(0o600);
@@ -79,7 +79,7 @@ describe('the first boot', () => {
 });
 
 describe('the signing keys', () => {
-  it('are private RSA keys of 2048 bits or more, for RS256, that outlive a restart', async () => {
+  it('are private RSA keys of at least 2048 bits for RS256, and survive a restart', async () => {
     const [key] = await loadSigningKeys(directory);
     const [jwk] = JSON.parse(readFileSync(file('signing-keys.json'), 'utf8')) as JWK[];
     expect(jwk).toMatchObject({ kty: 'RSA', alg: 'RS256', use: 'sig', kid: key.keyId });
@@ -93,7 +93,7 @@ describe('the signing keys', () => {
     expect(Object.keys(publicJwk).sort()).toEqual(['alg', 'e', 'kid', 'kty', 'n', 'use']);
   });
 
-  it('may be several, of which the first signs', async () => {
+  it('can be several, of which the first signs', async () => {
     const [old] = await loadSigningKeys(directory);
     const keys = JSON.parse(readFileSync(file('signing-keys.json'), 'utf8')) as JWK[];
     const fresh = generateKeyPairSync('rsa', { modulusLength: 3072 }).privateKey.export({ format: 'jwk' }) as JWK;
@@ -105,14 +105,14 @@ describe('the signing keys', () => {
   });
 
   it.each([
-    ['nothing', ''],
+    ['no bytes', ''],
     ['half a file', '[{"kty":"RSA","n":"c2VjcmV0"'],
     ['no key', '[]'],
-    ['no array', '{}'],
+    ['an object', '{}'],
     ['a public key', JSON.stringify([generateKeyPairSync('rsa', { modulusLength: 2048 }).publicKey.export({ format: 'jwk' })])],
     ['a weak key', JSON.stringify([generateKeyPairSync('rsa', { modulusLength: 1024 }).privateKey.export({ format: 'jwk' })])],
     ['a key of another type', JSON.stringify([generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export({ format: 'jwk' })])],
-  ])('are refused, by a message that shows none of it, when the file holds %s', async (_, text) => {
+  ])('are rejected, with a message that shows none of them, when the file contains %s', async (_, text) => {
     writeFileSync(join(privateDirectory(directory), 'signing-keys.json'), text);
     const failure = await loadSigningKeys(directory).then(
       () => undefined,
@@ -125,7 +125,7 @@ describe('the signing keys', () => {
 });
 
 describe('the admin secret', () => {
-  it('is one line of 32 random bytes, base64url, that outlives a restart', async () => {
+  it('is one line of 32 random bytes in base64url, and survives a restart', async () => {
     const secret = await loadAdminSecret(directory);
     expect(secret).toMatch(/^[A-Za-z0-9_-]{43}$/);
     expect(readFileSync(file('admin-secret'), 'utf8')).toBe(`${secret}\n`);
@@ -135,12 +135,12 @@ describe('the admin secret', () => {
     rmSync(other, { recursive: true });
   });
 
-  it.each(['', '\n', 'fifteen:letters\n', 'two lines,\nboth of them long\n', 'with some blanks in it', 'pässwort-pässwort'])('is refused when the file holds %j', async (text) => {
+  it.each(['', '\n', 'fifteen:letters\n', 'two lines,\nboth of them long\n', 'with some blanks in it', 'pässwort-pässwort'])('is rejected when the file contains %j', async (text) => {
     writeFileSync(join(privateDirectory(directory), 'admin-secret'), text);
     await expect(loadAdminSecret(directory)).rejects.toThrow(`${file('admin-secret')} must be one line of at least 16 visible ASCII characters`);
   });
 
-  it('may be one that the owner wrote', async () => {
+  it('can be written by the owner', async () => {
     writeFileSync(join(privateDirectory(directory), 'admin-secret'), 'own:secret%secret\n');
     expect(await loadAdminSecret(directory)).toBe('own:secret%secret');
   });

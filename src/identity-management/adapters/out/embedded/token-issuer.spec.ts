@@ -54,7 +54,7 @@ describe('TokenIssuer', () => {
     expect(payload.iat).toBeLessThanOrEqual(Math.floor(Date.now() / 1000));
   });
 
-  it('gives every token a name of its own', async () => {
+  it('gives every token its own id', async () => {
     const [one, other] = await Promise.all([tokens.administratorToken(), tokens.administratorToken()]);
     expect((await verify(one)).payload.jti).not.toBe((await verify(other)).payload.jti);
   });
@@ -62,12 +62,12 @@ describe('TokenIssuer', () => {
   it.each([
     { customers: ['42'], claim: '42' },
     { customers: ['42', '43'], claim: ['42', '43'] },
-  ])('names the customers $customers as $claim', async ({ customers, claim }) => {
+  ])('writes the customers $customers as the claim $claim', async ({ customers, claim }) => {
     expect((await verify(await tokens.administratorToken(customers))).payload.customer_id).toEqual(claim);
     expect((await verify(await tokens.userToken('embedded|ada', customers))).payload.customer_id).toEqual(claim);
   });
 
-  it('gives a user the permissions they have now, and no customer of its own accord', async () => {
+  it('gives a user their current permissions, and no customer by default', async () => {
     const { payload } = await verify(await tokens.userToken('embedded|ada'));
     expect(payload).toMatchObject({ sub: 'embedded|ada', permissions: ['read:users'] });
     expect(payload).not.toHaveProperty('customer_id');
@@ -75,16 +75,16 @@ describe('TokenIssuer', () => {
     expect((await verify(await tokens.userToken('embedded|ada'))).payload.permissions).toEqual(['read:roles']);
   });
 
-  it('gives nobody a token whom the provider does not know', async () => {
+  it('issues no token for a user that the provider does not know', async () => {
     await expect(tokens.userToken('embedded|eve')).rejects.toThrow(UserNotFound);
   });
 
-  it('asks for the issuer each time', async () => {
+  it('reads the issuer for each token', async () => {
     issuer = 'https://example.com/base/idp';
     expect((await verify(await tokens.administratorToken())).payload.iss).toBe(issuer);
   });
 
-  it('signs by the first key and publishes all, without their private members', async () => {
+  it('signs with the first key, and publishes all keys without their private members', async () => {
     const [first] = await loadSigningKeys(directory);
     const other = mkdtempSync(join(tmpdir(), 'tokens-'));
     const [second] = await loadSigningKeys(other);

@@ -2,15 +2,15 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { fromKeycloakNames, toKeycloakNames } from './user-name.js';
 
-/** Up to 254 characters of two UTF-16 units, and one of one. */
+/** Up to 254 characters of two UTF-16 units, and one character of one unit. */
 const names = fc.tuple(fc.string({ unit: 'binary', maxLength: 254 }), fc.nat(254)).map(([text, at]) => {
   const characters = Array.from(text);
   characters.splice(at, 0, 'a');
   return characters.join('');
 });
 
-describe("a name in Keycloak's two", () => {
-  it('fits, and is the same when it is read', () => {
+describe("a name in Keycloak's first and last name", () => {
+  it('fits, and is unchanged when it is read', () => {
     fc.assert(
       fc.property(names, (name) => {
         const { firstName, lastName } = toKeycloakNames(name);
@@ -20,7 +20,7 @@ describe("a name in Keycloak's two", () => {
     );
   });
 
-  it('is whole, and no character cut, where it is long', () => {
+  it('is complete when it is long, without a split character', () => {
     expect(toKeycloakNames(`a${'😀'.repeat(254)}`)).toEqual({ firstName: `a${'😀'.repeat(127)}`, lastName: '😀'.repeat(127) });
     expect(toKeycloakNames(`${'😀'.repeat(254)}a`)).toEqual({ firstName: '😀'.repeat(127), lastName: `${'😀'.repeat(127)}a` });
     expect(toKeycloakNames('a'.repeat(255))).toEqual({ firstName: 'a'.repeat(255), lastName: '' });
@@ -31,7 +31,7 @@ describe("a name in Keycloak's two", () => {
     ['', 'Hopper', 'Hopper'],
     [' Grace ', '', ' Grace '],
     ['', '', ''],
-  ])('that others made, %j and %j, is %j', (firstName, lastName, name) => {
+  ])('that others stored as %j and %j is read as %j', (firstName, lastName, name) => {
     expect(fromKeycloakNames(firstName, lastName)).toBe(name);
   });
 });

@@ -12,11 +12,11 @@ async function allOf(pages: AsyncIterable<readonly Item[]>): Promise<string[]> {
   return ids;
 }
 
-/** What happens before one read: these places are taken out, these items put in. */
+/** The change before one read: the positions to remove, and the items to insert. */
 const change = fc.record({ out: fc.array(fc.nat(), { maxLength: 4 }), into: fc.array(fc.integer({ min: 0, max: 999 }), { maxLength: 4 }) });
 
 describe('a list that is read by offset', () => {
-  it('has each item that stays once, and none twice, whatever comes and goes', async () => {
+  it('contains each item that stays once, and none twice, whatever is inserted and removed', async () => {
     const start = fc.uniqueArray(fc.integer({ min: 0, max: 999 }), { minLength: 1, maxLength: 40 });
     await fc.assert(
       fc.asyncProperty(start, fc.array(change, { maxLength: 20 }), fc.integer({ min: 2, max: 9 }), async (numbers, changes, pageSize) => {
@@ -28,7 +28,7 @@ describe('a list that is read by offset', () => {
             const { out = [], into = [] } = coming.shift() ?? {};
             const leaving = new Set(out.map((place) => items[place % items.length]));
             for (const item of leaving) if (item !== undefined) left.add(item);
-            // What has left doesn't come again: an id is given once.
+            // A removed item never returns, because ids are not reused.
             items = [...new Set([...items.filter((item) => !leaving.has(item)), ...into.filter((item) => !left.has(item))])].sort((a, b) => a - b);
             return Promise.resolve(items.slice(first, first + count).map((item) => ({ id: String(item) })));
           }),
@@ -44,7 +44,7 @@ describe('a list that is read by offset', () => {
     [2, 3, [[0, 3]]],
     [3, 3, [[0, 3], [2, 3]]],
     [6, 3, [[0, 3], [2, 3], [4, 3]]],
-  ])('of %i is read by pages of %i, each from the last item on', async (length, pageSize, expected) => {
+  ])('of %i items is read in pages of %i, each starting at the last item of the previous one', async (length, pageSize, expected) => {
     const items = Array.from({ length }, (_, index) => ({ id: String(index) }));
     const reads: number[][] = [];
     const read = (first: number, count: number) => {

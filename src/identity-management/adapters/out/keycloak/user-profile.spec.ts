@@ -17,16 +17,16 @@ const FOREIGN: UserProfile = {
 const repaired = (profile: UserProfile): UserProfile => profileDefects(profile).reduce((so, { repair }) => repair(so), profile);
 
 describe('a user profile', () => {
-  it('that a new realm gets fits', () => {
+  it('for a new realm has no defects', () => {
     expect(profileDefects(NEW_USER_PROFILE)).toEqual([]);
   });
 
   it.each([
     ['always', {}, true],
-    ['of administrators', { roles: ['admin', 'user'] }, true],
-    ['of users', { roles: ['user'] }, false],
-    ['of those who ask for a scope', { scopes: ['profile'] }, false],
-  ])('that requires a last name %s', (_, required, isFatal) => {
+    ['from administrators', { roles: ['admin', 'user'] }, true],
+    ['from users', { roles: ['user'] }, false],
+    ['from clients with a scope', { scopes: ['profile'] }, false],
+  ])('that requires a last name %s has a defect', (_, required, isFatal) => {
     const attributes = NEW_USER_PROFILE.attributes.map((attribute) => (attribute.name === 'lastName' ? { ...attribute, required } : attribute));
     expect(profileDefects({ attributes })).toEqual([expect.objectContaining({ problem: 'The user profile requires a last name.', isFatal })]);
   });
@@ -36,7 +36,7 @@ describe('a user profile', () => {
     ['email', true],
     ['firstName', true],
     ['lastName', false],
-  ])('that keeps administrators from editing %s', (name, isFatal) => {
+  ])('that prevents administrators from editing %s is repaired', (name, isFatal) => {
     const permissions = { view: ['admin'], edit: ['user'] };
     const profile = { attributes: NEW_USER_PROFILE.attributes.map((attribute) => (attribute.name === name ? { ...attribute, permissions } : attribute)) };
     expect(profileDefects(profile)).toEqual([expect.objectContaining({ problem: `The user profile does not let administrators edit ${name}.`, isFatal })]);
@@ -46,12 +46,12 @@ describe('a user profile', () => {
   it.each([
     ['firstName', true],
     ['lastName', false],
-  ])('without %s drops names', (name, isFatal) => {
+  ])('without %s would lose names', (name, isFatal) => {
     const profile = { attributes: NEW_USER_PROFILE.attributes.filter((attribute) => attribute.name !== name) };
     expect(profileDefects(profile)).toEqual([expect.objectContaining({ problem: `The user profile has no attribute ${name}.`, isFatal })]);
   });
 
-  it('of others fits after its repairs, which leave the rest', () => {
+  it('of others has no defects after its repairs, which change nothing else', () => {
     expect(profileDefects(FOREIGN).map(({ change }) => change)).toEqual([
       '~ user profile: username without up-username-not-idn-homograph',
       '~ user profile: firstName without length',
@@ -73,7 +73,7 @@ describe('a user profile', () => {
     expect(profileDefects(repaired(FOREIGN))).toEqual([]);
   });
 
-  it('without the names and customers gets them', () => {
+  it('without the attributes of the service gets them', () => {
     const { attributes } = repaired({ attributes: [] });
     expect(attributes.map(({ name }) => name)).toEqual(['username', 'email', 'firstName', 'lastName', 'customer_id']);
   });

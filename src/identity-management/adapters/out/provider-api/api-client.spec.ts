@@ -22,9 +22,9 @@ describe('a client of an API', () => {
   let api: ApiClient;
   let connections: number;
   let tokens: number;
-  /** Seconds that each token lives. */
+  /** Lifetime of each token, in seconds. */
   let tokenLife: number;
-  /** What calls are authorized with, the oldest first. */
+  /** The Authorization headers of all calls, oldest first. */
   let used: (string | undefined)[];
   let isRefused: (token: string) => boolean;
 
@@ -56,34 +56,34 @@ describe('a client of an API', () => {
   const get = () => api.call({ method: 'GET', path: '/items', signal });
 
   it.each<[string, (response: ServerResponse) => unknown]>([
-    ['fails', (response) => response.writeHead(500).end()],
-    ['breaks off', (response) => response.destroy()],
-    ['is no JSON', (response) => response.end('<html>')],
-  ])('knows that nothing was done of a call whose token %s', async (_, answer) => {
+    ['request fails', (response) => response.writeHead(500).end()],
+    ['request is aborted', (response) => response.destroy()],
+    ['is not JSON', (response) => response.end('<html>')],
+  ])('reports that a call had no effect when its token %s', async (_, answer) => {
     server.removeAllListeners('request').on('request', (_request, response: ServerResponse) => { answer(response); });
     const failure: unknown = await api.call({ method: 'POST', path: '/items', signal }).catch((error: unknown) => error);
     expect(failure).toBeInstanceOf(ServiceError);
     expect(mayBeDone(failure)).toBe(false);
   });
 
-  it('uses its connections again for calls that come one after another, whatever they are', async () => {
+  it('reuses its connections for successive calls of any kind', async () => {
     for (let count = 0; count < 20; count++) {
       await get();
       await api.call({ method: 'POST', path: '/items', body: { count }, signal });
       await api.call({ method: 'DELETE', path: '/items', signal });
     }
     expect(used).toHaveLength(60);
-    // The first may not be free yet when the next call comes at once.
+    // The first connection may not be free yet when the next call follows at once.
     expect(connections).toBeLessThanOrEqual(2);
   });
 
-  it('has at most 128 connections, however many calls come at once, and keeps them', async () => {
+  it('opens at most 128 connections for any number of simultaneous calls, and keeps them', async () => {
     for (let round = 0; round < 3; round++) await Promise.all(Array.from({ length: 400 }, get));
     expect(used).toHaveLength(1_200);
     expect(connections).toBeLessThanOrEqual(128);
   });
 
-  it('lets a call go that nobody waits for while it waits for a connection', async () => {
+  it('ends an abandoned call that is waiting for a connection', async () => {
     await get();
     let taken = 0;
     server.removeAllListeners('request').on('request', () => taken++);
@@ -91,7 +91,7 @@ describe('a client of an API', () => {
     await vi.waitFor(() => { expect(taken).toBe(128); }, PATIENCE);
     const leaving = new AbortController();
     const call = api.call({ method: 'GET', path: '/items', signal: leaving.signal });
-    // It has its token by then, and stands in the line.
+    // By then the call has its token and waits in the queue.
     await turn();
     leaving.abort();
     const ended = (which: string) => (error: unknown) => [which, error];
@@ -101,7 +101,7 @@ describe('a client of an API', () => {
     await Promise.allSettled(hanging);
   });
 
-  it('keeps the connections that those waited for who have left, and knows that nothing of theirs was done', async () => {
+  it('keeps the connections that abandoned calls were waiting for, and reports that these calls had no effect', async () => {
     await get();
     const taken: ServerResponse[] = [];
     server.removeAllListeners('request').on('request', (_request, response: ServerResponse) => taken.push(response.setHeader('content-type', 'application/json')));
@@ -122,11 +122,11 @@ describe('a client of an API', () => {
   });
 
   it.each<[string, number, boolean, () => unknown, (response: ServerResponse) => unknown]>([
-    ['ten seconds for an answer, of which it knows that it may have been done', 10, true, () => undefined, () => undefined],
+    ['ten seconds for an answer to a call that may have had an effect', 10, true, () => undefined, () => undefined],
     ['ten seconds for the end of an answer', 10, true, () => undefined, (response) => response.write('{')],
-    ['five seconds for a token, without which it knows that nothing was done', 5, false, () => { api.token.discard('1', 'outdated'); }, () => undefined],
-  ])('waits %s, and no longer, though its caller does', async (_, seconds, isDone, prepare, answer) => {
-    // The connection is there, and so are its timers.
+    ['five seconds for a token, without which a call has no effect', 5, false, () => { api.token.discard('1', 'outdated'); }, () => undefined],
+  ])('waits %s, and no longer, even if its caller does', async (_, seconds, isDone, prepare, answer) => {
+    // Opens the connection, which creates its timers.
     await get();
     prepare();
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
@@ -153,8 +153,8 @@ describe('a client of an API', () => {
     ['GET', { method: 'GET' }, 2],
     ['POST', { method: 'POST' }, 1],
     ['DELETE', { method: 'DELETE' }, 1],
-    ['PUT that does no harm twice', { method: 'PUT', repeatable: true }, 2],
-  ])('asks once more at most when the connection breaks, where that does no harm: a %s', async (_, request, times) => {
+    ['PUT that is repeatable', { method: 'PUT', repeatable: true }, 2],
+  ])('repeats a call once at most when the connection breaks, and only if that is safe: a %s', async (_, request, times) => {
     await get();
     let asked = 0;
     server.removeAllListeners('request').on('request', ({ socket }: IncomingMessage) => {
@@ -166,11 +166,11 @@ describe('a client of an API', () => {
   });
 
   it.each<[string, (response: ServerResponse, leave: () => void) => unknown]>([
-    ['breaks off', (response) => response.writeHead(200, { 'content-length': 9 }).write('{', () => response.destroy())],
-    ['says nothing, until nobody waits', (_response, leave) => { leave(); }],
-    ['begins and does not end, until nobody waits', (response, leave) => response.write('{', leave)],
-    ['is a page that comes in many pieces', (response) => response.writeHead(500).end('<!DOCTYPE html>'.padEnd(256 * 1024))],
-  ])('has all its connections again, after as many calls whose answer %s', async (_, answer) => {
+    ['is cut off', (response) => response.writeHead(200, { 'content-length': 9 }).write('{', () => response.destroy())],
+    ['never arrives before the call is abandoned', (_response, leave) => { leave(); }],
+    ['begins but does not end before the call is abandoned', (response, leave) => response.write('{', leave)],
+    ['is a page that arrives in many pieces', (response) => response.writeHead(500).end('<!DOCTYPE html>'.padEnd(256 * 1024))],
+  ])('has all its connections available after as many calls whose answer %s', async (_, answer) => {
     await get();
     const leaving = new AbortController();
     let asked = 0;
@@ -190,7 +190,7 @@ describe('a client of an API', () => {
     expect(waiting).toHaveLength(128);
   });
 
-  it('knows that a call may have been done whose repeat finds nobody', async () => {
+  it('reports that a call may have had an effect when its repetition cannot connect', async () => {
     await get();
     server.removeAllListeners('request').on('request', (_request, response: ServerResponse) => {
       server.close();
@@ -200,7 +200,7 @@ describe('a client of an API', () => {
     expect(mayBeDone(failure)).toBe(true);
   });
 
-  it('parses an answer that it gets again when it has changed, whatever came in between', async () => {
+  it('parses a repeated answer only if it has changed, whatever came in between', async () => {
     const answers: [number, string][] = [[200, '["a"]'], [200, '["a"]'], [500, '["a"]'], [404, '["a"]'], [200, '["b"'], [200, '[1]'], [200, '["a"]'], [200, '["b"]'], [200, '["a"]']];
     server.removeAllListeners('request').on('request', (request, response: ServerResponse) => {
       if (request.url === '/token') {
@@ -218,13 +218,13 @@ describe('a client of an API', () => {
     expect([1, 6, 8].map((index) => results[index] === first)).toEqual([true, true, false]);
   });
 
-  it('asks for one token for all calls that come at once', async () => {
+  it('requests one token for all simultaneous calls', async () => {
     await Promise.all(Array.from({ length: 100 }, get));
     expect({ tokens, used: new Set(used) }).toEqual({ tokens: 1, used: new Set(['Bearer 1']) });
   });
 
-  it('asks for one new token in ten seconds while all are refused, and is well when they no longer are', async () => {
-    // Without the timers that a call needs.
+  it('requests one new token every ten seconds while all are refused, and works when they are accepted again', async () => {
+    // Leaves out the timers that a call needs.
     vi.useFakeTimers({ toFake: ['performance'] });
     await get();
     isRefused = () => true;
@@ -237,7 +237,7 @@ describe('a client of an API', () => {
     expect({ tokens, last: used.at(-1) }).toEqual({ tokens: 3, last: 'Bearer 3' });
   });
 
-  it('asks for a new token each time that one is refused which was accepted before', async () => {
+  it('requests a new token each time that a previously accepted one is refused', async () => {
     for (let time = 1; time <= 5; time++) {
       await get();
       isRefused = (token) => Number(token) <= time;
@@ -247,12 +247,12 @@ describe('a client of an API', () => {
   });
 
   it.each([
-    // Life, and when the token is still used, and no longer.
+    // Lifetime, the last second at which the token is used, and the first at which it is not.
     [300, 269, 270],
     [86_400, 86_369, 86_370],
     [40, 19, 20],
-  ])('uses a token that lives for %i s until %i s, and asks for one new one at %i s', async (life, last, renewed) => {
-    // Without the timers that a call needs.
+  ])('uses a token with a lifetime of %i s until %i s, and requests one new token at %i s', async (life, last, renewed) => {
+    // Leaves out the timers that a call needs.
     vi.useFakeTimers({ toFake: ['performance'] });
     tokenLife = life;
     await get();
@@ -264,7 +264,7 @@ describe('a client of an API', () => {
   });
 });
 
-/** A server that takes no more connections: its process is stopped, and the few are taken that the system keeps for it. */
+/** A server that accepts no more connections, because its process is stopped and its backlog is full. */
 async function startUnreachable() {
   const program = `
     const server = require('net').createServer().listen({ port: 0, host: '127.0.0.1', backlog: 1 }, () => console.log(server.address().port));`;
@@ -273,7 +273,7 @@ async function startUnreachable() {
   child.kill('SIGSTOP');
   const port = Number(line);
   const waiting: Socket[] = [];
-  // The system takes one more than the backlog says.
+  // The system accepts one more than the backlog.
   for (let count = 0; count < 2; count++) {
     const socket = connect(port, '127.0.0.1');
     waiting.push(socket);
@@ -304,10 +304,10 @@ describe.runIf(process.platform === 'linux')('a client of an API whose address d
     issuer.closeAllConnections();
   });
 
-  it('gives up before the time for the answer is over, and knows that nothing was done', async () => {
+  it('gives up before the time for the answer is over, and reports that the call had no effect', async () => {
     const error: unknown = await api.call({ method: 'POST', path: '/items', body: {}, signal }).catch((reason: unknown) => reason);
     expect(error).toBeInstanceOf(ProviderUnavailable);
-    // As it is when the ten seconds for the answer are over.
+    // It would be one after the ten seconds for the answer.
     expect(error).not.toBeInstanceOf(OutcomeUnknown);
   });
 });

@@ -5,7 +5,7 @@ import { CallPace } from './call-pace.js';
 import { ListTurns, urgent } from './call-turns.js';
 
 const LATENCY_MS = 20;
-/** Within a second, of which headers tell whole ones. */
+/** Not a whole second, because headers have only whole seconds. */
 const NOW = Date.UTC(2026, 0, 1) + 300;
 
 /** A provider with a token bucket. */
@@ -16,8 +16,8 @@ class Bucket {
   private filledAt = Date.now();
 
   /**
-   * @param reset what the header of that name tells.
-   * @param clockAheadMs how far the provider's clock is ahead of the test's, which is ours.
+   * @param reset the meaning of the header x-ratelimit-reset.
+   * @param clockAheadMs how far the provider's clock is ahead of the service's.
    */
   constructor(
     private readonly burst: number,
@@ -28,7 +28,7 @@ class Bucket {
     this.tokens = burst;
   }
 
-  /** @param headers besides its own, with a 429. */
+  /** @param headers additional headers of a 429. */
   async answer(headers: Record<string, string> = {}): Promise<RawAnswer> {
     const isServed = this.take();
     if (isServed) this.served++;
@@ -67,7 +67,7 @@ describe('the pace of calls', () => {
   beforeEach(() => vi.useFakeTimers({ now: NOW, toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval', 'Date', 'performance'] }));
   afterEach(() => vi.useRealTimers());
 
-  /** How the operations end, each of so many calls. */
+  /** The outcomes of simultaneous operations, each of which makes `calls` calls. */
   async function outcomes(pace: CallPace, bucket: Bucket, operations: number, calls = 1): Promise<{ done: number; errors: ProviderUnavailable[] }> {
     const run = async () => {
       const signal = aSignal();
@@ -79,7 +79,7 @@ describe('the pace of calls', () => {
     return { done: operations - errors.length, errors };
   }
 
-  /** So many new operations, each of so many calls, come in each second, until it is stopped. */
+  /** Starts `perSecond` operations a second, each of which makes `calls` calls, until it is stopped. */
   function storm(pace: CallPace, bucket: Bucket, perSecond: number, calls = 1): { ended: { done: number; failed: number }; stop: () => void } {
     const ended = { done: 0, failed: 0 };
     const run = async () => {
@@ -91,14 +91,14 @@ describe('the pace of calls', () => {
   }
 
   it.each<[number, number, number, number, number]>([
-    // Burst, calls a second, operations, calls of each; how many come off at the least: what the limit gives in six seconds, less some.
+    // Burst, calls a second, operations, calls of each, and the minimum that succeed (somewhat less than the limit allows in six seconds).
     [2, 2, 50, 1, 11],
     [2, 2, 50, 2, 6],
     [10, 2, 50, 1, 20],
     [15, 15, 50, 2, 50],
     [15, 15, 100, 2, 50],
     [50, 16, 100, 1, 100],
-  ])('with a limit of %i, and %i a second, makes of %i operations of %i calls what it can, without a refusal, and ends each that it began', async (burst, perSecond, operations, calls, least) => {
+  ])('with a burst of %i and %i calls a second, completes what it can of %i operations of %i calls, without a refusal, and completes each that it started', async (burst, perSecond, operations, calls, least) => {
     const bucket = new Bucket(burst, perSecond);
     const { done, errors } = await outcomes(new CallPace(), bucket, operations, calls);
     expect(done).toBeGreaterThanOrEqual(least);
@@ -109,13 +109,13 @@ describe('the pace of calls', () => {
     }
   });
 
-  it.each(['next refill', 'none'] as const)('makes all calls in the end, each once, where the header tells: %s', async (reset) => {
+  it.each(['next refill', 'none'] as const)('makes all calls eventually, each once, when the header reports: %s', async (reset) => {
     const bucket = new Bucket(10, 15, reset);
     expect(await outcomes(new CallPace(), bucket, 50)).toEqual({ done: 50, errors: [] });
     expect(bucket.served).toBe(50);
   });
 
-  it('makes all calls in the end, each once, while another process takes most of what there is', async () => {
+  it('makes all calls eventually, each once, while another process uses most of the limit', async () => {
     const bucket = new Bucket(10, 20);
     const other = setInterval(() => bucket.take(), 100);
     expect(await outcomes(new CallPace(), bucket, 40)).toEqual({ done: 40, errors: [] });
@@ -124,14 +124,14 @@ describe('the pace of calls', () => {
   });
 
   describe.each([
-    // How many come off at the least in 40 s, besides the calls that are looked at: about half of what the limit gives.
+    // The minimum of operations that succeed in 40 s besides the tested calls: about half of what the limit allows.
     { limit: 2, arrivals: 15, calls: 1, least: 40 },
     { limit: 2, arrivals: 15, calls: 5, least: 7 },
     { limit: 15, arrivals: 30, calls: 1, least: 300 },
     { limit: 15, arrivals: 15, calls: 5, least: 60 },
-  ])('while $arrivals operations of $calls calls come in each second, and $limit calls may be made', ({ limit, arrivals, calls, least }) => {
+  ])('while $arrivals operations of $calls calls start each second and $limit calls a second are allowed', ({ limit, arrivals, calls, least }) => {
     it.each<[string, (call: (signal: AbortSignal) => Promise<unknown>) => Promise<void>]>([
-      ['of three lists that have begun', async (call) => {
+      ['of three started lists', async (call) => {
         const list = async (turns: ListTurns) => {
           for (let page = 0; page < 4; page++) await call(turns.next());
         };
@@ -143,7 +143,7 @@ describe('the pace of calls', () => {
           await after(2_000);
         }
       }],
-      ['of an urgent operation that takes some', async (call) => {
+      ['of an urgent operation with several calls', async (call) => {
         await after(10_000);
         const signal = urgent(aSignal());
         for (let time = 0; time < 5; time++) await call(signal);
@@ -159,7 +159,7 @@ describe('the pace of calls', () => {
     });
   });
 
-  it('shares its calls between two processes, of each of which more is asked', async () => {
+  it('shares the limit between two processes that both need more', async () => {
     const bucket = new Bucket(2, 2);
     const storms = [storm(new CallPace(), bucket, 15), storm(new CallPace(), bucket, 15)];
     await vi.advanceTimersByTimeAsync(120_000);
@@ -169,7 +169,7 @@ describe('the pace of calls', () => {
     }
   });
 
-  /** Of lists that begin at once, how many come whole, have no turn for their first page, and break off. */
+  /** Of simultaneous lists, the numbers that complete, that are refused at their first page, and that break off. */
   async function listsOf(pages: number, count: number, pace: CallPace, bucket: Bucket): Promise<{ whole: number; refused: number; broken: number }> {
     const ended = { whole: 0, refused: 0, broken: 0 };
     const list = async () => {
@@ -186,7 +186,7 @@ describe('the pace of calls', () => {
     return ended;
   }
 
-  it.each([0, 0.3, 0.9])('brings a list of many pages to its end while operations of five calls come before each, which get half of all: by chance %f', async (chance) => {
+  it.each([0, 0.3, 0.9])('completes a list of many pages while operations of five calls compete and get half of the limit, when Math.random() returns %f', async (chance) => {
     const random = vi.spyOn(Math, 'random').mockReturnValue(chance);
     onTestFinished(() => { random.mockRestore(); });
     const [pace, bucket] = [new CallPace(), new Bucket(2, 2)];
@@ -200,13 +200,13 @@ describe('the pace of calls', () => {
     [2, 2, 30],
     [10, 2.5, 30],
     [40, 8.3, 100],
-  ])('with a limit of %i, and %f a second, brings each of %i lists to its end that has begun, when all come at once', async (burst, perSecond, count) => {
+  ])('with a burst of %i and %f calls a second, completes each of %i simultaneous lists that it started', async (burst, perSecond, count) => {
     const { whole, refused, broken } = await listsOf(10, count, new CallPace(), new Bucket(burst, perSecond));
     expect({ ended: whole + refused, broken }).toEqual({ ended: count, broken: 0 });
     expect(whole).toBeGreaterThan(0);
   });
 
-  it('keeps nobody waiting in vain for a list without an end', async () => {
+  it('lets no operation fail because of an endless list', async () => {
     const [pace, bucket] = [new CallPace(), new Bucket(2, 2)];
     const list = new AbortController();
     const turns = new ListTurns(list.signal);
@@ -227,7 +227,7 @@ describe('the pace of calls', () => {
   it.each<[string, Partial<RawAnswer>]>([
     ['a limit is reached', { headers: { 'x-ratelimit-limit': '2', 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': String(Math.ceil(NOW / 1000)) } }],
     ['a call is refused', { status: 429 }],
-  ])('lets processes that wait for the same moment go at different ones, after %s', async (_, first) => {
+  ])('spreads the moments at which waiting processes continue, after %s', async (_, first) => {
     const random = vi.spyOn(Math, 'random');
     onTestFinished(() => { random.mockRestore(); });
     const pauseMs = async (chance: number): Promise<number> => {
@@ -245,7 +245,7 @@ describe('the pace of calls', () => {
     expect(await pauseMs(0.9)).toBeGreaterThan(await pauseMs(0.1));
   });
 
-  it.each([-3_600_000, -3_000, 3_000, 3_600_000])('keeps the pace also where the provider\'s clock is %i ms ahead', async (clockAheadMs) => {
+  it.each([-3_600_000, -3_000, 3_000, 3_600_000])("keeps the pace when the provider's clock is %i ms ahead", async (clockAheadMs) => {
     const bucket = new Bucket(2, 2, 'when full', clockAheadMs);
     const { done, errors } = await outcomes(new CallPace(), bucket, 50);
     expect(done).toBeGreaterThanOrEqual(10);
@@ -253,7 +253,7 @@ describe('the pace of calls', () => {
     for (const { retryAfterSeconds } of errors) expect(retryAfterSeconds).toBeLessThan(10);
   });
 
-  it('goes by the latest call, whichever answer comes first', async () => {
+  it('uses the limits of the latest call, whichever answer arrives first', async () => {
     const pace = new CallPace();
     const limits = (remaining: number) => ({ 'x-ratelimit-limit': '10', 'x-ratelimit-remaining': String(remaining), 'x-ratelimit-reset': String(Math.ceil(Date.now() / 1000) + 5) });
     await pace.run(aSignal(), () => Promise.resolve(ok));
@@ -277,18 +277,18 @@ describe('the pace of calls', () => {
     await next;
   });
 
-  it('forgets a limit that is told no more, as after a change of plan', async () => {
+  it('forgets an old limit, for example after a change of plan', async () => {
     const [pace, small, large] = [new CallPace(), new Bucket(2, 2), new Bucket(50, 16)];
     expect(await outcomes(pace, small, 5)).toMatchObject({ done: 5 });
     await vi.advanceTimersByTimeAsync(60_000);
     const calls = Array.from({ length: 20 }, () => pace.run(aSignal(), () => large.answer()));
-    // Those that show the new limit, and all others.
+    // First the calls that reveal the new limit, then all others.
     await vi.advanceTimersByTimeAsync(2 * LATENCY_MS);
     expect(large.served).toBe(20);
     await Promise.all(calls);
   });
 
-  it('waits for nobody where no limit is told', async () => {
+  it('delays no call when no limit is reported', async () => {
     const pace = new CallPace();
     let underWay = 0;
     await pace.run(aSignal(), () => Promise.resolve(ok));
@@ -305,7 +305,7 @@ describe('the pace of calls', () => {
   it.each([
     ['60', 59],
     ['86400', 60],
-  ])('gives up at once where the provider wants a pause of %s s, also for those who come later, and asks again after a minute', async (retryAfter, told) => {
+  ])('gives up at once when the provider wants a pause of %s s, even for later calls, and tries again after a minute', async (retryAfter, told) => {
     const [pace, bucket] = [new CallPace(), new Bucket(1, 0.001)];
     bucket.take();
     const ask = async () => {
@@ -323,7 +323,7 @@ describe('the pace of calls', () => {
     expect(bucket.refused).toBe(2);
   });
 
-  it('lets go who waits no longer, and the next one on', async () => {
+  it('releases an abandoned call, and continues with the next', async () => {
     const [pace, bucket] = [new CallPace(), new Bucket(1, 1)];
     await Promise.all([pace.run(aSignal(), () => bucket.answer()), vi.advanceTimersByTimeAsync(LATENCY_MS)]);
     const leaving = new AbortController();
@@ -336,13 +336,13 @@ describe('the pace of calls', () => {
     expect(bucket.served).toBe(2);
   });
 
-  it('begins nothing for whom has left already', async () => {
+  it('starts no call that is already aborted', async () => {
     const bucket = new Bucket(1, 1);
     await expect(new CallPace().run(AbortSignal.abort(), () => bucket.answer())).rejects.toThrow(ProviderUnavailable);
     expect(bucket.served).toBe(0);
   });
 
-  it('goes on after a call that fails', async () => {
+  it('continues after a call that fails', async () => {
     const pace = new CallPace();
     for (let time = 0; time < 5; time++) await expect(pace.run(aSignal(), () => Promise.reject(new Error('down')))).rejects.toThrow('down');
     expect(await pace.run(aSignal(), () => Promise.resolve(ok))).toBe(ok);

@@ -1,7 +1,7 @@
 import { expect, it, vi } from 'vitest';
 import { LeftBehind } from './left-behind.js';
 
-it('looks again for what was not there, also after some seconds: its creation may have been under way for long', async () => {
+it('looks again for an item that was absent, even after several seconds, because its creation may still have been in progress', async () => {
   const leftBehind = new LeftBehind();
   let looks = 0;
   await new Promise<void>((removed) => {
@@ -21,8 +21,8 @@ const absent = () => Promise.resolve(false);
 const down = () => Promise.reject(new Error('down'));
 
 it.each([
-  ['looks for one at a time what may not be there, and lets no removal wait for that', true, absent],
-  ['removes one at a time what it could not remove at once, and lets no look wait for that', false, down],
+  ['looks for uncertain items one at a time, without delaying removals', true, absent],
+  ['retries failed removals one at a time, without delaying the search for uncertain items', false, down],
 ])('%s', async (_, isUncertain, first) => {
   const leftBehind = new LeftBehind();
   let underWay = 0;
@@ -35,7 +35,7 @@ it.each([
       resolve(true);
     }));
   };
-  /** Resolves when it is gone, by another attempt than the first. */
+  /** Resolves when the item is removed by an attempt after the first. */
   const removed = (isUncertain: boolean, first: () => Promise<boolean>, further: () => Promise<boolean>): Promise<void> =>
     new Promise((resolve) => {
       const attempts = [first, () => further().finally(resolve)];
@@ -53,7 +53,7 @@ it.each([
   leftBehind.close();
 });
 
-it('frees a name of its own remnants alone, at once, and no more once they are gone', async () => {
+it('frees a name immediately, only from its own remnants, and no longer once they are removed', async () => {
   const leftBehind = new LeftBehind();
   const { signal } = new AbortController();
   let isStuck = true;

@@ -4,7 +4,7 @@ import { type IssuedToken, ServiceToken } from './service-token.js';
 
 const { signal } = new AbortController();
 
-/** An issuer of tokens `1`, `2`, … that live so long. */
+/** Issues the tokens `1`, `2`, … with this lifetime. */
 function issuer(expiresInSeconds = 300) {
   let count = 0;
   return (): Promise<IssuedToken> => Promise.resolve({ value: String(++count), expiresInSeconds });
@@ -13,13 +13,13 @@ function issuer(expiresInSeconds = 300) {
 describe('the token of a service', () => {
   afterEach(() => vi.useRealTimers());
 
-  it('is asked for once, however many need it', async () => {
+  it('is requested once for any number of callers', async () => {
     const token = new ServiceToken(issuer());
     expect(new Set(await Promise.all(Array.from({ length: 50 }, () => token.get(signal))))).toEqual(new Set(['1']));
     expect(await token.get(signal)).toBe('1');
   });
 
-  it('is asked for again when it was refused, once for all who saw that', async () => {
+  it('is requested again after it was refused, once for all callers that saw the refusal', async () => {
     const token = new ServiceToken(issuer());
     const refused = await token.get(signal);
     const after = await Promise.all(
@@ -33,7 +33,7 @@ describe('the token of a service', () => {
     expect(await token.get(signal)).toBe('2');
   });
 
-  it('is asked for once in ten seconds where each is refused', async () => {
+  it('is requested once every ten seconds while each token is refused', async () => {
     vi.useFakeTimers({ toFake: ['performance'] });
     const token = new ServiceToken(issuer());
     const given: string[] = [];
@@ -45,7 +45,7 @@ describe('the token of a service', () => {
     expect(given).toEqual(['1', '2', '2', '2', '2', '3', '3']);
   });
 
-  it('is asked for again at once when it was accepted before it is refused, however often', async () => {
+  it('is requested again at once whenever it was accepted before it is refused', async () => {
     const token = new ServiceToken(issuer());
     for (const expected of ['1', '2', '3']) {
       const current = await token.get(signal);
@@ -53,29 +53,29 @@ describe('the token of a service', () => {
       token.accepted(current);
       expect(token.discard(current, 'refused')).toBe(true);
     }
-    // That one before it was accepted says nothing about this one.
+    // The acceptance of an earlier token says nothing about this one.
     const current = await token.get(signal);
     token.accepted('3');
     expect(token.discard(current, 'refused')).toBe(false);
   });
 
-  it('is asked for again when it permits too little, once, for the next one may permit no more', async () => {
+  it('is requested again once when it permits too little, because the next one may permit no more', async () => {
     const token = new ServiceToken(issuer());
     const outdated = await token.get(signal);
     expect(token.discard(outdated, 'outdated')).toBe(true);
     expect(await token.get(signal)).toBe('2');
-    // Whoever was refused with the old one tries with what is there.
+    // A caller that was refused with the old token retries with the current one.
     expect(token.discard(outdated, 'outdated')).toBe(true);
     expect(token.discard('2', 'outdated')).toBe(false);
     expect(await token.get(signal)).toBe('2');
   });
 
-  it('is another where a new one is wanted, for all from then on', async () => {
+  it('is replaced for all callers when a new one is requested', async () => {
     const token = new ServiceToken(issuer());
     expect([await token.getNew(signal), await token.getNew(signal), await token.get(signal)]).toEqual(['1', '2', '2']);
   });
 
-  it('stays in use until a new one that is wanted is there, or does not come', async () => {
+  it('stays in use until a requested new one arrives, and if it does not arrive', async () => {
     let refuse: (reason: Error) => void = () => undefined;
     const outcomes = [Promise.resolve({ value: '1', expiresInSeconds: 300 }), new Promise<IssuedToken>((_, reject) => (refuse = reject))];
     const token = new ServiceToken(() => outcomes.shift() ?? Promise.reject(new Error('too often')));
@@ -87,19 +87,19 @@ describe('the token of a service', () => {
     expect(await token.get(signal)).toBe('1');
   });
 
-  it('is no longer used when its life is over', async () => {
+  it('is not used after its lifetime', async () => {
     const token = new ServiceToken(issuer(0));
     expect([await token.get(signal), await token.get(signal)]).toEqual(['1', '2']);
   });
 
-  it('is asked for again after a failure, which all get who waited', async () => {
+  it('is requested again after a failure, which is reported to all waiting callers', async () => {
     const outcomes = [Promise.reject(new ProviderUnavailable('down')), Promise.resolve({ value: '1', expiresInSeconds: 300 })];
     const token = new ServiceToken(() => outcomes.shift() ?? Promise.reject(new Error('too often')));
     for (const { status } of await Promise.allSettled([token.get(signal), token.get(signal)])) expect(status).toBe('rejected');
     expect(await token.get(signal)).toBe('1');
   });
 
-  it('keeps nobody who gives up, and comes for the others', async () => {
+  it('releases a caller that gives up, and still arrives for the others', async () => {
     let issue: (token: IssuedToken) => void = () => undefined;
     const token = new ServiceToken(() => new Promise((resolve) => (issue = resolve)));
     const leaving = new AbortController();

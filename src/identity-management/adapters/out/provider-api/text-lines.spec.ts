@@ -10,7 +10,7 @@ const linesOf = (bytes: Buffer, chunkSize: number): Promise<string[]> => {
 };
 
 describe('the lines of a text', () => {
-  it('are all there, whole, however it comes in pieces, gzipped or not', async () => {
+  it('are complete, in whatever pieces the text arrives, gzipped or not', async () => {
     const line = fc.string({ unit: 'binary' }).map((text) => text.replaceAll(/[\r\n]/g, ''));
     await fc.assert(
       fc.asyncProperty(fc.array(line), fc.integer({ min: 1, max: 40 }), async (lines, chunkSize) => {
@@ -22,21 +22,21 @@ describe('the lines of a text', () => {
   });
 
   it.each([
-    ['no end', 'a\nb', ['a', 'b']],
-    ['the ends of another system', 'a\r\nb\r\n', ['a', 'b']],
+    ['no newline at the end', 'a\nb', ['a', 'b']],
+    ['the line ends of Windows', 'a\r\nb\r\n', ['a', 'b']],
     ['no text', '', []],
-  ])('may have %s', async (_, text, lines) => {
+  ])('can have %s', async (_, text, lines) => {
     expect(await linesOf(Buffer.from(text), 2)).toEqual(lines);
   });
 
   it.each([
-    ['that breaks off', gzipSync('a\n'.repeat(100)).subarray(0, 20)],
+    ['that is cut off', gzipSync('a\n'.repeat(100)).subarray(0, 20)],
     ['with a line that never ends', Buffer.alloc(2_000_000, 'a')],
-  ])('of a text %s are an error', async (_, bytes) => {
+  ])('of a text %s cause an error', async (_, bytes) => {
     await expect(linesOf(bytes, 65_536)).rejects.toThrow();
   });
 
-  it('are read no further when nobody takes them', async () => {
+  it('are read no further when the reader stops', async () => {
     let read = 0;
     const source = Readable.from((function* () {
       for (; ; read++) yield Buffer.from('a\n');

@@ -38,7 +38,7 @@ async function read(bytes: Buffer, sizes: readonly number[]): Promise<Part[]> {
   return parts;
 }
 
-// Of few bytes, so that what looks like a delimiter is frequent.
+// Few different bytes, so that text that resembles a delimiter is frequent.
 const nearlyDelimiter = fc
   .array(fc.constantFrom('\r', '\n', '-', 'a', 'b', '\r\n--a-', '\r\n--', 'x'), { maxLength: 40 })
   .map((pieces) => new Uint8Array(Buffer.from(pieces.join('').replaceAll(`\r\n--${BOUNDARY}`, ''))))
@@ -47,7 +47,7 @@ const parts = fc.array(fc.record({ name: fc.constantFrom('file', 'x', 'additiona
 const sizes = fc.array(fc.integer({ min: 1, max: 30 }), { minLength: 1 });
 
 describe('MultipartReader', () => {
-  it('gives back the parts of a form, however it comes in', async () => {
+  it('reads the parts of a form, in whatever chunks it arrives', async () => {
     await fc.assert(
       fc.asyncProperty(parts, sizes, async (form, chunkSizes) => {
         expect(await read(encode(form), chunkSizes)).toEqual(form);
@@ -55,7 +55,7 @@ describe('MultipartReader', () => {
     );
   });
 
-  it('lets others have a turn amid many parts that came in at once', async () => {
+  it('yields to other work between many parts that arrived in one chunk', async () => {
     const order: string[] = [];
     const form = encode(Array.from({ length: 1_000 }, () => ({ name: '', bytes: new Uint8Array() })));
     const reading = read(form, [form.length]).then(() => order.push('the form'));
@@ -64,7 +64,7 @@ describe('MultipartReader', () => {
     expect(order).toEqual(['another', 'the form']);
   });
 
-  it('refuses every form that is cut off ahead of its closing delimiter', async () => {
+  it('rejects every form that ends before its closing delimiter', async () => {
     await fc.assert(
       fc.asyncProperty(parts, sizes, fc.double({ min: 0, max: 1, noNaN: true }), async (form, chunkSizes, share) => {
         const whole = encode(form);
@@ -74,7 +74,7 @@ describe('MultipartReader', () => {
     );
   });
 
-  it('never throws anything but its refusal, whatever comes in', async () => {
+  it('throws nothing but its own rejection, whatever arrives', async () => {
     await fc.assert(
       fc.asyncProperty(fc.uint8Array({ maxLength: 200 }), nearlyDelimiter, sizes, async (noise, near, chunkSizes) => {
         const bytes = Buffer.concat([Buffer.from(`--${BOUNDARY}\r\n`), noise, Buffer.from(`\r\n\r\n`), near]);
@@ -84,7 +84,7 @@ describe('MultipartReader', () => {
     );
   });
 
-  it('passes over what is not read of a part', async () => {
+  it('skips the unread rest of a part', async () => {
     const reader = new MultipartReader(inChunks(encode([{ name: 'x', bytes: new Uint8Array(100) }, { name: 'file', bytes: new Uint8Array(1) }]), [7]), BOUNDARY);
     const first = await reader.next();
     await first?.bytes.next();

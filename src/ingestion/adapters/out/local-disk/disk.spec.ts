@@ -17,7 +17,7 @@ describe('NodeDisk', () => {
     await rm(directory, { recursive: true });
   });
 
-  it('makes files that are asked for at once, and tells whose making failed and why', async () => {
+  it('creates files that are requested at the same time, and reports which failed and why', async () => {
     await writeFile(at('taken'), 'other');
     const outcomes = await Promise.allSettled([
       disk.createWith(at('first'), Buffer.from('first bytes')),
@@ -37,7 +37,7 @@ describe('NodeDisk', () => {
     expect(await Promise.all(names.map((name) => readFile(at(name), 'utf8')))).toEqual(['first bytes', 'other', '', 'x'.repeat(100_000)]);
   });
 
-  it('writes chunks one behind the other, at a position, be they empty or many', async () => {
+  it('writes any number of chunks one after another from a position, even empty ones', async () => {
     const file = await disk.create(at('file'));
     await file.write([Buffer.from('0123456789')], 0);
     await file.write([Buffer.alloc(0), ...Array.from({ length: 3_000 }, (_, index) => Buffer.from(String(index % 10))), Buffer.alloc(0)], 5);
@@ -46,7 +46,7 @@ describe('NodeDisk', () => {
     expect(await readFile(at('file'), 'utf8')).toBe(`01234${'0123456789'.repeat(300)}`);
   });
 
-  it.runIf(process.platform === 'linux')('syncs each file system that has one of the files', async () => {
+  it.runIf(process.platform === 'linux')('syncs each file system that contains one of the files', async () => {
     const other = await mkdtemp(resolve(directory.startsWith('/dev/shm/') ? 'dist' : '/dev/shm', 'disk-'));
     const commands = await mkdtemp(join(tmpdir(), 'commands-'));
     try {
@@ -63,7 +63,7 @@ describe('NodeDisk', () => {
     }
   });
 
-  it('opens a file to read and sync it alone, or also to write to it', async () => {
+  it('opens a file only for reading and syncing, or also for writing', async () => {
     await writeFile(at('file'), 'bytes');
     const file = await disk.open(at('file'));
     await file.sync();
@@ -76,9 +76,9 @@ describe('NodeDisk', () => {
   });
 
   it.each([
-    ['with the command of the system', undefined],
-    ['where there is no such command', ''],
-  ])('syncs files, and passes over those that are gone, %s', async (_, path) => {
+    ['with the system command', undefined],
+    ['without a system command', ''],
+  ])('syncs files, and skips those that are missing, %s', async (_, path) => {
     if (path !== undefined) vi.stubEnv('PATH', path);
     await disk.createWith(at('file'), Buffer.from('bytes'));
     await expect(disk.syncFiles([at('file'), at('gone'), at('gone/too')])).resolves.toBeUndefined();

@@ -28,7 +28,7 @@ describe('DurableDirectories', () => {
   });
   afterEach(() => rm(base, { recursive: true }));
 
-  it('makes each directory and syncs the one it is in, from the top down, once', async () => {
+  it('creates each directory and syncs its parent once, from the top down', async () => {
     await makeRoot(disk, at('root'));
     await directories.ensure(at('root/a/b'));
     const expected = ['makeDirectory root', 'syncDirectory '];
@@ -40,7 +40,7 @@ describe('DurableDirectories', () => {
     expect(done()).toEqual(['makeDirectory root/a/c', 'syncDirectory root/a']);
   });
 
-  it('syncs also those that are there already, for who made them may not have', async () => {
+  it('also syncs the parents of existing directories, because their creator may not have done so', async () => {
     await makeRoot(disk, at('root'));
     await directories.ensure(at('root/a'));
     done();
@@ -49,7 +49,7 @@ describe('DurableDirectories', () => {
     expect(done()).toEqual(['makeDirectory root', 'syncDirectory ', 'makeDirectory root/a', 'syncDirectory root']);
   });
 
-  it('makes what is missing above its root', async () => {
+  it('creates the missing directories above its root', async () => {
     await makeRoot(disk, at('x/y/root'));
     expect(done().filter((operation) => operation.startsWith('sync'))).toEqual([
       'syncDirectory ',
@@ -59,7 +59,7 @@ describe('DurableDirectories', () => {
     expect(await readdir(at('x/y'))).toEqual(['root']);
   });
 
-  it('needs no right to what is above a root that is there', async () => {
+  it('needs no permission above a root that exists', async () => {
     await makeRoot(disk, at('root'));
     const { gate } = disk;
     disk.gate = (perform, operation, path) =>
@@ -71,14 +71,14 @@ describe('DurableDirectories', () => {
     await expect(makeRoot(disk, at('root'))).rejects.toThrow('EACCES');
   });
 
-  it('makes one for all who need it at once', async () => {
+  it('creates a directory once for simultaneous callers', async () => {
     await makeRoot(disk, at('root'));
     done();
     await Promise.all([directories.ensure(at('root/a')), directories.ensure(at('root/a'))]);
     expect(done()).toHaveLength(2);
   });
 
-  it('tries again after a failure', async () => {
+  it('retries after a failure', async () => {
     await makeRoot(disk, at('root'));
     disk.failNext('syncDirectory');
     await expect(directories.ensure(at('root/a'))).rejects.toThrow('EIO');
@@ -87,7 +87,7 @@ describe('DurableDirectories', () => {
     expect(done()).toEqual(['makeDirectory root/a', 'syncDirectory root']);
   });
 
-  it('makes a directory again for an action that misses it, once', async () => {
+  it('recreates a missing directory for an action, and repeats the action once', async () => {
     await makeRoot(disk, at('root'));
     await directories.ensure(at('root/a'));
     await rm(at('root/a'), { recursive: true });
@@ -98,7 +98,7 @@ describe('DurableDirectories', () => {
     await expect(directories.within(at('root/a'), () => disk.create(at('root/a/file')))).rejects.toThrow('EEXIST');
   });
 
-  it('never makes its root again, nor anything in a root that is another one', async () => {
+  it('never recreates its root, and creates nothing in a root that was replaced', async () => {
     await makeRoot(disk, at('root'));
     await directories.ensure(at('root/a'));
     await rm(at('root'), { recursive: true });

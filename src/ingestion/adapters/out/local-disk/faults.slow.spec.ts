@@ -10,7 +10,7 @@ import { ServiceError } from '../../../../common/service-error.js';
 import type { Upload } from '../../../domain/upload.js';
 import { LocalDiskFileStorage } from './local-disk.file-storage.adapter.js';
 
-/** What happens at an operation: it fails undone, fails though done, fails like all behind it, or never ends. */
+/** The fault at an operation: it fails without effect, fails after its effect, fails like all later ones, or never ends. */
 const FAULTS = ['fails', 'fails though done', 'fails for good', 'dies'] as const;
 type Fault = (typeof FAULTS)[number];
 
@@ -22,19 +22,19 @@ interface Scenario {
 }
 
 const file = () => anUploadDraft().with({ customerId: 'file' }).file('some ', 'bytes');
-/** Too long for a journal. */
+/** Too large for a journal. */
 const large = () => anUploadDraft().with({ customerId: 'large' }).file('x'.repeat(20_000));
 const json = () => anUploadDraft().with({ customerId: 'json', additionalData: 'text' });
 
 const SCENARIOS: Record<string, Scenario> = {
   'a first file': { stored: 0, maxSegmentBytes: 1e6, uploads: () => [file()] },
-  'a file behind others': { stored: 1, maxSegmentBytes: 1e6, uploads: () => [file()] },
+  'a file after others': { stored: 1, maxSegmentBytes: 1e6, uploads: () => [file()] },
   'a file for which a journal is full': { stored: 3, maxSegmentBytes: 1e6, maxJournalBytes: 1, uploads: () => [file()] },
   'a first large file': { stored: 0, maxSegmentBytes: 1e6, uploads: () => [large()] },
-  'a large file behind others': { stored: 1, maxSegmentBytes: 1e6, uploads: () => [large()] },
+  'a large file after others': { stored: 1, maxSegmentBytes: 1e6, uploads: () => [large()] },
   'a large file for which a segment is full': { stored: 1, maxSegmentBytes: 1, uploads: () => [large()] },
   'a first upload without a file': { stored: 0, maxSegmentBytes: 1e6, uploads: () => [json()] },
-  'an upload without a file behind others': { stored: 1, maxSegmentBytes: 1e6, uploads: () => [json()] },
+  'an upload without a file after others': { stored: 1, maxSegmentBytes: 1e6, uploads: () => [json()] },
   'a file for which a segment is full': { stored: 1, maxSegmentBytes: 1, uploads: () => [file()] },
   'several at once': { stored: 1, maxSegmentBytes: 1e6, uploads: () => [file(), json(), large(), file(), json()] },
 };
@@ -73,7 +73,7 @@ describe('faults of the disk', () => {
     await rm(view.directory, { recursive: true });
   };
 
-  /** Lets the fault happen at the operations of these numbers, counted from now on. */
+  /** Injects the fault into the operations with these numbers, counted from now. */
   const arm = (fault: Fault, ...numbers: number[]) => {
     const armed = { reached: false, count: 0, stopped: Promise.resolve() };
     armed.stopped = new Promise((stop) => {
@@ -95,7 +95,7 @@ describe('faults of the disk', () => {
     disk.gate = (perform) => perform();
   };
 
-  /** Everything in place, and nothing but that: a line with its file for each acknowledged upload, no half ones. */
+  /** Expects a line and its file for each acknowledged upload, and no upload of which only one of them exists. */
   const expectWhole = async (others: 'no others' | 'others whole') => {
     const lines = await view.lines();
     const ids = lines.map((line) => line.upload_id);
@@ -112,7 +112,7 @@ describe('faults of the disk', () => {
     for (const path of await view.files('files')) expect(path).toMatch(CONTENT);
   };
 
-  /** Stores a scenario's uploads; resolves when they are all settled, or one has stopped. */
+  /** Stores a scenario's uploads. Resolves when all have settled or the disk has stopped. */
   const store = async (scenario: Scenario, stopped: Promise<void>) => {
     const errors: unknown[] = [];
     const uploads = scenario.uploads().map((builder) => keep(builder).catch((error: unknown) => errors.push(error)));
@@ -124,7 +124,7 @@ describe('faults of the disk', () => {
     return errors.length;
   };
 
-  /** Runs a test with the fault at the first operation, the second, and so on until it isn't reached any more. */
+  /** Runs a test with the fault at the first operation, then at the second, and so on until there are no more operations. */
   const atEveryOperation = async (test: (nth: number) => Promise<boolean>) => {
     let nth = 1;
     while (await test(nth)) nth += 1;
@@ -132,7 +132,7 @@ describe('faults of the disk', () => {
   };
 
   describe.each(Object.entries(SCENARIOS))('%s', (_, scenario) => {
-    it.each(['fails', 'fails though done'] as const)('keeps both or neither when an operation %s', async (fault) => {
+    it.each(['fails', 'fails though done'] as const)('keeps both line and file or neither when an operation %s', async (fault) => {
       let failures = 0;
       const operations = await atEveryOperation(async (nth) => {
         await begin(scenario);
@@ -154,7 +154,7 @@ describe('faults of the disk', () => {
       expect(failures).toBeGreaterThanOrEqual(3);
     });
 
-    it('keeps both or neither when the disk fails for a while', async () => {
+    it('keeps both line and file or neither when the disk fails for a while', async () => {
       await atEveryOperation(async (nth) => {
         await begin(scenario);
         const armed = arm('fails for good', nth);
@@ -169,7 +169,7 @@ describe('faults of the disk', () => {
       });
     });
 
-    it.each(['fails for good', 'dies'] as const)('keeps both or neither when the disk %s before a death', async (fault) => {
+    it.each(['fails for good', 'dies'] as const)('keeps both line and file or neither when the disk %s before a crash', async (fault) => {
       await atEveryOperation(async (nth) => {
         await begin(scenario);
         const armed = arm(fault, nth);
@@ -189,7 +189,7 @@ describe('faults of the disk', () => {
   it.each([
     ['small', file],
     ['large', large],
-  ])('keeps both or neither of a %s file when any two operations fail', async (_, one) => {
+  ])('keeps both line and file or neither of a %s file when any two operations fail', async (_, one) => {
     const scenario = { stored: 1, maxSegmentBytes: 1e6, uploads: () => [one()] };
     const operations = await atEveryOperation(async (first) => {
       let firstReached = false;
@@ -210,11 +210,11 @@ describe('faults of the disk', () => {
   });
 
   it.each([
-    ['a marker takes its place', 'large', large, 'rename', ['file.sync', 'file.truncate'], 'no others'],
-    ['nor a marker set', 'large', large, 'rename', ['file.sync', 'file.truncate', 'link'], 'others whole'],
-    ['a marker takes its place', 'small', file, 'create', ['file.sync', 'file.truncate'], 'no others'],
-    ['nor a marker set', 'small', file, 'create', ['file.sync', 'file.truncate', 'link'], 'others whole'],
-  ] as const)('parts no line from its file when a failed flush can not be cut, %s, %s', async (_, __, one, holding, failing, others) => {
+    ['when a marker is set instead', 'large', large, 'rename', ['file.sync', 'file.truncate'], 'no others'],
+    ['when no marker can be set either', 'large', large, 'rename', ['file.sync', 'file.truncate', 'link'], 'others whole'],
+    ['when a marker is set instead', 'small', file, 'create', ['file.sync', 'file.truncate'], 'no others'],
+    ['when no marker can be set either', 'small', file, 'create', ['file.sync', 'file.truncate', 'link'], 'others whole'],
+  ] as const)('never separates a line from its file when the bytes of a failed flush cannot be cut off, %s (%s file)', async (_, __, one, holding, failing, others) => {
     await begin({ stored: 1, maxSegmentBytes: 1e6, uploads: () => [] });
     const held = disk.holdNext(holding);
     const storing = keep(one());
@@ -230,7 +230,7 @@ describe('faults of the disk', () => {
     await end();
   });
 
-  it.each(FAULTS)('loses nothing when an operation of closing %s', async (fault) => {
+  it.each(FAULTS)('loses nothing when an operation during close %s', async (fault) => {
     const scenario = { stored: 2, maxSegmentBytes: 1e6, uploads: () => [] };
     const operations = await atEveryOperation(async (nth) => {
       await begin(scenario);

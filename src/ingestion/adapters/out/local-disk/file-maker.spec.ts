@@ -19,11 +19,11 @@ describe('FileMaker', () => {
   it.each([
     ['does not load', "import './absent.mjs';"],
     ['dies as it starts', "throw new Error('lost');"],
-    ['dies with files in hand', "import { parentPort } from 'node:worker_threads'; parentPort.on('message', () => { throw new Error('lost'); });"],
-  ])('rejects the files that wait when its thread %s, and makes the next in a new one', async (_, broken) => {
+    ['dies while it has files to create', "import { parentPort } from 'node:worker_threads'; parentPort.on('message', () => { throw new Error('lost'); });"],
+  ])('rejects the waiting files when its thread %s, and creates the next file in a new thread', async (_, broken) => {
     await writeFile(at('worker.mjs'), broken);
     const maker = new FileMaker(pathToFileURL(at('worker.mjs')));
-    // The second waits while the thread has the first.
+    // The second file waits while the thread creates the first.
     const outcomes = await Promise.allSettled(['one', 'two'].map((name) => maker.make(at(name), Buffer.from(name))));
     expect(outcomes.map(({ status }) => status)).toEqual(['rejected', 'rejected']);
 

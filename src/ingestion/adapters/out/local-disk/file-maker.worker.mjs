@@ -16,7 +16,7 @@ function make(path, bytes, device) {
   }
 }
 
-// Each file's bytes begin where the one's before it end. An error would lose its code on the way back.
+// Each file's bytes begin where those of the previous file end. Errors are sent as code and message, because a sent Error loses its code.
 parentPort?.on('message', ({ files, bytes }) => {
   const failures = new Map();
   let begin = 0;

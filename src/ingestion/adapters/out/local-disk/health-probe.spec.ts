@@ -36,7 +36,7 @@ describe('HealthProbe', () => {
 
   const probes = () => operations.filter((operation) => operation === 'create').length;
 
-  it('writes, syncs and removes a file, also where a lost process left it', async () => {
+  it('writes, syncs and removes a file, even one left behind by a crash', async () => {
     await probe.check();
     await writeFile(view.at('.health'), 'left');
     operations = [];
@@ -46,7 +46,7 @@ describe('HealthProbe', () => {
     expect(await view.files('.')).toEqual([]);
   });
 
-  it('shares one attempt among all who ask at once, and its answer for a second', async () => {
+  it('shares one attempt among simultaneous callers, and caches its result for a second', async () => {
     await Promise.all([probe.check(), probe.check()]);
     vi.advanceTimersByTime(999);
     await probe.check();
@@ -57,7 +57,7 @@ describe('HealthProbe', () => {
   });
 
   it.each(['create', 'file.write', 'file.sync', 'remove'] as const)(
-    'rejects with the reason when %s fails, and is well again a second later',
+    'rejects with the reason when %s fails, and is healthy again a second later',
     async (operation) => {
       const cause = disk.failNext(operation);
       await expect(probe.check()).rejects.toMatchObject({ kind: 'storage-failure', cause });
@@ -68,7 +68,7 @@ describe('HealthProbe', () => {
     },
   );
 
-  it('rejects in less than five seconds while the disk is silent, and is well again when it answers', async () => {
+  it('rejects in less than five seconds while the disk does not respond, and is healthy again when it does', async () => {
     const held = disk.holdNext('file.sync');
     const answers = Promise.allSettled([probe.check(), probe.check()]);
     await held.reached;

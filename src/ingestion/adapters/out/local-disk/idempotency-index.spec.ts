@@ -11,10 +11,10 @@ import { DamagedDatabaseError, type SelfCheckingDatabase } from './self-checking
 
 const NOON = Date.parse('2025-06-10T12:00:00Z');
 const DATABASE = '2025-06-10.db';
-/** Is staged and has a marker, as it is too large for a journal. */
+/** Too large for a journal, so its upload is staged and has a marker. */
 const LARGE = 'x'.repeat(2 * 1024 * 1024);
 
-describe('a segment is only noted as read where the index has all of its keys', () => {
+describe('a segment is marked as read only in an index that has all of its keys', () => {
   let base: string;
   let view: DataDirectoryView;
   let disk: GatedDisk;
@@ -28,7 +28,7 @@ describe('a segment is only noted as read where the index has all of its keys', 
   const draft = (idempotencyKey: string, bytes = 'bytes') => anUploadDraft().with({ idempotencyKey, receivedAt: new Date() }).file(bytes).build();
   const store = (key: string, bytes?: string) => storage.store(draft(key, bytes));
 
-  /** How many keys the database has, read from a copy, as its process has it alone. */
+  /** The number of keys in the database, read from a copy because the process holds it exclusively. */
   const keysInIndex = async (): Promise<number> => {
     const copy = join(base, 'copy.db');
     for (const suffix of ['', '-wal']) await copyFile(view.at(`idempotency/${DATABASE}${suffix}`), copy + suffix);
@@ -55,8 +55,8 @@ describe('a segment is only noted as read where the index has all of its keys', 
     await rm(base, { recursive: true });
   });
 
-  it('not where an upload that began before has its line in it, and its key is not known yet', async () => {
-    // Each line has a segment of its own.
+  it('not while it contains the line of an earlier upload whose key is not known yet', async () => {
+    // Gives each line its own segment.
     await open(1);
     const held = disk.holdNext('remove');
     const running = store('running', LARGE);
@@ -71,14 +71,14 @@ describe('a segment is only noted as read where the index has all of its keys', 
     expect(await store('other')).toMatchObject({ replayed: true });
   });
 
-  it('not in a database that took the place of a damaged one', async () => {
+  it('not in a database that replaced a damaged one', async () => {
     await open(1);
     const openDatabase = vi.spyOn(disk, 'openDatabase');
     let refuse = (): void => undefined;
     const refused = new Promise<never>((_, failed) => {
       refuse = () => { failed(new Error('broken off')); };
     });
-    // While it runs, segments wait.
+    // Segments wait while this upload is in progress.
     const running = Promise.allSettled([storage.store({ ...draft('running'), conclude: () => refused })]);
     await expect.poll(() => store('running').catch((error: unknown) => error)).toMatchObject({ kind: 'request-in-progress' });
     const late = Array.from({ length: 3 }, (_, number) => `late ${number}`);

@@ -64,10 +64,10 @@ describe('idempotency keys on the local disk', () => {
 
   describe('when the clock passes midnight or jumps during an upload', () => {
     it.each([
-      ['to the next day', 15 * HOUR],
-      ['three days ahead', 3 * DAY],
-      ['to the day before', -15 * HOUR],
-      ['three days back', -3 * DAY],
+      ['it passes to the next day', 15 * HOUR],
+      ['it jumps three days ahead', 3 * DAY],
+      ['it goes back to the previous day', -15 * HOUR],
+      ['it jumps three days back', -3 * DAY],
     ])('keeps the key: %s', async (_, jump) => {
       await store('before');
       const late = draft('late');
@@ -84,7 +84,7 @@ describe('idempotency keys on the local disk', () => {
       expect(await view.lines()).toHaveLength(2);
     });
 
-    it('knows all keys of 24 hours again when it is back', async () => {
+    it('finds all keys of the last 24 hours once it is right again', async () => {
       await store('now');
       for (const jump of [3 * DAY, 30 * DAY, -3 * DAY, -30 * DAY]) {
         setClock(NOON + jump);
@@ -96,7 +96,7 @@ describe('idempotency keys on the local disk', () => {
       }
     });
 
-    it('keeps the key of a line from the future', async () => {
+    it('keeps the key of a line with a future date', async () => {
       setClock(NOON + 3 * DAY);
       await store('future');
       await reopen();
@@ -104,7 +104,7 @@ describe('idempotency keys on the local disk', () => {
       await expectKept('future');
     });
 
-    it('frees a key after 24 hours, and finds the second upload from then on', async () => {
+    it('frees a key after 24 hours, and replays the second upload from then on', async () => {
       const first = await store('k');
       setClock(NOON + DAY - 1);
       expect(await store('k')).toEqual({ ...first, replayed: true });
@@ -116,12 +116,12 @@ describe('idempotency keys on the local disk', () => {
       expect(await store('k')).toEqual({ ...second, replayed: true });
     });
 
-    it('removes databases, damaged ones too, a week after their keys have expired, and nothing else', async () => {
+    it('removes databases, even damaged ones, a week after their keys have expired, and nothing else', async () => {
       await store('old');
       await reopen();
       await writeFile(view.at(`idempotency/${TODAY}.damaged-1`), '');
       await writeFile(view.at('idempotency/notes.txt'), '');
-      // A clock that jumps for some days and back costs no rebuild.
+      // A clock that jumps by a few days and back causes no rebuild.
       setClock(NOON + 8 * DAY);
       await store('during the week');
       expect(await databases()).toEqual(expect.arrayContaining([TODAY, `${TODAY}.damaged-1`]));
@@ -143,14 +143,14 @@ describe('idempotency keys on the local disk', () => {
       await rm(path());
       await make();
     };
-    /** Changes what a record holds so that SQLite finds nothing wrong. */
+    /** Changes the contents of a record in a way that SQLite can't detect. */
     const change = (text: string) => async () => {
       const bytes = await readFile(path());
       for (let at = bytes.indexOf(text); at >= 0; at = bytes.indexOf(text, at + 1)) bytes.writeUInt8(bytes.readUInt8(at + text.length - 1) ^ 1, at + text.length - 1);
       await writeFile(path(), bytes);
     };
 
-    /** Changes rows, of which SQLite keeps no checksums. */
+    /** Changes rows, for which SQLite keeps no checksums. */
     const execute = (sql: string) => () => {
       const database = new Database(path());
       database.exec(sql);
@@ -177,10 +177,10 @@ describe('idempotency keys on the local disk', () => {
       ['a directory', inPlace(() => mkdir(path()))],
       ['a dangling link', inPlace(() => symlink('/nowhere/at/all', path()))],
       ['a FIFO as its journal', () => promisify(execFile)('mkfifo', [`${path()}-journal`])],
-      ['a directory for its log', () => mkdir(`${path()}-wal`)],
+      ['a directory as its log', () => mkdir(`${path()}-wal`)],
       ['a byte of a value', change('"size":1')],
       ['records removed', execute(`DELETE ${UPLOADS}`)],
-      ["a record in another's place", execute(`UPDATE entries SET record = (SELECT record ${UPLOADS} ORDER BY key DESC) WHERE key = (SELECT key ${UPLOADS} ORDER BY key)`)],
+      ['a record moved to another key', execute(`UPDATE entries SET record = (SELECT record ${UPLOADS} ORDER BY key DESC) WHERE key = (SELECT key ${UPLOADS} ORDER BY key)`)],
       ['another schema', execute('PRAGMA user_version = 3')],
       ['locked by another program', lockByOther],
     ])('is set aside with one warning and rebuilt: %s', async (_, damage) => {
@@ -202,16 +202,16 @@ describe('idempotency keys on the local disk', () => {
       ['random bytes in its log', () => writeFile(`${path()}-wal`, Buffer.alloc(20_000, 'log'))],
       ['random bytes in shared memory', () => writeFile(`${path()}-shm`, Buffer.alloc(32_768, 'shm'))],
       ['its removal', () => rm(path())],
-      ['the removal of all', () => rm(view.at('idempotency'), { recursive: true })],
-      ['a file in place of all', async () => {
+      ['the removal of the whole directory', () => rm(view.at('idempotency'), { recursive: true })],
+      ['a file in place of the directory', async () => {
         await rm(view.at('idempotency'), { recursive: true });
         await writeFile(view.at('idempotency'), '');
       }],
-      ['a dangling link in place of all', async () => {
+      ['a dangling link in place of the directory', async () => {
         await rm(view.at('idempotency'), { recursive: true });
         await symlink('/nowhere/at/all', view.at('idempotency'));
       }],
-    ])('loses no key by %s', async (_, damage) => {
+    ])('loses no key through %s', async (_, damage) => {
       await store('a');
       await storage.close();
       await damage();
@@ -221,11 +221,11 @@ describe('idempotency keys on the local disk', () => {
       await expectKept('a');
     });
 
-    it('is not taken for damaged when there are too few file descriptors to open it', async () => {
+    it('is not considered damaged when too few file descriptors are left to open it', async () => {
       await store('a');
       await reopen();
       const openDatabase = vi.spyOn(disk, 'openDatabase').mockImplementation((path) => {
-        // All that SQLite says.
+        // SQLite reports no more than this.
         throw new DamagedDatabaseError(path, 'it can not be opened');
       });
       disk.gate = (perform, operation) =>
@@ -238,7 +238,7 @@ describe('idempotency keys on the local disk', () => {
       expect(warnings).toEqual([]);
     });
 
-    it('is caught up where it is older than the lines', async () => {
+    it('is brought up to date when it is older than the lines', async () => {
       await store('a');
       await storage.close();
       await cp(view.at('idempotency'), join(base, 'copy'), { recursive: true });
@@ -252,11 +252,11 @@ describe('idempotency keys on the local disk', () => {
     });
 
     it.each<[string, readonly string[], 'stop' | 'kill']>([
-      ['another one of the day is left', ['other'], 'stop'],
-      ['it was the only one of the day', [], 'stop'],
-      ['another one of the day is left, after a kill', ['other'], 'kill'],
-      ['it was the only one of the day, after a kill', [], 'kill'],
-    ])('forgets the keys of a segment that was removed while stopped: %s', async (_, others, end) => {
+      ['another segment of the day remains', ['other'], 'stop'],
+      ['it was the only segment of the day', [], 'stop'],
+      ['another segment of the day remains, after a kill', ['other'], 'kill'],
+      ['it was the only segment of the day, after a kill', [], 'kill'],
+    ])('forgets the keys of a segment that was removed while the service was stopped: %s', async (_, others, end) => {
       for (const key of others) await store(key);
       await reopen();
       await store('removed');
@@ -265,14 +265,14 @@ describe('idempotency keys on the local disk', () => {
       const segment = (await view.files('uploads')).at(-1) ?? '';
       await rm(view.at(segment));
       await open();
-      // Its database is opened by another key, too.
+      // Another key opens the same database.
       await store('new');
       expect(await store('removed')).toMatchObject({ replayed: false });
       await expectKept(...others, 'new', 'removed');
       expect(await view.lines()).toHaveLength(others.length + 2);
     });
 
-    it('forgets the key of a line that was taken out while stopped', async () => {
+    it('forgets the key of a line that was removed while the service was stopped', async () => {
       for (const key of ['kept', 'removed']) await store(key);
       await storage.close();
       const [segment = ''] = await view.files('uploads');
@@ -286,7 +286,7 @@ describe('idempotency keys on the local disk', () => {
       expect(warnings).toEqual([expect.stringContaining('segments that it lists were removed or changed')]);
     });
 
-    it('logs how far its rebuild is every two seconds', async () => {
+    it('logs the progress of its rebuild every two seconds', async () => {
       for (const key of ['a', 'b', 'c']) await store(key);
       await storage.close();
       await rm(path());
@@ -305,7 +305,7 @@ describe('idempotency keys on the local disk', () => {
       expect(logged.at(-1)).toMatch(/done, \d+ MiB in \d+ s\.$/);
     });
 
-    it('is complete again after a death in the middle of its rebuild', async () => {
+    it('is complete after a crash during its rebuild', async () => {
       await storage.close();
       await open(1);
       for (const key of ['a', 'b', 'c']) await store(key);
@@ -328,7 +328,7 @@ describe('idempotency keys on the local disk', () => {
       await expectKept('a', 'b', 'c');
     });
 
-    it('passes over what is no segment', async () => {
+    it('ignores everything that is not a segment', async () => {
       await store('a');
       await storage.close();
       const day = view.at('uploads/kind=historical/date=2025-06-10');
@@ -344,7 +344,7 @@ describe('idempotency keys on the local disk', () => {
       expect(await store('b')).toMatchObject({ replayed: false });
     });
 
-    it('takes only whole lines of a torn segment', async () => {
+    it('reads only the whole lines of a torn segment', async () => {
       const kept = await storeUpload(storage, draft('whole'));
       await disk.die();
       const [segment = ''] = await view.files('uploads');
@@ -355,8 +355,8 @@ describe('idempotency keys on the local disk', () => {
     });
   });
 
-  describe('damaged while it is running', () => {
-    it('rebuilds it, and keeps what is stored meanwhile', async () => {
+  describe('damaged while the service is running', () => {
+    it('is rebuilt, and includes what is stored in the meantime', async () => {
       for (let index = 0; index < 300; index++) await store(`early ${index}`);
       await storage.close();
       await open();
@@ -372,7 +372,7 @@ describe('idempotency keys on the local disk', () => {
       expect(await view.lines()).toHaveLength(320);
     });
 
-    it('goes on without the directory, and knows all keys after a restart', async () => {
+    it('works without its directory, and has all keys after a restart', async () => {
       await store('a');
       await storage.close();
       await open();
@@ -386,7 +386,7 @@ describe('idempotency keys on the local disk', () => {
       await expectKept('a', 'b', 'c');
     });
 
-    it('lets uploads without a key pass during a rebuild', async () => {
+    it('does not delay uploads without a key during a rebuild', async () => {
       await store('a');
       await storage.close();
       await rm(view.at('idempotency'), { recursive: true });
@@ -399,7 +399,7 @@ describe('idempotency keys on the local disk', () => {
       expect(await waiting).toMatchObject({ replayed: true });
     });
 
-    it('takes no key of a line that was taken back', async () => {
+    it('contains no key of a line that was rolled back', async () => {
       await store('a');
       const failing = draft('failed');
       disk.failNext('file.sync');
@@ -410,7 +410,7 @@ describe('idempotency keys on the local disk', () => {
     });
   });
 
-  describe('while the store is away', () => {
+  describe('while the store is missing', () => {
     const away = () => join(base, 'away');
     const expectRefused = (key: string) => expect(store(key)).rejects.toMatchObject({ kind: 'storage-failure' });
     const copyWithoutLogs = async (): Promise<void> => {
@@ -418,7 +418,7 @@ describe('idempotency keys on the local disk', () => {
       for (const name of await databases()) if (!name.endsWith('.db')) await rm(view.at(`idempotency/${name}`));
     };
 
-    it('answers no repeated request, and knows it again once the store is back', async () => {
+    it('refuses a repeated request, and replays it once the store is back', async () => {
       await store('a');
       await reopen();
       await expectKept('a');
@@ -429,7 +429,7 @@ describe('idempotency keys on the local disk', () => {
       expect(warnings).toEqual([expect.stringContaining('Uploads are refused'), expect.stringContaining('is back')]);
     });
 
-    it('touches no databases of another store in its place, whatever the day', async () => {
+    it('touches no databases of another store in its place, even on another day', async () => {
       await store('a');
       await reopen();
       await expectKept('a');
@@ -440,7 +440,7 @@ describe('idempotency keys on the local disk', () => {
       expect(await databases()).toEqual([TODAY]);
     });
 
-    it('takes no segment for removed that went with the store during a rebuild', async () => {
+    it('does not consider a segment removed that vanished with the store during a rebuild', async () => {
       await store('a');
       await storage.close();
       await rm(view.at('idempotency'), { recursive: true });
@@ -460,7 +460,7 @@ describe('idempotency keys on the local disk', () => {
       await expectKept('a');
     });
 
-    it('opens nothing again for a request that waited for a rebuild', async () => {
+    it('is not reopened during close for a request that waited for a rebuild', async () => {
       await store('a');
       await storage.close();
       await rm(view.at('idempotency'), { recursive: true });
@@ -476,7 +476,7 @@ describe('idempotency keys on the local disk', () => {
     });
   });
 
-  it('costs a boot nothing', async () => {
+  it('is not touched during boot', async () => {
     await store('a');
     await storage.close();
     await writeFile(view.at(`idempotency/${TODAY}`), 'damaged');

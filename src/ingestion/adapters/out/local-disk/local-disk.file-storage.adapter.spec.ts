@@ -13,10 +13,10 @@ import { anUploadDraft } from '../../../../testing/upload-draft.builder.js';
 import { type DirectoryOrigin, NodeDisk } from './disk.js';
 import { LocalDiskFileStorage, type LocalDiskOptions } from './local-disk.file-storage.adapter.js';
 
-/** Too long for a journal. */
+/** Too large for a journal. */
 const LARGE = 'bytes '.repeat(3_000);
 
-/** Lets one directory seem to be the root of another volume. */
+/** Makes one directory appear to be the root of another volume. */
 class CoveredDisk extends NodeDisk {
   covered = '';
   device = 1n;
@@ -75,7 +75,7 @@ describe('LocalDiskFileStorage', () => {
     await rm(base, { recursive: true });
   });
 
-  it('makes its directory, and leaves nothing pending or staged when it closes', async () => {
+  it('creates its directory, and leaves nothing pending or staged when it closes', async () => {
     await open();
     await storage.store(anUploadDraft().file('bytes').build());
     await storage.store(anUploadDraft().file(LARGE).build());
@@ -87,7 +87,7 @@ describe('LocalDiskFileStorage', () => {
     expect(warnings).toEqual([]);
   });
 
-  it('puts lines into a segment of their kind and the day on which the upload was complete', async () => {
+  it('writes lines to a segment of their kind and of the day on which the upload was completed', async () => {
     await open();
     for (const kind of ['historical', 'nowcast'] as const) {
       for (const day of ['2025-12-31T23:59:59.999Z', '2026-01-01T00:00:00.000Z', '2026-01-01T00:00:00.001Z']) {
@@ -104,7 +104,7 @@ describe('LocalDiskFileStorage', () => {
     expect(await view.lines()).toHaveLength(6);
   });
 
-  it('begins a new segment at each boot, and when one is full', async () => {
+  it('starts a new segment at each boot, and when one is full', async () => {
     await open({ maxSegmentBytes: 700 });
     for (let count = 0; count < 5; count++) await storage.store(anUploadDraft().build());
     const sizes = await Promise.all((await view.files('uploads')).map(async (path) => (await stat(view.at(path))).size));
@@ -119,7 +119,7 @@ describe('LocalDiskFileStorage', () => {
     expect(await view.lines()).toHaveLength(6);
   });
 
-  /** What the disk does for the second of two files. */
+  /** The operations of the disk for the second of two files. */
   const operationsFor = async (bytes: string) => {
     const disk = new GatedDisk();
     await open({ disk });
@@ -137,7 +137,7 @@ describe('LocalDiskFileStorage', () => {
     return { operations: [...operations], draft, path: draft.content?.path ?? '', segment, journal };
   };
 
-  it('acknowledges a small file when a journal has its bytes, it is there, and its line is durable, in this order', async () => {
+  it('acknowledges a small file once, in this order, a journal has its bytes, the file exists and its line is durable', async () => {
     const { operations, path, segment, journal } = await operationsFor('bytes');
     expect(operations).toEqual([
       `file.write ${journal}`,
@@ -151,7 +151,7 @@ describe('LocalDiskFileStorage', () => {
     ]);
   });
 
-  it('acknowledges a file when its bytes, its marker, its name and its line are durable, in this order', async () => {
+  it('acknowledges a large file once, in this order, its bytes, its marker, its name and its line are durable', async () => {
     const { operations, draft, path, segment } = await operationsFor(LARGE);
     expect(operations).toEqual([
       `create staging/${draft.uploadId}`,
@@ -169,7 +169,7 @@ describe('LocalDiskFileStorage', () => {
     ]);
   });
 
-  it('begins a segment when its marker is durable, and counts a line when its name is', async () => {
+  it('creates a segment once its marker is durable, and writes its first line once its name is durable', async () => {
     const disk = new GatedDisk();
     await open({ disk });
     const operations: string[] = [];
@@ -192,7 +192,7 @@ describe('LocalDiskFileStorage', () => {
     ]);
   });
 
-  it('shares a flush among the lines that wait, one megabyte at most, or one line', async () => {
+  it('shares a flush among the waiting lines, up to one megabyte or a single longer line', async () => {
     const flushes: IndexFlush[] = [];
     const disk = new GatedDisk();
     await open({ disk, onFlush: (flush) => flushes.push(flush) });
@@ -210,7 +210,7 @@ describe('LocalDiskFileStorage', () => {
     expect(flushes.every(({ ok, seconds }) => ok && seconds >= 0)).toBe(true);
   });
 
-  it('fails those who share a failed flush, and no one else', async () => {
+  it('rejects the uploads that share a failed flush, and no others', async () => {
     const flushes: IndexFlush[] = [];
     const disk = new GatedDisk();
     await open({ disk, onFlush: (flush) => flushes.push(flush) });
@@ -237,7 +237,7 @@ describe('LocalDiskFileStorage', () => {
   it.each([
     ...(['file.write', 'file.sync', 'link', 'rename', 'syncDirectory', 'makeDirectory'] as const).map((name) => [name, LARGE] as const),
     ...(['create', 'makeDirectory'] as const).map((name) => [name, 'bytes'] as const),
-  ])('takes all of an upload back at once when %s fails', async (operation, bytes) => {
+  ])('removes all parts of an upload at once when %s fails', async (operation, bytes) => {
     const disk = new GatedDisk();
     await open({ disk });
     disk.failNext(operation);
@@ -248,7 +248,7 @@ describe('LocalDiskFileStorage', () => {
     expect(warnings).toEqual([]);
   });
 
-  it.each(['createSynchronized', 'file.write', 'syncDirectory'] as const)('stores a small file as a large one when no journal can be made, for %s fails', async (operation) => {
+  it.each(['createSynchronized', 'file.write', 'syncDirectory'] as const)('stores a small file like a large one when no journal can be created because %s fails', async (operation) => {
     const disk = new GatedDisk();
     await open({ disk });
     await storage.store(anUploadDraft().build());
@@ -261,7 +261,7 @@ describe('LocalDiskFileStorage', () => {
     expect(warnings).toHaveLength(1);
   });
 
-  it('gives up a large file when a sync on its way fails', async () => {
+  it('gives up a large file when a sync during its upload fails', async () => {
     const disk = new GatedDisk();
     await open({ disk });
     const syncs: string[] = [];
@@ -277,7 +277,7 @@ describe('LocalDiskFileStorage', () => {
     expect(await view.files('staging')).toEqual([]);
   });
 
-  it('goes on with a new journal while the files of a full one are synced, and uses that one again', async () => {
+  it('continues with a new journal while the files of a full one are synced, and then reuses the full one', async () => {
     const disk = new GatedDisk();
     await open({ disk, maxJournalBytes: 700 });
     const journals = async () => (await view.files('pending')).filter((path) => path.endsWith('.journal'));
@@ -300,7 +300,7 @@ describe('LocalDiskFileStorage', () => {
     expect(await view.contentPaths()).toHaveLength(5);
   });
 
-  it('stores a small file as a large one while the files of both journals are being synced', async () => {
+  it('stores a small file like a large one while the files of both journals are synced', async () => {
     const disk = new GatedDisk();
     await open({ disk, maxJournalBytes: 1 });
     let endSyncs = (): void => undefined;
@@ -319,7 +319,7 @@ describe('LocalDiskFileStorage', () => {
     endSyncs();
   });
 
-  it('leaves no empty segment when the first flush of it fails', async () => {
+  it('leaves no empty segment when its first flush fails', async () => {
     const disk = new GatedDisk();
     await open({ disk });
     disk.failNext('file.sync');
@@ -328,7 +328,7 @@ describe('LocalDiskFileStorage', () => {
     expect(await view.files('pending')).toEqual([]);
   });
 
-  it('puts lines of two days that wait together into a segment each', async () => {
+  it('writes waiting lines of two days to one segment for each day', async () => {
     const disk = new GatedDisk();
     await open({ disk });
     const held = disk.holdNext('file.sync');
@@ -341,7 +341,7 @@ describe('LocalDiskFileStorage', () => {
     expect(await Promise.all((await view.files('uploads')).map(ofDay))).toEqual([days.slice(0, 2), days.slice(2)]);
   });
 
-  it('tells what the disk said, as a storage failure with its cause', async () => {
+  it('reports an error of the disk as a storage failure with its cause', async () => {
     const disk = new GatedDisk();
     await open({ disk });
     for (const [operation, bytes] of [['create', LARGE], ['rename', LARGE], ['create', 'bytes']] as const) {
@@ -353,9 +353,9 @@ describe('LocalDiskFileStorage', () => {
   });
 
   it.each([
-    ['with a segment open', {}],
-    ['with its segment full', { maxSegmentBytes: 1 }],
-  ])('makes a directory again that someone removed, %s', async (_name, options) => {
+    ['with an open segment', {}],
+    ['with a full segment', { maxSegmentBytes: 1 }],
+  ])('recreates a directory that someone removed, %s', async (_name, options) => {
     await open(options);
     const receivedAt = new Date();
     await storage.store(anUploadDraft().with({ receivedAt }).file('one').build());
@@ -375,7 +375,7 @@ describe('LocalDiskFileStorage', () => {
       await expect(storage.checkHealth()).rejects.toMatchObject({ kind: 'storage-failure' });
     };
 
-    it('is away until it is back, and makes nothing in its place', async () => {
+    it('is unhealthy until the directory is back, and creates nothing in its place', async () => {
       await open();
       await storage.store(anUploadDraft().file('one').build());
       await rename(view.at(part), view.at('.aside'));
@@ -410,7 +410,7 @@ describe('LocalDiskFileStorage', () => {
     for (const name of await readdir(view.at('pending'))) if (name.endsWith('.journal')) await rm(view.at(`pending/${name}`));
   };
 
-  it('makes journals again that someone removed, however many were used', async () => {
+  it('recreates journals that someone removed, however many were in use', async () => {
     await open({ maxJournalBytes: 1 });
     const receivedAt = new Date();
     const storeOne = (text: string) => storage.store(anUploadDraft().with({ receivedAt }).file(text).build());
@@ -421,7 +421,7 @@ describe('LocalDiskFileStorage', () => {
     expect(await view.contentPaths()).toHaveLength(6);
   });
 
-  it('makes a journal again when both were removed while their files were synced', async () => {
+  it('recreates a journal when both were removed while their files were synced', async () => {
     const disk = new GatedDisk();
     await open({ disk, maxJournalBytes: 1 });
     const storeOne = (text: string) => storage.store(anUploadDraft().file(text).build());
@@ -430,7 +430,7 @@ describe('LocalDiskFileStorage', () => {
     await storeOne('two');
     await first.reached;
     await removeJournals();
-    // The second journal is found to be gone: only now can the first be used again.
+    // The second journal is found to be missing. Only now can the first be used again.
     const removing = disk.holdNext('remove');
     const third = storeOne('three');
     await removing.reached;
@@ -444,9 +444,9 @@ describe('LocalDiskFileStorage', () => {
   });
 
   it.each([
-    ['once, and settles it when it closes', 1, 0],
-    ['for good, and leaves few to the next boot', Infinity, 3],
-  ])('goes on when a journal can not be settled: %s', async (_, times, left) => {
+    ['one failure, settled at close', 1, 0],
+    ['permanent failure, with at most three journals left to the next boot', Infinity, 3],
+  ])('continues when a journal cannot be settled: %s', async (_, times, left) => {
     const disk = new GatedDisk();
     await open({ disk, maxJournalBytes: 1 });
     let failures = 0;
@@ -465,7 +465,7 @@ describe('LocalDiskFileStorage', () => {
     expect(await view.contentPaths()).toHaveLength(6);
   });
 
-  it('keeps what comes after someone moved a segment away in a new one', async () => {
+  it('writes later lines to a new segment after someone moved a segment away', async () => {
     await open();
     await storage.store(anUploadDraft().build());
     const [segment = ''] = await view.files('uploads');
@@ -476,7 +476,7 @@ describe('LocalDiskFileStorage', () => {
     expect(await view.files('uploads')).not.toContain(segment);
   });
 
-  it.each(['uploads', 'uploads/kind=historical', 'files', 'files/kind=nowcast', 'staging', 'pending'])('is away while another volume covers %s/', async (part) => {
+  it.each(['uploads', 'uploads/kind=historical', 'files', 'files/kind=nowcast', 'staging', 'pending'])('is unhealthy while another volume covers %s/', async (part) => {
     const disk = new CoveredDisk();
     await open({ disk });
     await storage.checkHealth();
@@ -492,7 +492,7 @@ describe('LocalDiskFileStorage', () => {
     await storage.store(anUploadDraft().file(LARGE).build());
   });
 
-  it('goes on when a volume of its own comes back under another device number', async () => {
+  it('continues when one of its volumes returns with another device number', async () => {
     const disk = new CoveredDisk();
     disk.covered = view.at('files');
     await open({ disk });
@@ -503,7 +503,7 @@ describe('LocalDiskFileStorage', () => {
     expect(await view.lines()).toHaveLength(2);
   });
 
-  it('keeps a second storage out until it is closed', async () => {
+  it('prevents a second storage from opening until it is closed', async () => {
     const first = await open();
     await expect(LocalDiskFileStorage.open({ directory: view.directory })).rejects.toThrow(
       `DATA_DIR ${view.directory} is in use by another process`,
@@ -512,14 +512,14 @@ describe('LocalDiskFileStorage', () => {
     await open();
   });
 
-  it('gives its lock back when it can not be opened', async () => {
+  it('releases its lock when it cannot be opened', async () => {
     const disk = new GatedDisk();
     disk.failNext('readDirectory');
     await expect(open({ disk })).rejects.toThrow('EIO');
     await open();
   });
 
-  it('finishes what is past its last byte when it closes, and refuses the rest', async () => {
+  it('completes uploads whose last byte has arrived when it closes, and refuses the others', async () => {
     const disk = new GatedDisk();
     await open({ disk });
     const held = disk.holdNext('link');

@@ -3,8 +3,8 @@ import { rehearsePowerCut } from '../../../../testing/power-cut.rehearsal.js';
 
 const SEEDS = Array.from({ length: 150 }, (_, seed) => seed);
 
-describe('after a power cut that forgets what was not synced', () => {
-  it('all that was acknowledged is there, and nothing is half there', async () => {
+describe('after a power cut that loses unsynced data', () => {
+  it('every acknowledged upload is stored, and none is stored in part', async () => {
     const findings: string[] = [];
     let acknowledged = 0;
     for (const seed of SEEDS) {
@@ -16,7 +16,7 @@ describe('after a power cut that forgets what was not synced', () => {
     expect(acknowledged).toBeGreaterThan(1_000);
   });
 
-  it('the same seed does the same again', async () => {
+  it('the same seed produces the same run', async () => {
     const [first, second] = [await rehearsePowerCut(10), await rehearsePowerCut(10)];
     expect(first.acknowledged).toBeGreaterThan(0);
     expect(second).toEqual(first);
@@ -26,7 +26,7 @@ describe('after a power cut that forgets what was not synced', () => {
     ['files', ['sync']],
     ['directories', ['syncDirectory']],
     ['anything', ['sync', 'syncDirectory']],
-  ] as const)('losses would be found, if syncs of %s did nothing', async (_, ignored) => {
+  ] as const)('losses would be found if syncs of %s did nothing', async (_, ignored) => {
     let [lost, halfShown] = [0, 0];
     for (const seed of SEEDS.slice(0, 30)) {
       const report = await rehearsePowerCut(seed, { ignored });

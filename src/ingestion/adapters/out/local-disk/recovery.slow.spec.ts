@@ -15,7 +15,7 @@ import { encodeRecord, newEpoch, stampRecord } from './journal-records.js';
 import { LocalDiskFileStorage } from './local-disk.file-storage.adapter.js';
 
 const MIB = 1024 * 1024;
-/** Too long for a journal. */
+/** Too large for a journal. */
 const LARGE = 'bytes '.repeat(3_000);
 const GOOD = '{"upload_id":"0197-good","content_path":null}\n';
 
@@ -41,7 +41,7 @@ describe('recovery', () => {
   const idsOf = (uploads: Upload[]) => uploads.map(({ uploadId }) => uploadId).sort();
   const idsOfLines = async () => (await view.lines()).map((line) => line.upload_id).sort();
 
-  /** Two lines in a segment, and a death. */
+  /** Crashes with two lines in a segment. */
   const dieWithTwoLines = async (): Promise<{ segment: string; text: string }> => {
     await storeJson(2);
     await disk.die();
@@ -50,7 +50,7 @@ describe('recovery', () => {
     return { segment, text: await readFile(segment, 'utf8') };
   };
 
-  /** A death once the file of an upload stands in its place, and before its line does. */
+  /** Crashes when the file of an upload is in its place but its line isn't written yet. */
   const dieBeforeLine = async () => {
     const draft = anUploadDraft().file(LARGE).build();
     const ended = disk.holdNext('rename');
@@ -79,23 +79,23 @@ describe('recovery', () => {
   it.each<[string, string | Buffer]>([
     ['nothing', ''],
     ['half a line', '{"upload_id":"0197'],
-    ['a line without its end', GOOD.trimEnd()],
+    ['a line without its newline', GOOD.trimEnd()],
     ['NULs', Buffer.alloc(5000)],
-    ['NULs and an end of line', `${'\0'.repeat(5000)}\n`],
+    ['NULs and a newline', `${'\0'.repeat(5000)}\n`],
     ['garbage of several lines', '\n\x07}{\n"upload_id"\n\n'],
     ['an empty line', '\n'],
-    ['JSON that is no object', '42\n'],
+    ['JSON that is not an object', '42\n'],
     ['null', 'null\n'],
     ['an array', '["upload_id"]\n'],
     ['an object without an id', '{"kind":"nowcast"}\n'],
-    ['an id that is no text', '{"upload_id":7}\n'],
-    ['what is not UTF-8', Buffer.from('{"upload_id":"\xff"}\n', 'latin1')],
-    ['a sound line behind NULs', `${'\0'.repeat(4096)}\n${GOOD}`],
-    ['many sound lines behind a torn one', `{"upload\n${GOOD.repeat(10_000)}`],
-    ['the beginning of a long line', `{"upload_id":"0197","additional_data":"${'x'.repeat(5 * MIB)}`],
+    ['an id that is not a string', '{"upload_id":7}\n'],
+    ['bytes that are not UTF-8', Buffer.from('{"upload_id":"\xff"}\n', 'latin1')],
+    ['an intact line after NULs', `${'\0'.repeat(4096)}\n${GOOD}`],
+    ['many intact lines after a torn one', `{"upload\n${GOOD.repeat(10_000)}`],
+    ['the start of a long line', `{"upload_id":"0197","additional_data":"${'x'.repeat(5 * MIB)}`],
     ['a long line with a hole', `{"upload_id":"0197","additional_data":"${'x\n'.repeat(2 * MIB)}"}\n`],
-    ['a long line of NULs that ends well', `${'\0'.repeat(3 * MIB)}"}\n`],
-  ])('cuts a segment back to its last sound line: %s', async (_, tail) => {
+    ['a long line of NULs with a valid end', `${'\0'.repeat(3 * MIB)}"}\n`],
+  ])('cuts a segment back to its last intact line: %s', async (_, tail) => {
     const { segment, text } = await dieWithTwoLines();
     await appendFile(segment, tail);
 
@@ -111,15 +111,15 @@ describe('recovery', () => {
   it.each([
     ['short lines', GOOD.repeat(100_000)],
     ['a long line', `{"upload_id":"0197","additional_data":"${'x'.repeat(5 * MIB)}"}\n`],
-    ['lines of a batch each', `{"upload_id":"0197","additional_data":"${'x'.repeat(MIB)}"}\n`.repeat(5)],
-  ])('cuts nothing that is sound: %s', async (_, lines) => {
+    ['lines that each fill a batch', `{"upload_id":"0197","additional_data":"${'x'.repeat(MIB)}"}\n`.repeat(5)],
+  ])('cuts off no intact lines: %s', async (_, lines) => {
     const { segment, text } = await dieWithTwoLines();
     await appendFile(segment, lines);
     await open();
     expect((await readFile(segment, 'utf8')) === text + lines).toBe(true);
   });
 
-  it('finds a torn batch of the largest size, however long the sound lines are before and in it', async () => {
+  it('finds a torn batch of the largest size, even with many intact lines before it and in it', async () => {
     const { segment } = await dieWithTwoLines();
     const before = GOOD.repeat(Math.floor((3 * MIB) / GOOD.length));
     await writeFile(segment, before + '\0'.repeat(100) + '\n' + GOOD.repeat(Math.floor((MIB - 101) / GOOD.length)));
@@ -129,7 +129,7 @@ describe('recovery', () => {
 
   it.each([
     ['empty', ''],
-    ['all torn', '{"upload_id":'],
+    ['completely torn', '{"upload_id":'],
   ])('removes a segment that is %s', async (_, text) => {
     const { segment } = await dieWithTwoLines();
     await writeFile(segment, text);
@@ -137,7 +137,7 @@ describe('recovery', () => {
     expect(await view.files('uploads')).toEqual([]);
   });
 
-  it('cuts a segment at the length that its marker tells, though what is behind looks sound', async () => {
+  it('cuts a segment to the length in its marker, even if the rest looks intact', async () => {
     const { segment, text } = await dieWithTwoLines();
     await appendFile(segment, GOOD);
     await remark(segment, { durable_length: Buffer.byteLength(text) });
@@ -158,7 +158,7 @@ describe('recovery', () => {
     await symlink(JSON.stringify({ segment: segment.slice(view.directory.length + 1), ...more }), view.at(marker));
   };
 
-  it('takes a file back whose line is not there', async () => {
+  it('removes a file that has no line', async () => {
     await storeJson(1);
     await dieBeforeLine();
     expect(await view.contentPaths()).toHaveLength(1);
@@ -167,7 +167,7 @@ describe('recovery', () => {
     expect(await view.lines()).toHaveLength(1);
   });
 
-  it('makes durable what it found and did before it forgets what there was to do', async () => {
+  it('makes its findings and repairs durable before it removes the markers', async () => {
     await storeJson(1);
     const draft = await dieBeforeLine();
     const [segment = ''] = await view.files('uploads');
@@ -206,7 +206,7 @@ describe('recovery', () => {
     ]);
   });
 
-  it('knows the keys of all lines that a lost process left', async () => {
+  it('finds the keys of all lines written before a crash', async () => {
     const keyed = (idempotencyKey: string) => anUploadDraft().with({ idempotencyKey }).file(idempotencyKey).build();
     const receipts = await Promise.all(['a', 'b'].map((key) => storage.store(keyed(key))));
     await storeJson(1);
@@ -218,7 +218,7 @@ describe('recovery', () => {
     expect(await storage.store(keyed('c'))).not.toHaveProperty('replayed', true);
   });
 
-  /** From now on no upload gets rid of its marker; gives what resolves when one is about to. */
+  /** Stops the removal of markers from now on. Returns a function whose promise resolves when an upload tries to remove its marker. */
   const keepMarkers = () => {
     const { gate } = disk;
     const waiting = new Map<string, () => void>();
@@ -231,7 +231,7 @@ describe('recovery', () => {
     return ({ uploadId }: UploadDraft) => new Promise<void>((resolve) => waiting.set(uploadId, resolve));
   };
 
-  it('keeps a file whose line got into a later segment than the one that was open', async () => {
+  it('keeps a file whose line is in a later segment than the one open at the time', async () => {
     await storage.close();
     await open(disk, 1);
     await storeJson(1);
@@ -252,7 +252,7 @@ describe('recovery', () => {
     expect(await idsOfLines()).toContain(draft.uploadId);
   });
 
-  it('keeps a file whose line got into a segment that was just being made', async () => {
+  it('keeps a file whose line is in a segment that was just being created', async () => {
     const draft = anUploadDraft().file(LARGE).build();
     const indexed = keepMarkers()(draft);
     const making = disk.holdNext('create');
@@ -275,8 +275,8 @@ describe('recovery', () => {
 
   it.each([
     ['in one segment', 1e6],
-    ['in a segment each', 1],
-  ])('keeps all files whose lines are there, %s', async (_, maxSegmentBytes) => {
+    ['each in its own segment', 1],
+  ])('keeps all files that have lines, %s', async (_, maxSegmentBytes) => {
     await storage.close();
     await open(disk, maxSegmentBytes);
     const paths: unknown[] = [];
@@ -294,7 +294,7 @@ describe('recovery', () => {
     expect(await view.lines()).toHaveLength(3);
   });
 
-  it('finds the line of a file among lines that are longer than what is read at once', async () => {
+  it('finds the line of a file among lines that are longer than one read', async () => {
     const draft = anUploadDraft()
       .with({ additionalData: 'x'.repeat(2 * MIB) })
       .file(LARGE)
@@ -313,7 +313,7 @@ describe('recovery', () => {
     expect(await view.contentPaths()).toEqual([draft.content?.path]);
   });
 
-  it('reads the end of a segment, not the rest, also to look for the line of a file', async () => {
+  it('reads only the end of a segment, even to find the line of a file', async () => {
     await storage.store(anUploadDraft().with({ additionalData: 'x'.repeat(20 * MIB) }).build());
     for (let count = 0; count < 3; count++) {
       await storage.store(anUploadDraft().with({ additionalData: 'x'.repeat(MIB) }).build());
@@ -325,7 +325,7 @@ describe('recovery', () => {
     expect(await view.lines()).toHaveLength(4);
   });
 
-  it('takes a file back whose whole line was in a torn end', async () => {
+  it('removes a file whose whole line is in a torn end', async () => {
     await storeJson(1);
     const draft = await dieBeforeLine();
     const [segment = ''] = await view.files('uploads');
@@ -334,7 +334,7 @@ describe('recovery', () => {
     expect(await view.contentPaths()).toEqual([]);
   });
 
-  it('settles markers whose file, segment or day is gone', async () => {
+  it('removes markers whose file, segment or day is missing', async () => {
     await storeJson(1);
     await dieBeforeLine();
     for (const name of ['uploads', 'files']) await rm(view.at(name), { recursive: true });
@@ -343,7 +343,7 @@ describe('recovery', () => {
     expect(warnings).toEqual([]);
   });
 
-  it('empties staging, whatever is in it', async () => {
+  it('empties staging, whatever it contains', async () => {
     await storage.close();
     await mkdir(view.at('staging/directory/in/it'), { recursive: true });
     await writeFile(view.at('staging/directory/file'), 'bytes');
@@ -352,7 +352,7 @@ describe('recovery', () => {
     expect(await view.files('.')).toEqual(['store-id', 'uploads.lock']);
   });
 
-  it('leaves alone in pending what is no marker, and says so', async () => {
+  it('leaves everything in pending that is not a marker, and logs a warning', async () => {
     await storage.close();
     await writeFile(view.at('pending/file'), 'text');
     await symlink('elsewhere', view.at('pending/link'));
@@ -364,7 +364,7 @@ describe('recovery', () => {
     ]);
   });
 
-  it('leaves alone in pending a name that is not UTF-8, and says so', async () => {
+  it('leaves a name in pending that is not UTF-8, and logs a warning', async () => {
     await storage.close();
     const name = Buffer.from([0x66, 0xff]);
     await symlink('elsewhere', Buffer.concat([Buffer.from(`${view.at('pending')}/`), name]));
@@ -373,7 +373,7 @@ describe('recovery', () => {
     expect(warnings).toEqual([expect.stringContaining('is no marker of this store; it is left alone.')]);
   });
 
-  describe('what is not the store\'s', () => {
+  describe("leaves everything that is not the store's", () => {
     const DAY = 'uploads/kind=historical/date=2026-01-01';
     const UUID = '0197d0a0-0000-7000-8000-000000000001';
     const SEGMENT = `${DAY}/${UUID}.ndjson`;
@@ -387,21 +387,21 @@ describe('recovery', () => {
     });
 
     it.each<[string, unknown]>([
-      ['a file outside', { content_path: '../outside', segment: SEGMENT, offset: 0 }],
-      ['a file outside, by way of the layout', { content_path: `files/../../outside`, segment: SEGMENT, offset: 0 }],
+      ['a file outside the directory', { content_path: '../outside', segment: SEGMENT, offset: 0 }],
+      ['a file outside the directory, through the layout', { content_path: `files/../../outside`, segment: SEGMENT, offset: 0 }],
       ['an absolute path', { content_path: '/outside', segment: SEGMENT, offset: 0 }],
       ['a file of another part', { content_path: 'identity/identity.db', segment: SEGMENT, offset: 0 }],
       ['a file of another upload', { content_path: CONTENT.replace('01.csv', '02.csv'), segment: SEGMENT, offset: 0 }],
       ['a NUL', { content_path: `${CONTENT}\0`, segment: SEGMENT, offset: 0 }],
-      ['a segment outside', { segment: '../outside' }],
-      ['a segment outside, for a file', { content_path: CONTENT, segment: '../outside', offset: 0 }],
-      ['a length that is none', { segment: SEGMENT, durable_length: -1 }],
-      ['an offset that is none', { content_path: CONTENT, segment: SEGMENT, offset: '0' }],
+      ['a segment outside the directory', { segment: '../outside' }],
+      ['a segment outside the directory, for a file', { content_path: CONTENT, segment: '../outside', offset: 0 }],
+      ['a negative length', { segment: SEGMENT, durable_length: -1 }],
+      ['an offset that is not a number', { content_path: CONTENT, segment: SEGMENT, offset: '0' }],
       ['no segment', { content_path: CONTENT, offset: 0 }],
       ['a number', 42],
       ['null', null],
       ['an array', []],
-    ])('is a marker with %s', async (_, marker) => {
+    ])('when a marker contains %s', async (_, marker) => {
       await symlink(JSON.stringify(marker), view.at(`pending/${UUID}`));
       await open();
       expect(await readFile(outside, 'utf8')).toBe('somebody\'s');
@@ -409,9 +409,9 @@ describe('recovery', () => {
     });
 
     it.each([
-      ['the file', CONTENT],
-      ['the segment', SEGMENT],
-    ])('is where a link leads out of DATA_DIR: %s of a marker', async (_, path) => {
+      ['the file of a marker', CONTENT],
+      ['the segment of a marker', SEGMENT],
+    ])('when a link leads %s out of DATA_DIR', async (_, path) => {
       await mkdir(join(base, 'elsewhere'));
       await writeFile(join(base, 'elsewhere', basename(path)), 'somebody\'s');
       await mkdir(dirname(dirname(view.at(path))), { recursive: true });
@@ -425,9 +425,9 @@ describe('recovery', () => {
 
     it.each([
       ['by its path', '../outside'],
-      ['by way of the layout', 'files/../../outside'],
+      ['through the layout', 'files/../../outside'],
       ['by a link', CONTENT],
-    ])('is where the record of a journal leads out of DATA_DIR: %s', async (_, path) => {
+    ])('when the record of a journal leads out of DATA_DIR %s', async (_, path) => {
       await mkdir(dirname(dirname(view.at(CONTENT))), { recursive: true });
       await symlink(base, dirname(view.at(CONTENT)));
       const linked = join(base, basename(CONTENT));
@@ -457,11 +457,11 @@ describe('recovery', () => {
       ['a directory as a marker', `pending/${UUID}`, directory],
       ['a FIFO as a marker', `pending/${UUID}`, fifo],
       ['a directory as the file of an upload', CONTENT, directory],
-    ])('is %s: it is left alone, with one warning that names it', async (_, path, make) => {
+    ])('when it is %s, and logs one warning that names it', async (_, path, make) => {
       await mkdir(view.at(DAY), { recursive: true });
       await mkdir(dirname(view.at(path)), { recursive: true });
       await make(view.at(path));
-      // Recovery looks at the day because of it.
+      // Makes recovery read the directory of the day.
       const other = UUID.replace('8000', '9000');
       const marked = path === CONTENT ? UUID : other;
       const marker = { content_path: CONTENT.replace(UUID, marked), segment: `${DAY}/0${UUID.slice(1)}.ndjson`, offset: 0 };
@@ -476,7 +476,7 @@ describe('recovery', () => {
     });
   });
 
-  it('does as much for a thousand uploads as for one', async () => {
+  it('takes the same number of operations for a thousand uploads as for one', async () => {
     const recoveryBehind = async (rounds: number, perRound: number) => {
       view = new DataDirectoryView(join(base, `data-${rounds}`));
       disk = new GatedDisk();
@@ -506,7 +506,7 @@ describe('recovery', () => {
     expect(thousand.bytes).toBeLessThan(25_000);
   });
 
-  it.each(['fails', 'dies'])('may itself be cut short: an operation of it %s', async (how) => {
+  it.each(['fails', 'dies'])('can be repeated when one of its operations %s', async (how) => {
     const small = await storeUpload(storage, anUploadDraft().file('small').build());
     const kept = [...(await storeJson(2)), small];
     const lost = await dieBeforeLine();
@@ -551,7 +551,7 @@ describe('recovery', () => {
     expect(operations).toBeGreaterThan(20);
   });
 
-  it('cuts a segment whose end is gone in the middle of a line', async () => {
+  it('cuts a segment that ends in the middle of a line', async () => {
     const { segment, text } = await dieWithTwoLines();
     await truncate(segment, text.length - 5);
     await open();
@@ -565,14 +565,14 @@ describe('recovery', () => {
     const journals = async () => (await view.files('pending')).filter((path) => path.endsWith('.journal')).map((path) => view.at(path));
 
     it.each<[string, (path: string) => Promise<unknown>]>([
-      ['there', () => Promise.resolve()],
-      ['gone', (path) => rm(path)],
-      ['gone with its directory', (path) => rm(dirname(path), { recursive: true })],
+      ['intact', () => Promise.resolve()],
+      ['missing', (path) => rm(path)],
+      ['missing with its directory', (path) => rm(dirname(path), { recursive: true })],
       ['empty', (path) => truncate(path, 0)],
-      ['cut', (path) => truncate(path, 3)],
-      ['longer', (path) => appendFile(path, 'more')],
-      ['other bytes', (path) => writeFile(path, 'two__')],
-    ])('puts in place what was acknowledged, be it %s', async (_, damage) => {
+      ['cut short', (path) => truncate(path, 3)],
+      ['too long', (path) => appendFile(path, 'more')],
+      ['changed', (path) => writeFile(path, 'two__')],
+    ])('restores an acknowledged file that is %s', async (_, damage) => {
       const uploads = await storeSmall('one', 'two!!', '', 'four');
       await disk.die();
       await damage(pathOf(uploads[1]));
@@ -584,10 +584,10 @@ describe('recovery', () => {
     });
 
     it.each<[string, (path: string) => Promise<unknown>]>([
-      ['there', () => Promise.resolve()],
-      ['gone', (path) => rm(path)],
-      ['cut', (path) => truncate(path, 3)],
-    ])('keeps one whose segment was moved away since, be it %s, and says so', async (_, damage) => {
+      ['intact', () => Promise.resolve()],
+      ['missing', (path) => rm(path)],
+      ['cut short', (path) => truncate(path, 3)],
+    ])('keeps a file whose segment was moved away, even if the file is %s, and logs a warning', async (_, damage) => {
       await storeJson(1);
       const [upload] = await storeSmall('bytes');
       await disk.die();
@@ -600,7 +600,7 @@ describe('recovery', () => {
       expect(warnings).toEqual([expect.stringContaining(upload?.content?.path ?? '-')]);
     });
 
-    it('asks for no right to write to one that is whole', async () => {
+    it('needs no write permission for an intact file', async () => {
       await storeSmall('bytes');
       await disk.die();
       const [segment = ''] = await view.files('uploads');
@@ -614,7 +614,7 @@ describe('recovery', () => {
       expect(written).toEqual([segment]);
     });
 
-    it('makes them durable before it forgets them', async () => {
+    it('makes a file durable before it removes the journal', async () => {
       const [upload] = await storeSmall('bytes');
       await disk.die();
       await rm(pathOf(upload));
@@ -631,9 +631,9 @@ describe('recovery', () => {
     });
 
     it.each([
-      ['before it is there', 'create'],
-      ['before its line is', 'file.write'],
-    ] as const)('takes one back that was lost %s, and keeps the others', async (_, operation) => {
+      ['before the file existed', 'create'],
+      ['before its line was written', 'file.write'],
+    ] as const)('removes a file when the crash came %s, and keeps the others', async (_, operation) => {
       const [kept] = await storeSmall('kept');
       const flushed = disk.holdNext('file.standsAt');
       const lost = anUploadDraft().file('lost').build();
@@ -643,7 +643,7 @@ describe('recovery', () => {
       flushed.release();
       await held.reached;
       if (operation === 'file.write') {
-        // The file's own bytes come first.
+        // The first write is of the file's own bytes.
         const line = disk.holdNext('file.write');
         held.release();
         await line.reached;
@@ -658,8 +658,8 @@ describe('recovery', () => {
     it.each([
       ['torn', (journal: Buffer) => journal.fill(0, journal.indexOf('lost') + 2)],
       ['changed', (journal: Buffer) => journal.fill('L', journal.indexOf('lost'), journal.indexOf('lost') + 1)],
-      ['cut', (journal: Buffer) => journal.subarray(0, journal.indexOf('lost') + 2)],
-    ])('goes by the whole records of a journal whose last one is %s', async (_, damage) => {
+      ['cut short', (journal: Buffer) => journal.subarray(0, journal.indexOf('lost') + 2)],
+    ])('uses the whole records of a journal whose last record is %s', async (_, damage) => {
       const [kept] = await storeSmall('kept');
       const flushing = disk.holdNext('file.standsAt');
       void storage.store(anUploadDraft().file('lost').build());
@@ -674,7 +674,7 @@ describe('recovery', () => {
       expect(await view.files('pending')).toEqual([]);
     });
 
-    it('keeps a whole file whose record in the journal was changed', async () => {
+    it('keeps an intact file whose record in the journal was changed', async () => {
       const [kept] = await storeSmall('kept');
       await disk.die();
       const [journal = ''] = await journals();
@@ -684,7 +684,7 @@ describe('recovery', () => {
       expect(await readFile(pathOf(kept), 'utf8')).toBe('kept');
     });
 
-    it('takes nothing from what an earlier use of a journal left in it', async () => {
+    it('ignores records that an earlier use of the journal left in it', async () => {
       await storage.close();
       storage = await LocalDiskFileStorage.open({ directory: view.directory, disk, maxJournalBytes: 1_500 });
       // After four lines all offsets have four digits, so all records have the same length.

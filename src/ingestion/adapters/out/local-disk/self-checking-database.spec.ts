@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { DamagedDatabaseError, SelfCheckingDatabase } from './self-checking-database.js';
 
-/** More than one checkpoint's worth. */
+/** Enough for more than one checkpoint. */
 const ENTRIES = 1_200;
 const LEAST_LOG_BYTES = 100_000;
 
@@ -18,7 +18,7 @@ describe('SelfCheckingDatabase', () => {
     database.putAll(entries, () => false);
   };
   const logBytes = async () => (await stat(`${path}-wal`)).size;
-  /** As a power cut might leave it: what isn't in the file is lost. */
+  /** Simulates a power cut: everything that isn't in the file is lost. */
   const openWithoutLog = async () => {
     const copy = join(directory, 'copy.db');
     await copyFile(path, copy);
@@ -35,7 +35,7 @@ describe('SelfCheckingDatabase', () => {
     await rm(directory, { recursive: true });
   });
 
-  it('moves its log into the file when the log has become long, and goes on', async () => {
+  it('moves a long log into the file, and stays usable', async () => {
     put(0, ENTRIES);
     expect(await logBytes()).toBeGreaterThan(LEAST_LOG_BYTES);
     await database.checkpoint();
@@ -51,14 +51,14 @@ describe('SelfCheckingDatabase', () => {
     expect([database.get('name 0'), database.get(`name ${2 * ENTRIES - 1}`)]).toEqual([0, 2 * ENTRIES - 1]);
   });
 
-  it('leaves a short log as it is', async () => {
+  it('leaves a short log unchanged', async () => {
     put(0, 10);
     const before = await logBytes();
     await database.checkpoint();
     expect(await logBytes()).toBe(before);
   });
 
-  it('has all entries in the file once it is closed', async () => {
+  it('has all entries in the file after it is closed', async () => {
     put(0, ENTRIES);
     database.close();
     const copy = await openWithoutLog();

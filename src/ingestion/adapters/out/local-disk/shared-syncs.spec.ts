@@ -23,7 +23,7 @@ describe('SharedSyncs', () => {
   });
   afterEach(() => rm(directory, { recursive: true }));
 
-  it('lets all who come during a sync share the next, never the one that had begun', async () => {
+  it('lets callers that arrive during a sync share the next one, not the one in progress', async () => {
     const held = disk.holdNext('syncDirectory');
     const first = syncs.sync(directory);
     await held.reached;
@@ -39,7 +39,7 @@ describe('SharedSyncs', () => {
     expect(synced.filter((path) => path === directory)).toHaveLength(3);
   });
 
-  it('fails those who waited on a sync that failed, and no others', async () => {
+  it('rejects the callers that waited for a failed sync, and no others', async () => {
     const held = disk.holdNext('syncDirectory');
     const first = syncs.sync(directory);
     await held.reached;

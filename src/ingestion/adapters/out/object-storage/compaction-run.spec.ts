@@ -12,7 +12,7 @@ const pathOf = (date: string) => `uploads/kind=historical/date=${date}`;
 const nameOf = (date: string, at: number) => `${uuidAt(new Date(Date.parse(date) + at))}.ndjson`;
 const torn = `${pathOf(DATES[1])}/${nameOf(DATES[1], 9)}`;
 
-/** A day that is compacted, one with a malformed segment and a fence, one that another process is at, and one that fails. */
+/** One day to compact, one with a malformed segment and a fence, one that another process compacts, and one that fails. */
 async function filled(): Promise<InMemoryBucket> {
   const bucket = new InMemoryBucket();
   const earlier = bucket.another();
@@ -37,7 +37,7 @@ async function lines(report: CompactionReport, run: CompactionRun): Promise<stri
 }
 
 describe('a run of compaction', () => {
-  it('does what it can, and tells a person', async () => {
+  it('does what it can, and reports to a person', async () => {
     const run = new CompactionRun(await filled(), DAYS, false);
     expect(await lines(textReport, run)).toBe(
       [
@@ -54,7 +54,7 @@ describe('a run of compaction', () => {
     expect(run.progress).toEqual({ days: 4, segmentsRead: 7 });
   });
 
-  it('tells a script', async () => {
+  it('reports to a script', async () => {
     const text = await lines(jsonReport, new CompactionRun(await filled(), DAYS, false));
     const done = { sources: 3, targets: 1, bytes: 54, fences: 0 };
     expect(text.trimEnd().split('\n').map((line) => JSON.parse(line) as unknown)).toEqual([
@@ -67,7 +67,7 @@ describe('a run of compaction', () => {
     ]);
   });
 
-  it('says what it would do in a dry run', async () => {
+  it('reports its effects and changes nothing in a dry run', async () => {
     const bucket = await filled();
     const { keys } = bucket;
     const text = await lines(textReport, new CompactionRun(bucket, DAYS.slice(0, 2), true));
@@ -76,7 +76,7 @@ describe('a run of compaction', () => {
     expect(bucket.keys).toEqual(keys);
   });
 
-  it('tells of claims that could not be removed', async () => {
+  it('reports claims that could not be removed', async () => {
     const bucket = await filled();
     bucket.before = (operation, key) => {
       if (operation === 'list' && key === 'idempotency/') throw new Error('The store\nis down.');

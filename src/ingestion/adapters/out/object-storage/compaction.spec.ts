@@ -17,20 +17,20 @@ const keyAt = (time: number) => `${DIRECTORY}${uuidAt(new Date(time))}.ndjson`;
 const line = (uploadId: string, more: object = {}) => `${JSON.stringify({ upload_id: uploadId, kind: 'nowcast', ...more })}\n`;
 const ids = (count: number, prefix = 'upload') => Array.from({ length: count }, (_, index) => `${prefix}-${index}`);
 
-/** Another process, whose time is so much later. */
+/** Another process, whose clock is `aheadMs` ahead. */
 function later(bucket: InMemoryBucket, aheadMs: number): InMemoryBucket {
   const another = bucket.another();
   another.aheadMs = aheadMs;
   return another;
 }
 
-/** A segment of a time of the day, or of its end, that is some hours old by the store's clock. */
+/** Stores a segment of a time (default: an hour before midnight) whose age by the store's clock is `ageMs`. */
 async function put(bucket: InMemoryBucket, text: string | Buffer, { time = MIDNIGHT - HOUR_MS, ageMs = 2 * HOUR_MS, key = keyAt(time) } = {}) {
   await later(bucket, -ageMs).create(key, Buffer.from(text));
   return key;
 }
 
-/** Segments of two lines each, and the ids of those. */
+/** Stores segments of two lines each, and returns the ids in the lines. */
 async function putMany(bucket: InMemoryBucket, segments: number, prefix?: string): Promise<string[]> {
   const uploads = ids(segments * 2, prefix);
   for (let at = 0; at < segments; at++) {
@@ -39,7 +39,7 @@ async function putMany(bucket: InMemoryBucket, segments: number, prefix?: string
   return uploads;
 }
 
-/** What somebody reads who lists the segments and then reads them; undefined when one was gone by then. */
+/** The ids that a reader finds by listing and then reading the segments; undefined if one was removed in between. */
 async function readOnce(bucket: Bucket): Promise<string[] | undefined> {
   const keys: string[] = [];
   for await (const { key } of bucket.list(DIRECTORY)) keys.push(key);
@@ -61,7 +61,7 @@ function deferred() {
 
 const MOMENTS = ['before', 'after'] as const;
 
-/** The operations that a compaction of these segments takes. */
+/** The number of operations in a compaction of this many segments. */
 async function operationsOf(segments: number): Promise<number> {
   const bucket = new InMemoryBucket();
   await putMany(bucket, segments);
@@ -88,7 +88,7 @@ afterEach(() => {
 });
 
 describe('compactDay', () => {
-  it('makes one segment of 3,000, with their lines in the order of their keys', async () => {
+  it('merges 3,000 segments into one, with the lines in the order of the keys', async () => {
     const bucket = new InMemoryBucket();
     const uploads = await putMany(bucket, 3_000);
     const report = await compact(bucket);
@@ -104,7 +104,7 @@ describe('compactDay', () => {
     ['repeats a key', (objects) => objects.flatMap((object) => [object, object])],
     ['repeats a page', (objects) => [...objects.slice(0, 4), ...objects.slice(2)]],
     ['is in another order', (objects) => [...objects].reverse()],
-  ])('takes each segment once, in the order of their keys, from a listing that %s', async (_, listed) => {
+  ])('merges each segment once, in the order of the keys, from a listing that %s', async (_, listed) => {
     const bucket = new InMemoryBucket();
     const uploads = await putMany(bucket, 6);
     bucket.listed = listed;
@@ -114,7 +114,7 @@ describe('compactDay', () => {
     expect(await content(bucket, target)).toBe(uploads.map((id) => line(id)).join(''));
   });
 
-  it('loses no line by listings that omit segments', async () => {
+  it('loses no line when listings omit segments', async () => {
     const bucket = new InMemoryBucket();
     const uploads = await putMany(bucket, 6);
     let listing = 0;
@@ -126,7 +126,7 @@ describe('compactDay', () => {
     expect(await readOnce(bucket)).toEqual([...uploads].sort());
   });
 
-  it('makes no segment by a plan that names one twice', async () => {
+  it('writes no segment for a plan that names a source twice', async () => {
     const bucket = new InMemoryBucket();
     await putMany(bucket, 2);
     const [first = ''] = segmentsOf(bucket);
@@ -138,7 +138,7 @@ describe('compactDay', () => {
     expect(segmentsOf(bucket)).not.toContain(target);
   });
 
-  it('makes several where one would be too large, of at most 64 MiB', async () => {
+  it('writes several segments of at most 64 MiB when one would be larger', async () => {
     const bucket = new InMemoryBucket();
     for (const id of ids(8)) await put(bucket, line(id, { additional_data: 'x'.repeat(10 * MIB) }));
     expect(await compact(bucket)).toMatchObject({ sources: 8, targets: 2 });
@@ -147,7 +147,7 @@ describe('compactDay', () => {
     expect(await readOnce(bucket)).toEqual(ids(8));
   });
 
-  it('puts its segment behind those that it is made of, for listings that come page by page', async () => {
+  it('gives its segment a key after those of its sources, for listings that take several pages', async () => {
     const bucket = new InMemoryBucket();
     await put(bucket, line('first'));
     const last = await put(bucket, line('last'), { time: MIDNIGHT + 9 * 60_000 });
@@ -156,7 +156,7 @@ describe('compactDay', () => {
     expect(target > last).toBe(true);
   });
 
-  it('never takes its own segments again, and makes others of what comes later', async () => {
+  it('never merges its own segments again, and merges later segments into others', async () => {
     const bucket = new InMemoryBucket();
     await putMany(bucket, 3);
     await compact(bucket);
@@ -171,17 +171,17 @@ describe('compactDay', () => {
   });
 
   it.each<[string, (bucket: InMemoryBucket) => Promise<string>, string?]>([
-    ['one without a final newline', (bucket) => put(bucket, line('a') + line('b').trimEnd()), 'its last line has no newline'],
-    ['one with a line that is no JSON', (bucket) => put(bucket, `${line('a')}{"upload_id":\n`), `the line at byte ${line('a').length} is no JSON object in UTF-8`],
-    ['one with an empty line', (bucket) => put(bucket, '\n'), 'the line at byte 0 is no JSON object in UTF-8'],
-    ['one with a line that is no object', (bucket) => put(bucket, '[{}]\n'), 'the line at byte 0 is no JSON object in UTF-8'],
-    ['one that is not UTF-8', (bucket) => put(bucket, Buffer.from('7b2261223a22ff227d0a', 'hex')), 'the line at byte 0 is no JSON object in UTF-8'],
-    ['one of 16 MiB', (bucket) => put(bucket, line('a', { additional_data: 'x'.repeat(16 * MIB) }))],
-    ['one of the last ten minutes', (bucket) => put(bucket, line('a'), { ageMs: 10 * 60_000 - 1_000 })],
-    ['one with another name', (bucket) => put(bucket, line('a'), { key: `${DIRECTORY}archived.ndjson` })],
-    ['one below it', (bucket) => put(bucket, line('a'), { key: `${DIRECTORY}old/${uuidAt(new Date(MIDNIGHT - 1))}.ndjson` })],
+    ['a segment without a final newline', (bucket) => put(bucket, line('a') + line('b').trimEnd()), 'its last line has no newline'],
+    ['a segment with a line that is not JSON', (bucket) => put(bucket, `${line('a')}{"upload_id":\n`), `the line at byte ${line('a').length} is no JSON object in UTF-8`],
+    ['a segment with an empty line', (bucket) => put(bucket, '\n'), 'the line at byte 0 is no JSON object in UTF-8'],
+    ['a segment with a line that is not an object', (bucket) => put(bucket, '[{}]\n'), 'the line at byte 0 is no JSON object in UTF-8'],
+    ['a segment that is not UTF-8', (bucket) => put(bucket, Buffer.from('7b2261223a22ff227d0a', 'hex')), 'the line at byte 0 is no JSON object in UTF-8'],
+    ['a segment of 16 MiB', (bucket) => put(bucket, line('a', { additional_data: 'x'.repeat(16 * MIB) }))],
+    ['a segment that is younger than ten minutes', (bucket) => put(bucket, line('a'), { ageMs: 10 * 60_000 - 1_000 })],
+    ['a segment with another name', (bucket) => put(bucket, line('a'), { key: `${DIRECTORY}archived.ndjson` })],
+    ['a segment in a subdirectory', (bucket) => put(bucket, line('a'), { key: `${DIRECTORY}old/${uuidAt(new Date(MIDNIGHT - 1))}.ndjson` })],
     [
-      'one whose upload has a marker',
+      'a segment whose upload has a marker',
       async (bucket) => {
         const key = await put(bucket, line('a'));
         await bucket.create(`staging/${key.slice(DIRECTORY.length, -'.ndjson'.length)}`, Buffer.from('{}'));
@@ -202,7 +202,7 @@ describe('compactDay', () => {
   it.each([
     ['a single segment', 1, MIDNIGHT + 2 * HOUR_MS],
     ['a day that is not over', 3, MIDNIGHT - 1],
-    ['a day that was over a moment ago', 3, MIDNIGHT + 60_000],
+    ['a day that ended a minute ago', 3, MIDNIGHT + 60_000],
   ])('leaves %s alone', async (_, count, now) => {
     vi.setSystemTime(now);
     const bucket = new InMemoryBucket();
@@ -212,7 +212,7 @@ describe('compactDay', () => {
     expect(bucket.keys).toEqual(keys);
   });
 
-  it('leaves segments under an Idempotency-Key until the day is over for 25 hours, and reads them once meanwhile', async () => {
+  it('leaves segments under an Idempotency-Key until 25 hours after the day has ended, and reads them only once until then', async () => {
     const bucket = new InMemoryBucket();
     const text = (id: string) => line(id, { idempotency_key: id });
     const keys = [await put(bucket, text('a')), await put(bucket, text('b'), { ageMs: 26 * HOUR_MS })];
@@ -236,7 +236,7 @@ describe('compactDay', () => {
     expect(await readOnce(bucket)).toEqual(['a', 'b', ...ids(4)]);
   });
 
-  it('leaves a segment under an Idempotency-Key that the store has for less than 25 hours, whatever this clock says', async () => {
+  it('leaves a segment under an Idempotency-Key until it is 25 hours old in the store, whatever the local clock says', async () => {
     const bucket = new InMemoryBucket();
     for (const id of ['a', 'b']) await put(bucket, line(id, { idempotency_key: id }), { ageMs: 24 * HOUR_MS });
     const now = MIDNIGHT + 40 * HOUR_MS;
@@ -247,7 +247,7 @@ describe('compactDay', () => {
     expect(await compact(bucket)).toMatchObject({ sources: 2 });
   });
 
-  it('removes fences that are older than a day, and no other', async () => {
+  it('removes fences that are older than a day, and no others', async () => {
     const bucket = new InMemoryBucket();
     await put(bucket, '', { ageMs: 25 * HOUR_MS });
     const young = await put(bucket, '', { ageMs: 23 * HOUR_MS });
@@ -257,7 +257,7 @@ describe('compactDay', () => {
     expect(segmentsOf(bucket)).toEqual([young, marked].sort());
   });
 
-  it('says what it would do, and does nothing, in a dry run', async () => {
+  it('reports its effects and changes nothing in a dry run', async () => {
     const bucket = new InMemoryBucket();
     for (const id of ids(8)) await put(bucket, line(id, { additional_data: 'x'.repeat(10 * MIB) }));
     await put(bucket, '', { ageMs: 25 * HOUR_MS });
@@ -269,7 +269,7 @@ describe('compactDay', () => {
     expect(await compact(bucket)).toEqual(looked);
   });
 
-  it('ends at the next step when it is told to, and leaves the rest to the next', async () => {
+  it('stops at the next step when aborted, and leaves the rest to the next run', async () => {
     const bucket = new InMemoryBucket();
     const uploads = await putMany(bucket, SEGMENTS);
     const ending = new AbortController();
@@ -284,12 +284,12 @@ describe('compactDay', () => {
   });
 });
 
-describe('a compaction that does not come to its end', () => {
-  it('takes some operations, so that the tables below are not empty', () => {
+describe('an interrupted compaction', () => {
+  it('consists of several operations, so the tables below are not empty', () => {
     expect(operations).toBeGreaterThan(10);
   });
 
-  it.each(steps)('loses no line when its process is lost %s operation %i, and another finishes it', async (moment, at) => {
+  it.each(steps)('loses no line when its process crashes %s operation %i and another finishes it', async (moment, at) => {
     const bucket = new InMemoryBucket();
     const uploads = (await putMany(bucket, SEGMENTS)).sort();
     const lost = bucket.another();
@@ -309,7 +309,7 @@ describe('a compaction that does not come to its end', () => {
     expect(await content(bucket, PLAN)).toBe('');
   });
 
-  it.each(steps)('doubles no line when its process stands still %s operation %i, while others go on', async (moment, at) => {
+  it.each(steps)('duplicates no line when its process is paused %s operation %i while others continue', async (moment, at) => {
     const bucket = new InMemoryBucket();
     const uploads = await putMany(bucket, SEGMENTS);
     const still = bucket.another();
@@ -324,7 +324,7 @@ describe('a compaction that does not come to its end', () => {
     await reached.promise;
     await compact(later(bucket, HOUR_MS));
     uploads.push(...(await putMany(bucket, 2, 'late')));
-    // A third is in the middle of the next when the first goes on.
+    // A third process is in the middle of the next compaction when the first continues.
     const third = later(bucket, 2 * HOUR_MS);
     third.before = async (operation) => {
       if (operation !== 'remove') return;
@@ -351,7 +351,7 @@ describe('a compaction that does not come to its end', () => {
     for (const read of reads) expect(read).toEqual(uploads);
   });
 
-  it('comes to the same end with any number of processes, in any order of their operations', async () => {
+  it('has the same result with any number of processes and any order of their operations', async () => {
     const processes = fc.array(fc.constantFrom(0, HOUR_MS), { minLength: 2, maxLength: 4 });
     const run = fc.asyncProperty(fc.scheduler(), processes, async (scheduler, aheads) => {
       const bucket = new InMemoryBucket();
@@ -377,7 +377,7 @@ describe('a compaction that does not come to its end', () => {
 });
 
 describe('a plan', () => {
-  /** A plan that a process made before it was lost. */
+  /** The plan of a process that then crashed. */
   async function lostPlan(bucket: InMemoryBucket): Promise<{ target: string; sources: string[] }> {
     const lost = bucket.another();
     lost.before = (operation) => {
@@ -387,7 +387,7 @@ describe('a plan', () => {
     return JSON.parse((await content(bucket, PLAN)) ?? '') as { target: string; sources: string[] };
   }
 
-  it('is left to its owner for ten minutes, and told', async () => {
+  it('is left to its owner and reported for ten minutes', async () => {
     const bucket = new InMemoryBucket();
     await putMany(bucket, 3);
     const { target, sources } = await lostPlan(bucket);
@@ -399,7 +399,7 @@ describe('a plan', () => {
     expect(segmentsOf(bucket)).toEqual([target]);
   });
 
-  it('is found while it is not carried out', async () => {
+  it('is found until it is carried out', async () => {
     const bucket = new InMemoryBucket();
     await putMany(bucket, 3);
     const planned = async () => {
@@ -417,7 +417,7 @@ describe('a plan', () => {
   it.each<[string, (bucket: InMemoryBucket, key: string) => Promise<unknown>]>([
     ['removed', (bucket, key) => bucket.remove([key])],
     ['emptied', (bucket, key) => bucket.replace(key, new Uint8Array())],
-  ])('is made anew when somebody else %s a segment of it', async (_, change) => {
+  ])('is made again when someone else has %s one of its segments', async (_, change) => {
     const bucket = new InMemoryBucket();
     await putMany(bucket, 4);
     const { sources } = await lostPlan(bucket);
@@ -430,7 +430,7 @@ describe('a plan', () => {
   it.each<[string, (bucket: InMemoryBucket, key: string) => Promise<unknown>]>([
     ['removes', (bucket, key) => bucket.remove([key])],
     ['empties', (bucket, key) => bucket.replace(key, new Uint8Array())],
-  ])('makes no target when somebody else %s a segment while it is read', async (_, change) => {
+  ])('writes no target when someone else %s a segment while it is read', async (_, change) => {
     const bucket = new InMemoryBucket();
     await putMany(bucket, 4);
     const worker = bucket.another();
@@ -448,7 +448,7 @@ describe('a plan', () => {
     expect(await readOnce(bucket)).toEqual(ids(8).slice(2));
   });
 
-  it('stands as long as the store keeps what is removed', async () => {
+  it('remains while the store keeps removed segments', async () => {
     const bucket = new InMemoryBucket();
     await putMany(bucket, 3);
     const keeping = bucket.another();
@@ -459,7 +459,7 @@ describe('a plan', () => {
     expect(await readOnce(bucket)).toEqual(ids(6));
   });
 
-  it('removes nothing when its target is not what it was to be', async () => {
+  it('removes nothing when its target has other contents than planned', async () => {
     const bucket = new InMemoryBucket();
     await putMany(bucket, 3);
     const { target } = await lostPlan(bucket);
@@ -470,11 +470,11 @@ describe('a plan', () => {
   });
 
   it.each([
-    ['no JSON', 'plan'],
+    ['not JSON', 'plan'],
     ['another form', '{"target":"x"}'],
-    ['keys elsewhere', JSON.stringify({ target: keyAt(MIDNIGHT + HOUR_MS), sources: ['files/a', 'files/b'], bytes: 2 })],
+    ['keys outside the day', JSON.stringify({ target: keyAt(MIDNIGHT + HOUR_MS), sources: ['files/a', 'files/b'], bytes: 2 })],
     ['a target among its sources', JSON.stringify({ target: keyAt(MIDNIGHT - 1), sources: [keyAt(MIDNIGHT - 1), keyAt(MIDNIGHT - 2)], bytes: 2 })],
-  ])('that is none of ours (%s) is not carried out', async (_, text) => {
+  ])('that is not valid (%s) is not carried out', async (_, text) => {
     const bucket = new InMemoryBucket();
     await putMany(bucket, 3);
     await bucket.create(PLAN, Buffer.from(text));
@@ -485,7 +485,7 @@ describe('a plan', () => {
 });
 
 describe('closedDays', () => {
-  it('are those that are over and have segments', async () => {
+  it('lists the days that have ended and have segments', async () => {
     const bucket = new InMemoryBucket();
     for (const key of ['nowcast/date=2026-03-11', 'nowcast/date=2026-03-10', 'historical/date=2025-01-02', 'nowcast/other']) {
       await bucket.create(`uploads/kind=${key}/a.ndjson`, Buffer.from(line('a')));

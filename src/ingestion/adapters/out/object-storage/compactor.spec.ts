@@ -26,7 +26,7 @@ afterEach(async () => {
   vi.useRealTimers();
 });
 
-/** A process of the service, and how often it took its turn. */
+/** A process of the service, and the number of turns it took. */
 function replica() {
   const own = bucket.another();
   const taken = { turns: 0 };
@@ -39,7 +39,7 @@ function replica() {
   return { own, compactor, taken };
 }
 
-/** Lets the time go by, and what is begun then come to its end: each replica waits for its next turn. */
+/** Advances the clock, and waits for the turns that begin until each replica waits for its next turn. */
 async function pass(ms: number): Promise<void> {
   await vi.advanceTimersByTimeAsync(ms);
   while (vi.getTimerCount() < compactors.length) await new Promise(setImmediate);
@@ -57,7 +57,7 @@ async function fill(...directories: string[]): Promise<void> {
 const segments = (directory: string) => bucket.keys.filter((key) => key.startsWith(directory)).length;
 
 describe('Compactor', () => {
-  it('compacts the last seven days that are over, and removes old claims, some minutes after the start', async () => {
+  it('compacts the last seven past days, and removes old claims, a few minutes after the start', async () => {
     const today = 'uploads/kind=historical/date=2026-03-11/';
     await fill(today, YESTERDAY, WEEK_AGO, BEFORE);
     const earlier = bucket.another();
@@ -72,7 +72,7 @@ describe('Compactor', () => {
     expect(warnings).toEqual([]);
   });
 
-  it('does so each hour', async () => {
+  it('repeats this every hour', async () => {
     const { taken } = replica();
     await pass(10 * MINUTE_MS);
     await fill(YESTERDAY);
@@ -81,7 +81,7 @@ describe('Compactor', () => {
     expect(segments(YESTERDAY)).toBe(1);
   });
 
-  it('takes turns with other replicas, one an hour', async () => {
+  it('shares turns with other replicas, one turn an hour', async () => {
     const replicas = [replica(), replica(), replica()];
     const turns = () => replicas.reduce((sum, { taken }) => sum + taken.turns, 0);
     await pass(10 * MINUTE_MS);
@@ -90,7 +90,7 @@ describe('Compactor', () => {
     expect(turns()).toBe(2);
   });
 
-  it('takes the turn of a replica that is lost, an hour later', async () => {
+  it('takes the turn of a crashed replica an hour later', async () => {
     await bucket.create('compaction/turn', Buffer.from('{}'));
     const { taken } = replica();
     await pass(10 * MINUTE_MS);
@@ -99,7 +99,7 @@ describe('Compactor', () => {
     expect(taken.turns).toBe(1);
   });
 
-  it('goes on with a day of any time whose compaction another process left', async () => {
+  it('finishes the compaction of any day that another process left unfinished', async () => {
     await fill(BEFORE);
     const lost = bucket.another();
     lost.before = (operation) => {
@@ -115,8 +115,8 @@ describe('Compactor', () => {
   it.each([
     ['a day', 'read', 'compaction/kind=historical/date=2026-03-10', 'Compacting historical of 2026-03-10', [3, 1]],
     ['the claims', 'list', 'idempotency/', 'Removing old claims', [1, 1]],
-    ['whose turn it is', 'read', 'compaction/turn', 'Taking the turn of compaction', [3, 3]],
-  ] as const)('tells when %s can not be looked at, does the rest, and tries it again in the next turn', async (_, failing, path, what, left) => {
+    ['the turn', 'read', 'compaction/turn', 'Taking the turn of compaction', [3, 3]],
+  ] as const)('warns when %s cannot be read, does the rest, and retries in the next turn', async (_, failing, path, what, left) => {
     await fill(YESTERDAY, WEEK_AGO);
     const { own } = replica();
     own.before = (operation, key) => {
@@ -131,7 +131,7 @@ describe('Compactor', () => {
     expect(warnings).toHaveLength(1);
   });
 
-  it('tells of segments that are left alone', async () => {
+  it('warns about segments that it leaves alone', async () => {
     await fill(YESTERDAY);
     const torn = `${YESTERDAY}${uuidAt(new Date('2026-03-10'))}.ndjson`;
     const earlier = bucket.another();
@@ -142,7 +142,7 @@ describe('Compactor', () => {
     expect(warnings).toEqual([`${torn} is left alone by compaction: its last line has no newline.`]);
   });
 
-  it('ends in the middle of a turn when it is closed, and begins no other', async () => {
+  it('stops in the middle of a turn when it is closed, and starts no other', async () => {
     await fill(YESTERDAY, WEEK_AGO);
     const { own, compactor } = replica();
     const closed = new Promise<void>((resolve, reject) => {
@@ -157,7 +157,7 @@ describe('Compactor', () => {
     expect(warnings).toEqual([]);
   });
 
-  it('begins no turn when it is closed before', async () => {
+  it('starts no turn after it is closed', async () => {
     const { compactor, taken } = replica();
     await compactor.close();
     await vi.advanceTimersByTimeAsync(2 * HOUR_MS);

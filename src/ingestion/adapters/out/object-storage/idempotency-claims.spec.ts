@@ -21,7 +21,7 @@ describe.each(BUILDERS)('the damaged claim of an upload with %s', (_, builder) =
   let warnings: string[];
   let storages: ObjectStorageFileStorage[];
 
-  /** A replica, which the store tells a later time. */
+  /** A replica that sees the store's clock `aheadMs` ahead. */
   const open = (aheadMs = 0, mine = bucket.another()) => {
     mine.aheadMs = aheadMs;
     const storage = new ObjectStorageFileStorage({ bucket: mine, logger: { warn: (message) => warnings.push(message) } });
@@ -44,13 +44,13 @@ describe.each(BUILDERS)('the damaged claim of an upload with %s', (_, builder) =
 
   it.each<[string, (whole: Buffer) => string | Buffer]>([
     ['random bytes', () => GARBAGE],
-    ['nothing', () => ''],
-    ['its beginning', (whole) => whole.subarray(0, whole.length / 2)],
+    ['no bytes', () => ''],
+    ['its first half', (whole) => whole.subarray(0, whole.length / 2)],
     ['another JSON', () => '{"sources":1}'],
     ['an array', () => '[]'],
     ["another upload's segment", (whole) => String(whole).replace(/"segment":"[^"]*/, '"segment":"uploads/kind=historical/date=2026-03-01/1.ndjson')],
     ['a path outside of files/', (whole) => String(whole).replace(/"content_path":[^,}]*/, '"content_path":"uploads/README"')],
-  ])('is rebuilt from the line, and the repeat answered (%s)', async (__, form) => {
+  ])('is rebuilt from the line, and the repeated request is answered (%s)', async (__, form) => {
     const first = await store(open());
     for (const idempotencyKey of ['another', 'key-2', null]) await open().store(builder().with({ idempotencyKey }).build());
     const whole = (await bucket.read(key))?.bytes ?? Buffer.alloc(0);
@@ -61,7 +61,7 @@ describe.each(BUILDERS)('the damaged claim of an upload with %s', (_, builder) =
     expect(await view.lines()).toHaveLength(4);
   });
 
-  it('is rebuilt from a copy of another claim too', async () => {
+  it('is rebuilt even if it is a copy of another claim', async () => {
     const first = await store(open());
     await open().store(builder().with({ idempotencyKey: 'another' }).build());
     const [other = ''] = (await view.keys(CLAIMS)).filter((name) => name !== key);
@@ -70,13 +70,13 @@ describe.each(BUILDERS)('the damaged claim of an upload with %s', (_, builder) =
     expect(warnings).toHaveLength(1);
   });
 
-  it('refuses another request under its key', async () => {
+  it('makes a different request under its key be rejected', async () => {
     await store(open());
     await damage();
     await expect(open().store(builder().with({ manufacturer: 'Other' }).build())).rejects.toMatchObject({ kind: 'idempotency-key-reused' });
   });
 
-  it('is taken by the next upload where no line has the key, once nobody renews it', async () => {
+  it('is taken over by the next upload when no line has the key, once nobody renews it', async () => {
     await damage();
     await open().store(builder().with({ idempotencyKey: 'another' }).build());
     await expect(store(open())).rejects.toMatchObject({ kind: 'request-in-progress' });
@@ -87,7 +87,7 @@ describe.each(BUILDERS)('the damaged claim of an upload with %s', (_, builder) =
     expect(await view.lines()).toHaveLength(2);
   });
 
-  it('is taken by the next upload when the line is 24 hours old', async () => {
+  it('is taken over by the next upload when the line is 24 hours old', async () => {
     await store(open());
     await damage();
     expect((await store(open(DAY_MS - 1_000))).replayed).toBe(true);
@@ -100,7 +100,7 @@ describe.each(BUILDERS)('the damaged claim of an upload with %s', (_, builder) =
   it.each([
     ['a line', 1],
     ['no line', 0],
-  ])('is found by five replicas at once, and one upload is kept (%s)', async (__, count) => {
+  ])('is found by five replicas simultaneously, and exactly one upload is kept (%s)', async (__, count) => {
     if (count > 0) await store(open());
     await damage();
     const replicas = Array.from({ length: 5 }, () => open(2 * MINUTE_MS));
@@ -113,7 +113,7 @@ describe.each(BUILDERS)('the damaged claim of an upload with %s', (_, builder) =
     expect(warnings).toHaveLength(1);
   });
 
-  it('ends an upload in progress, which must not be kept beside the next one', async () => {
+  it('makes an upload in progress fail, so that only the next one is kept', async () => {
     vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
     const mine = bucket.another();
     let renewed = (): void => undefined;

@@ -43,7 +43,7 @@ const UPLOADS: [string, boolean, () => UploadDraftBuilder][] = [
   ['no file, under a key', true, () => anUploadDraft().with(KEYED)],
 ];
 
-/** How many operations an upload takes until it is acknowledged, and what comes behind. */
+/** At least the number of operations of an upload, including those after its acknowledgement. */
 const MOST_OPERATIONS = 8;
 
 /** Another process, a minute later. */
@@ -53,7 +53,7 @@ function later(bucket: InMemoryBucket): InMemoryBucket {
   return another;
 }
 
-/** Another process, when nothing can come any more that an upload asked of the store. */
+/** Another process, at a time when no request of an upload can reach the store any more. */
 function muchLater(bucket: InMemoryBucket): InMemoryBucket {
   const another = bucket.another();
   another.aheadMs = 20 * 60_000;
@@ -66,7 +66,7 @@ function deferred() {
   return { promise, resolve };
 }
 
-/** Lets a process do so many operations; the next one waits until it is let go. */
+/** Pauses a process after `count` operations. The next one waits for `goOn`. */
 function pauseAt(bucket: InMemoryBucket, count: number, moment: 'before' | 'after') {
   let done = 0;
   const gate = deferred();
@@ -79,7 +79,7 @@ function pauseAt(bucket: InMemoryBucket, count: number, moment: 'before' | 'afte
   return { reached: reached.promise, goOn: gate.resolve };
 }
 
-/** The same at the first operation of a kind. */
+/** Pauses a process at its first operation of a kind. */
 function pauseAtFirst(bucket: InMemoryBucket, kind: keyof Bucket) {
   const gate = deferred();
   const reached = deferred();
@@ -91,7 +91,7 @@ function pauseAtFirst(bucket: InMemoryBucket, kind: keyof Bucket) {
   return { reached: reached.promise, goOn: gate.resolve };
 }
 
-/** A file whose client stands still in its middle, until it is let go. */
+/** A file whose client pauses in the middle until `goOn` is called. */
 function pausedFile() {
   const gate = deferred();
   const begun = deferred();
@@ -112,9 +112,9 @@ async function expectWhole(view: BucketView, count?: number): Promise<void> {
 }
 
 describe.each(UPLOADS)('an upload with %s', (_, isKeyed, builder) => {
-  describe.each(['before', 'after'] as const)('of a process lost %s', (moment) => {
+  describe.each(['before', 'after'] as const)('of a process that crashes %s', (moment) => {
     it.each(Array.from({ length: MOST_OPERATIONS }, (__, count) => count))(
-      'operation %i is there as a whole or not at all when another has swept, and can be repeated',
+      'operation %i is stored completely or not at all after another process has swept, and can be repeated',
       async (count) => {
         const bucket = new InMemoryBucket();
         const { reached, goOn } = pauseAt(bucket, count, moment);
@@ -130,7 +130,7 @@ describe.each(UPLOADS)('an upload with %s', (_, isKeyed, builder) => {
         const repeated = await open(other).store(builder().build());
         await expectWhole(view, repeated.replayed ? before : before + 1);
 
-        // It was only paused.
+        // The process was only paused.
         goOn();
         const [outcome] = await storing;
         await storage.close();
@@ -147,7 +147,7 @@ describe.each(UPLOADS)('an upload with %s', (_, isKeyed, builder) => {
   });
 
   it.each(Array.from({ length: MOST_OPERATIONS }, (__, count) => count))(
-    'is taken back when operation %i fails though it was done',
+    'leaves nothing if it is rejected because operation %i failed after taking effect',
     async (count) => {
       const bucket = new InMemoryBucket();
       let done = 0;
@@ -168,7 +168,7 @@ describe.each(UPLOADS)('an upload with %s', (_, isKeyed, builder) => {
 });
 
 describe('uploads without a file', () => {
-  it('share segments when they wait, and none waits for a timer', async () => {
+  it('share segments while they wait, and none waits for a timer', async () => {
     const bucket = new InMemoryBucket();
     const storage = open(bucket);
     await Promise.all(Array.from({ length: 100 }, () => storage.store(anUploadDraft().build())));
@@ -178,7 +178,7 @@ describe('uploads without a file', () => {
     await storage.close();
   });
 
-  it('are taken back, each of a segment, when its answer is lost', async () => {
+  it('are all undone when the response for their segment is lost', async () => {
     const bucket = new InMemoryBucket();
     const storage = open(bucket);
     bucket.after = (operation) => {
@@ -190,7 +190,7 @@ describe('uploads without a file', () => {
     expect(await new BucketView(bucket).lines()).toEqual([]);
   });
 
-  it('are refused together when the store is silent: those that wait have waited as long', async () => {
+  it('are refused together when the store does not respond, because those in the queue have waited as long', async () => {
     const bucket = new InMemoryBucket();
     const storage = open(bucket);
     const silent = deferred();
@@ -209,7 +209,7 @@ describe('uploads without a file', () => {
     await storage.close();
   });
 
-  it('are refused while too much is doubtful, and taken when the store is well again', async () => {
+  it('are refused while too many outcomes are unknown, and accepted when the store is healthy again', async () => {
     const bucket = new InMemoryBucket();
     const storage = open(bucket);
     bucket.before = () => {
@@ -226,7 +226,7 @@ describe('uploads without a file', () => {
   });
 });
 
-describe('a store that does later what it gave no answer to', () => {
+describe('a store that carries out a request late, after it gave no answer', () => {
   const LATE: [string, keyof Bucket, string][] = [
     ['a marker', 'create', 'staging/'],
     ['a file', 'upload', 'files/'],
@@ -237,9 +237,9 @@ describe('a store that does later what it gave no answer to', () => {
   describe.each(UPLOADS)('and an upload with %s', (name, isKeyed, builder) => {
     const hasFile = !name.startsWith('no file');
     const concerned = LATE.filter(([, , prefix]) => (isKeyed || prefix !== 'idempotency/') && (hasFile || !['files/', 'staging/'].includes(prefix)));
-    // A sweep in between must not take what was removed once for all there can be.
+    // At 5 minutes, a sweep has already run. It must not assume that nothing arrives after its first removal.
     const times = concerned.flatMap(([what, ...rest]) => [0, 5].map((minutes) => [what, minutes, ...rest] as const));
-    it.each(times)('leaves nothing of it when %s comes in late, by %i minutes', async (__, lateBy, operation, prefix) => {
+    it.each(times)('leaves nothing of the upload when %s arrives %i minutes late', async (__, lateBy, operation, prefix) => {
       const bucket = new InMemoryBucket();
       const mine = bucket.another();
       const late = bucket.another();
@@ -274,8 +274,8 @@ describe('a store that does later what it gave no answer to', () => {
   });
 });
 
-describe('a process that stands still until the marker of its upload is gone', () => {
-  it('leaves a marker again, by which a file is removed that comes in late', async () => {
+describe('a process that is paused until the marker of its upload has been removed', () => {
+  it('writes the marker again, so that a file that arrives late is removed', async () => {
     const bucket = new InMemoryBucket();
     const view = new BucketView(bucket);
     const mine = bucket.another();
@@ -316,7 +316,7 @@ describe('replicas whose clocks are wrong', () => {
     vi.useRealTimers();
   });
 
-  /** A store of one time, and replicas with times of their own. */
+  /** A store with one clock, and replicas with their own clocks. */
   const world = (now: number, offsMs: readonly number[]) => {
     vi.useFakeTimers({ toFake: ['Date'], now });
     const store = { now };
@@ -348,7 +348,7 @@ describe('replicas whose clocks are wrong', () => {
   };
   const draft = () => anUploadDraft().with(KEYED).file('the bytes').build();
 
-  it.each([2 * DAY_MS, -2 * DAY_MS, 20 * 60_000, 400 * DAY_MS])('answer a repeat with the first: off by %i ms', async (offMs) => {
+  it.each([2 * DAY_MS, -2 * DAY_MS, 20 * 60_000, 400 * DAY_MS])('answer a repeated request with the first receipt when off by %i ms', async (offMs) => {
     const now = Date.parse('2026-03-10T12:00:00Z');
     const { store, bucket, replicas, close } = world(now, [0, offMs]);
     for (const turn of [replicas, [...replicas].reverse()]) {
@@ -370,7 +370,7 @@ describe('replicas whose clocks are wrong', () => {
     await close();
   });
 
-  it('store one of what five of them get at once under a key', async () => {
+  it('store exactly one of five simultaneous uploads under a key', async () => {
     const { bucket, replicas, close } = world(Date.parse('2026-03-10T12:00:00Z'), [0, 2, -2, 30, -30].map((days) => days * DAY_MS));
     const race = () => Promise.allSettled(replicas.map(({ keep }) => keep(draft())));
     await race();
@@ -379,7 +379,7 @@ describe('replicas whose clocks are wrong', () => {
     await close();
   });
 
-  it.each([2 * DAY_MS, 20 * 60_000])('write segments that compaction merges: off by %i ms', async (offMs) => {
+  it.each([2 * DAY_MS, 20 * 60_000])('write segments that compaction merges when off by %i ms', async (offMs) => {
     const { store, bucket, replicas, close } = world(Date.parse('2026-03-10T23:50:00Z'), [offMs]);
     for (let count = 0; count < 3; count++) await replicas[0]?.keep(anUploadDraft().build());
     await close();
@@ -397,7 +397,7 @@ describe('replicas whose clocks are wrong', () => {
     for (const other of others) expect(other).toEqual(first);
   });
 
-  it('know a key whose upload began before midnight and ended behind it', async () => {
+  it('find a key whose upload began before midnight and ended after it', async () => {
     const midnight = Date.parse('2026-03-11T00:00:00Z');
     vi.useFakeTimers({ toFake: ['Date'], now: midnight - 8_000 });
     const bucket = new InMemoryBucket();
@@ -421,7 +421,7 @@ describe('readiness', () => {
     vi.useRealTimers();
   });
 
-  it.each(['replace', 'read', 'list', 'remove', 'removeParts'] as const)('fails without the right to %s, and is well again with it', async (right) => {
+  it.each(['replace', 'read', 'list', 'remove', 'removeParts'] as const)('fails without the right to %s, and recovers with it', async (right) => {
     const bucket = new InMemoryBucket();
     const storage = open(bucket);
     bucket.before = (operation, key) => {
@@ -434,7 +434,7 @@ describe('readiness', () => {
     await storage.close();
   });
 
-  it('asks for rights that were there once a minute', async () => {
+  it('checks rights again only once a minute after a success', async () => {
     vi.useFakeTimers({ toFake: ['performance'] });
     const bucket = new InMemoryBucket();
     const asked: string[] = [];
@@ -448,7 +448,7 @@ describe('readiness', () => {
       return ['replace', 'remove'].map((operation) => asked.filter((one) => one === operation).length);
     };
     expect(await asksAfter(0)).toEqual([1, 1]);
-    // An answer is good for a second.
+    // A result is cached for a second.
     expect(await asksAfter(2_000)).toEqual([2, 1]);
     expect(await asksAfter(60_000)).toEqual([3, 2]);
     await storage.close();
@@ -459,7 +459,7 @@ describe('two processes on one bucket', () => {
   it.each([
     ['without a file', () => anUploadDraft().with(KEYED)],
     ['with a file', () => anUploadDraft().with(KEYED).file('the bytes')],
-  ])('take nothing back that a repeat was answered with (%s)', async (_, builder) => {
+  ])('do not undo an upload that a repeated request was answered with (%s)', async (_, builder) => {
     const bucket = new InMemoryBucket();
     const mine = bucket.another();
     const storage = open(mine);
@@ -482,7 +482,7 @@ describe('two processes on one bucket', () => {
     await expectWhole(new BucketView(bucket), 1);
   });
 
-  it('store anew what the first was about to take back, and keep one', async () => {
+  it('store an upload again that the first process is about to undo, and keep exactly one', async () => {
     const bucket = new InMemoryBucket();
     const mine = bucket.another();
     const storage = open(mine);
@@ -493,7 +493,7 @@ describe('two processes on one bucket', () => {
       isLost = true;
       throw new Error('lost');
     };
-    // The claim says that it failed; then it stands still.
+    // The process marks the claim as failed and then pauses.
     mine.before = (operation, key) => (isLost && (operation !== 'replace' || !key.startsWith('idempotency/')) ? goOn.promise : undefined);
     const draft = () => anUploadDraft().with(KEYED).file('the bytes').build();
     await expect(storage.store(draft())).rejects.toMatchObject({ kind: 'storage-failure' });
@@ -506,7 +506,7 @@ describe('two processes on one bucket', () => {
     await expectWhole(new BucketView(bucket), 1);
   });
 
-  it('keep the file of an upload that wakes up while it is swept, and is complete on another day', async () => {
+  it('keep the file of an upload that resumes while it is swept and is completed on another day', async () => {
     const bucket = new InMemoryBucket();
     const { bytes, begun, goOn } = pausedFile();
     const storage = open(bucket);
@@ -526,7 +526,7 @@ describe('two processes on one bucket', () => {
     await expectWhole(new BucketView(bucket), outcome.status === 'fulfilled' ? 1 : 0);
   });
 
-  it('free a key whose claim comes in when it was given up', async () => {
+  it('free a key whose claim arrives after it was given up', async () => {
     const bucket = new InMemoryBucket();
     const mine = bucket.another();
     const storage = open(mine);
@@ -535,7 +535,7 @@ describe('two processes on one bucket', () => {
     const claiming = bucket.another();
     mine.before = (operation, key) => {
       if (operation !== 'create' || !key.startsWith('idempotency/') || asked++ > 0) return;
-      // The store does it after all, behind what comes next.
+      // The store carries out the request after all, but later.
       void late.promise.then(() => claiming.create(key, Buffer.from(JSON.stringify({ upload_id: 'a', segment: 'b', content_path: null }))));
       throw new StoreSilentError(1);
     };
@@ -546,7 +546,7 @@ describe('two processes on one bucket', () => {
     await storage.close();
   });
 
-  it('go on when nothing can be removed', async () => {
+  it('continue when no marker can be removed', async () => {
     const bucket = new InMemoryBucket();
     bucket.before = (operation, key) => {
       if (operation === 'remove' && key.startsWith('staging/')) throw new Error('denied');
@@ -557,7 +557,7 @@ describe('two processes on one bucket', () => {
     await storage.close();
   });
 
-  it('store one of fifty at once under a key', async () => {
+  it('store exactly one of fifty simultaneous uploads under a key', async () => {
     const bucket = new InMemoryBucket();
     const storages = [open(bucket), open(bucket.another())] as const;
     const outcomes = await Promise.allSettled(
@@ -573,7 +573,7 @@ describe('two processes on one bucket', () => {
     await Promise.all(storages.map((storage) => storage.close()));
   });
 
-  it('leave each other what is under way', async () => {
+  it('leave uploads alone that another process has in progress', async () => {
     const bucket = new InMemoryBucket();
     const { bytes, begun, goOn } = pausedFile();
     const storage = open(bucket);
@@ -587,7 +587,7 @@ describe('two processes on one bucket', () => {
     expect(await new BucketView(bucket).keys('staging/')).toEqual([]);
   });
 
-  it('keep a file whose line was moved while one of them stood still, about to sweep', async () => {
+  it('keep a file whose line was moved while one of them was paused before a sweep', async () => {
     const bucket = new InMemoryBucket();
     const lost = bucket.another();
     lost.before = (operation) => {

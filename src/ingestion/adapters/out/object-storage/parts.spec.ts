@@ -6,14 +6,14 @@ import { PartMemory } from './part-memory.js';
 import { type PartTarget, sendParts } from './parts.js';
 
 const KIB = 1024;
-/** Longer than what an upload holds before it asks for memory. */
+/** Larger than the bytes that an upload holds before it requests memory. */
 const PART = 256 * KIB;
 
-/** Takes what comes. */
+/** A target that keeps the bytes it is sent. */
 class Store implements PartTarget {
   readonly parts: Buffer[] = [];
   whole: Buffer | undefined;
-  /** Awaited by each sending. */
+  /** Awaited before each part. */
   gate: Promise<unknown> = Promise.resolve();
 
   async sendPart(part: Buffer, index: number): Promise<void> {
@@ -31,7 +31,7 @@ class Store implements PartTarget {
   }
 }
 
-/** A client that sends when it is told to, and counts what was taken. */
+/** A client that sends on request, and counts the bytes that were read from it. */
 class Client implements AsyncIterable<Uint8Array> {
   taken = 0;
   private readonly chunks: (Uint8Array | Error | null)[] = [];
@@ -75,7 +75,7 @@ describe('sendParts', () => {
     vi.useRealTimers();
   });
 
-  it.each([0, 1, 64 * KIB, 64 * KIB + 1, PART - 1, PART, PART + 1, 2 * PART, 3 * PART + 7])('sends %i bytes as they are', async (size) => {
+  it.each([0, 1, 64 * KIB, 64 * KIB + 1, PART - 1, PART, PART + 1, 2 * PART, 3 * PART + 7])('sends %i bytes unchanged', async (size) => {
     const bytes = randomBytes(size);
     for (const length of [7_777, 300 * KIB]) {
       const store = new Store();
@@ -87,7 +87,7 @@ describe('sendParts', () => {
     }
   });
 
-  it('sends bytes whole that came one by one, beside clients that use up the memory', async () => {
+  it('sends bytes that arrive one by one as a whole, while other clients use up the memory', async () => {
     const of = memory(1);
     const holder = new Client();
     void begin(of, holder);
@@ -102,9 +102,9 @@ describe('sendParts', () => {
     holder.send(new Error('gone'));
   });
 
-  it('reads no more from a client while there is no memory for it, and goes on when there is', async () => {
+  it('stops reading from a client while there is no memory for it, and continues when there is', async () => {
     const of = memory(2);
-    // One of them goes on beyond the budget.
+    // One of them may exceed the budget.
     const holders = [new Client(), new Client(), new Client()];
     for (const holder of holders) {
       void begin(of, holder);
@@ -124,7 +124,7 @@ describe('sendParts', () => {
     expect(store.bytes.equals(bytes)).toBe(true);
   });
 
-  it('comes to the end with all of many that share the memory of one part', async () => {
+  it('completes all of many uploads that share the memory of one part', async () => {
     const of = memory(1);
     const uploads = Array.from({ length: 12 }, () => {
       const bytes = randomBytes(2 * PART + 99);
@@ -139,7 +139,7 @@ describe('sendParts', () => {
     }
   });
 
-  it('holds no more for slow clients than they sent, so that hundreds go on at once', async () => {
+  it('holds no more for slow clients than they sent, so hundreds can send simultaneously', async () => {
     const of = new PartMemory(5 * 1024 * KIB, new MemoryBudget(80 * 1024 * KIB));
     const clients = Array.from({ length: 300 }, () => new Client());
     for (const client of clients) {
@@ -152,20 +152,20 @@ describe('sendParts', () => {
   });
 
   describe.each<[string, (client: Client, store: Store) => void]>([
-    ['the client breaks off while a part is filled', (client) => { client.send(randomBytes(100 * KIB), new Error('gone')); }],
-    ['the client breaks off while parts are being sent', (client) => { client.send(randomBytes(2 * PART + 5), new Error('gone')); }],
+    ['the client aborts while a part is being filled', (client) => { client.send(randomBytes(100 * KIB), new Error('gone')); }],
+    ['the client aborts while parts are being sent', (client) => { client.send(randomBytes(2 * PART + 5), new Error('gone')); }],
     ['a part is refused', (client, store) => {
       store.gate = Promise.reject(new Error('refused'));
       store.gate.catch(() => undefined);
       client.send(randomBytes(2 * PART), randomBytes(10));
     }],
-    ['the whole is refused', (client, store) => {
+    ['the complete upload is refused', (client, store) => {
       store.gate = Promise.reject(new Error('refused'));
       store.gate.catch(() => undefined);
       client.send(randomBytes(100 * KIB), null);
     }],
   ])('when %s', (_, fail) => {
-    it('gives back the memory, and the next one goes on', async () => {
+    it('releases the memory for the next upload', async () => {
       const of = memory(1);
       const client = new Client();
       const store = new Store();
@@ -182,7 +182,7 @@ describe('sendParts', () => {
     });
   });
 
-  it('gives memory back to the system when nobody uses it', async () => {
+  it('returns unused memory to the system', async () => {
     const of = memory(4);
     const client = new Client();
     client.send(randomBytes(4 * PART), null);

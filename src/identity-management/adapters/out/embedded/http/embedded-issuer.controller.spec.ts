@@ -37,7 +37,7 @@ let origin: string;
 let issuer: () => string;
 let logged: string;
 
-/** Starts on the same directory as before, and ends what ran. */
+/** Stops the running service, and starts another on the same directory. */
 async function start({ adminSecret, guard }: { adminSecret?: string; guard?: CanActivate } = {}): Promise<void> {
   await app?.close();
   const note = (...messages: unknown[]): void => {
@@ -103,7 +103,7 @@ async function postToken({ body = GRANT, authorization = admin(), headers = {} }
 }
 
 describe('the metadata', () => {
-  it('describes the one grant, with the endpoints under the public URL', async () => {
+  it('describes the only grant, with the endpoints under the public URL', async () => {
     const response = await fetch(`${origin}/idp/.well-known/openid-configuration`);
     expect(response.status).toBe(200);
     expect(response.headers.get('content-type')).toContain('application/json');
@@ -119,7 +119,7 @@ describe('the metadata', () => {
     });
   });
 
-  it('tells an issuer of another name, and takes no host from the request', async () => {
+  it('contains an issuer with another name, and no host from the request', async () => {
     issuer = () => 'https://issuer.example';
     const response = await fetch(`${origin}/idp/.well-known/openid-configuration`, {
       headers: { 'X-Forwarded-Host': 'evil.example' },
@@ -129,14 +129,14 @@ describe('the metadata', () => {
 });
 
 describe('the key set', () => {
-  it('holds public members only', async () => {
+  it('contains only public members', async () => {
     const { keys } = (await (await fetch(`${origin}/idp/jwks`)).json()) as { keys: object[] };
     expect(keys.map((key) => Object.keys(key).sort())).toEqual([['alg', 'e', 'kid', 'kty', 'n', 'use']]);
   });
 });
 
-describe('a right token request', () => {
-  it('gets the administrator a token that the key set verifies, and that nobody caches', async () => {
+describe('a valid token request', () => {
+  it('gets the administrator a token that the key set verifies and that must not be cached', async () => {
     const { status, headers, body } = await postToken();
     expect(status).toBe(200);
     expect(headers).toMatchObject({ 'cache-control': 'no-store', pragma: 'no-cache' });
@@ -151,12 +151,12 @@ describe('a right token request', () => {
   });
 
   it.each<[string, () => Posting]>([
-    ['with scope, resource and audience, which it ignores', () => ({ body: `${GRANT}&scope=a+b&resource=urn%3Ax&audience=y&other=z` })],
+    ['with scope, resource and audience, which are ignored', () => ({ body: `${GRANT}&scope=a+b&resource=urn%3Ax&audience=y&other=z` })],
     ['with a charset', () => ({ headers: { 'Content-Type': `${FORM}; charset=UTF-8` } })],
-    ['with the type in capitals', () => ({ headers: { 'Content-Type': FORM.toUpperCase() } })],
-    ['with the scheme in another letter case', () => ({ authorization: admin().replace('Basic', 'bAsIc') })],
+    ['with the content type in upper case', () => ({ headers: { 'Content-Type': FORM.toUpperCase() } })],
+    ['with the scheme in mixed case', () => ({ authorization: admin().replace('Basic', 'bAsIc') })],
     ['with an escaped id', () => ({ authorization: basic('%61dmin', adminSecret()) })],
-    ['with an empty client_secret, which counts as none', () => ({ body: `${GRANT}&client_secret=` })],
+    ['with an empty client_secret, which is ignored', () => ({ body: `${GRANT}&client_secret=` })],
     ['with escapes in the body', () => ({ body: 'grant%5Ftype=client%5fcredentials&&' })],
     ['with the Content-Encoding identity', () => ({ headers: { 'Content-Encoding': 'Identity' } })],
     ['of exactly 4096 bytes', () => ({ body: `${GRANT}&x=`.padEnd(4096, 'x') })],
@@ -165,42 +165,42 @@ describe('a right token request', () => {
   });
 });
 
-describe('a wrong client', () => {
+describe('an invalid client', () => {
   it.each<[string, () => Posting]>([
     ['no Authorization', () => ({ authorization: '' })],
     ['a wrong secret', () => ({ authorization: basic('admin', 'wrong') })],
-    ['a secret that lacks its end', () => ({ authorization: basic('admin', adminSecret().slice(0, -1)) })],
-    ['a secret with something behind it', () => ({ authorization: basic('admin', `${adminSecret()}x`) })],
+    ['a truncated secret', () => ({ authorization: basic('admin', adminSecret().slice(0, -1)) })],
+    ['a secret with an extra character', () => ({ authorization: basic('admin', `${adminSecret()}x`) })],
     ['an empty secret', () => ({ authorization: basic('admin', '') })],
     ['an unknown client', () => ({ authorization: basic('eve', adminSecret()) })],
     ['an empty client', () => ({ authorization: basic('', adminSecret()) })],
     ['a client in another letter case', () => ({ authorization: basic('Admin', adminSecret()) })],
-    ['both empty', () => ({ authorization: basic('', '') })],
+    ['an empty client and secret', () => ({ authorization: basic('', '') })],
     ['no colon', () => ({ authorization: `Basic ${Buffer.from(adminSecret()).toString('base64')}` })],
     ['a secret with a malformed escape', () => ({ authorization: basic('admin', `${adminSecret()}%zz`) })],
     ['a secret with a lone percent sign', () => ({ authorization: basic('admin', '%') })],
-    ['an id with an escape that is no UTF-8', () => ({ authorization: basic('%ff', adminSecret()) })],
-    ['nothing but the scheme', () => ({ authorization: 'Basic' })],
-    ['no base64', () => ({ authorization: `Basic admin:${adminSecret()}` })],
-    ['two words', () => ({ authorization: `${admin()} ${admin().slice(6)}` })],
+    ['an id with an escape that is not UTF-8', () => ({ authorization: basic('%ff', adminSecret()) })],
+    ['only the scheme', () => ({ authorization: 'Basic' })],
+    ['credentials that are not base64', () => ({ authorization: `Basic admin:${adminSecret()}` })],
+    ['two credentials', () => ({ authorization: `${admin()} ${admin().slice(6)}` })],
     ['another scheme', () => ({ authorization: `Bearer ${adminSecret()}` })],
     ['the secret in the body', () => ({ authorization: '', body: `${GRANT}&client_id=admin&client_secret=${adminSecret()}` })],
     ['an assertion in the body', () => ({ authorization: '', body: `${GRANT}&client_assertion=a.b.c` })],
-    ['a wrong secret, and another grant', () => ({ authorization: basic('admin', 'wrong'), body: 'grant_type=password' })],
-    ['a wrong secret, and no grant', () => ({ authorization: basic('admin', 'wrong'), body: '' })],
+    ['a wrong secret and another grant', () => ({ authorization: basic('admin', 'wrong'), body: 'grant_type=password' })],
+    ['a wrong secret and no grant', () => ({ authorization: basic('admin', 'wrong'), body: '' })],
   ])('with %s gets 401 and the challenge', async (_, posting) => {
     const answer = await postToken(posting());
     expectError(answer, 401, 'invalid_client');
     expect(answer.headers['www-authenticate']).toBe('Basic realm="load-data"');
   });
 
-  it("gets no challenge in a page's script, whose browser would open its own login", async () => {
+  it("gets no challenge in the script of a page, where the browser would open its own login", async () => {
     const answer = await postToken({ authorization: basic('admin', 'x'), headers: { 'X-Requested-With': 'XMLHttpRequest' } });
     expectError(answer, 401, 'invalid_client');
     expect(answer.headers).not.toHaveProperty('www-authenticate');
   });
 
-  describe('that goes on guessing', () => {
+  describe('that guesses secrets', () => {
     const guesses = async (count: number, headers: Record<string, string>) => {
       const answers = await Promise.all(Array.from({ length: count }, () => postToken({ authorization: basic('admin', 'a guess'), headers })));
       return answers.map(({ status }) => status).sort();
@@ -208,7 +208,7 @@ describe('a wrong client', () => {
     const MOST = Array.from({ length: 50 }, () => 401);
     const from = (address: string) => ({ 'X-Forwarded-For': address });
     const statusFrom = async (address: string) => (await postToken({ headers: from(address) })).status;
-    /** Resolves when no further attempt of a network may wait, to the answers to those that do. */
+    /** Fills the queue of attempts of a network. Resolves to the answers to the waiting ones when no more may wait. */
     const fillTurns = async (address: string) => {
       const waiting = guesses(25, from(address));
       await expect.poll(() => statusFrom(address), { timeout: 10_000 }).toBe(429);
@@ -222,7 +222,7 @@ describe('a wrong client', () => {
       vi.useRealTimers();
     });
 
-    it('is compared in turns after 50 wrong secrets in a minute, and refused while too many of them wait', async () => {
+    it('waits in a queue after 50 wrong secrets in a minute, and is refused while the queue is full', async () => {
       expect(await guesses(50, from('192.0.2.1'))).toEqual(MOST);
       const answered: string[] = [];
       const right = postToken({ headers: from('192.0.2.1') }).then((answer) => {
@@ -236,7 +236,7 @@ describe('a wrong client', () => {
       expect(answered).toHaveLength(1);
     });
 
-    it('is told when to try again', async () => {
+    it('is told when to retry', async () => {
       vi.useFakeTimers({ toFake: ['performance'] });
       expect(await guesses(50, from('192.0.2.1'))).toEqual(MOST);
       const { waiting } = await fillTurns('192.0.2.1');
@@ -247,7 +247,7 @@ describe('a wrong client', () => {
       expect(await guesses(50, from('192.0.2.1'))).toEqual(MOST);
     });
 
-    it('slows nobody else down: no other address, nor one that shows the right secret', async () => {
+    it('slows down no other address, and none that presents the right secret', async () => {
       vi.useFakeTimers({ toFake: ['performance'] });
       expect(await guesses(50, from('192.0.2.1'))).toEqual(MOST);
       const { waiting } = await fillTurns('192.0.2.1');
@@ -257,7 +257,7 @@ describe('a wrong client', () => {
       await waiting;
     });
 
-    it('counts as one by its network of IPv6, and whatever port a proxy names', async () => {
+    it('counts by its IPv6 network, and whatever port a proxy reports', async () => {
       vi.useFakeTimers({ toFake: ['performance'] });
       expect(await guesses(50, from('2001:db8:1::1'))).toEqual(MOST);
       const { waiting } = await fillTurns('2001:db8:1::1');
@@ -269,7 +269,7 @@ describe('a wrong client', () => {
       await Promise.all([waiting, waitingToo]);
     });
 
-    it('does not get rid of its count by a malformed request, nor count with one', async () => {
+    it('neither resets its count with a malformed request nor increases it', async () => {
       for (let index = 0; index < 60; index++) await postToken({ body: 'x=%', authorization: basic('admin', 'a guess'), headers: from('192.0.2.1') });
       expect(await guesses(50, from('192.0.2.1'))).toEqual(MOST);
     });
@@ -282,30 +282,30 @@ describe('a wrong client', () => {
   });
 });
 
-describe('a wrong request', () => {
+describe('an invalid request', () => {
   it.each<[string, number, string, () => Posting]>([
     ['another grant', 400, 'unsupported_grant_type', () => ({ body: 'grant_type=password&username=a&password=b' })],
     ['authorization_code', 400, 'unsupported_grant_type', () => ({ body: 'grant_type=authorization_code&code=x' })],
-    ['the grant in another letter case', 400, 'unsupported_grant_type', () => ({ body: 'grant_type=Client_Credentials' })],
+    ['the grant in mixed case', 400, 'unsupported_grant_type', () => ({ body: 'grant_type=Client_Credentials' })],
     ['no grant', 400, 'invalid_request', () => ({ body: 'scope=x' })],
     ['an empty grant', 400, 'invalid_request', () => ({ body: 'grant_type=' })],
     ['an empty body', 400, 'invalid_request', () => ({ body: '' })],
     ['the grant twice', 400, 'invalid_request', () => ({ body: `${GRANT}&${GRANT}` })],
     ['the grant twice, once escaped', 400, 'invalid_request', () => ({ body: `${GRANT}&grant%5Ftype=client_credentials` })],
     ['the scope twice', 400, 'invalid_request', () => ({ body: `${GRANT}&scope=a&scope=` })],
-    ['a secret in the body too', 400, 'invalid_request', () => ({ body: `${GRANT}&client_secret=${adminSecret()}` })],
-    ['a wrong secret in the body too', 400, 'invalid_request', () => ({ body: `${GRANT}&client_secret=x` })],
-    ['an assertion in the body too', 400, 'invalid_request', () => ({ body: `${GRANT}&client_assertion=a.b.c` })],
+    ['a secret also in the body', 400, 'invalid_request', () => ({ body: `${GRANT}&client_secret=${adminSecret()}` })],
+    ['a wrong secret also in the body', 400, 'invalid_request', () => ({ body: `${GRANT}&client_secret=x` })],
+    ['an assertion also in the body', 400, 'invalid_request', () => ({ body: `${GRANT}&client_assertion=a.b.c` })],
     ['two secrets in the body', 400, 'invalid_request', () => ({ authorization: '', body: `${GRANT}&client_secret=x&client_assertion=y` })],
     ['two Authorization headers', 400, 'invalid_request', () => ({ authorization: [admin(), admin()] })],
     ['a second, wrong Authorization header', 400, 'invalid_request', () => ({ authorization: [admin(), basic('admin', 'x')] })],
     ['a malformed escape', 400, 'invalid_request', () => ({ body: `${GRANT}&x=%zz` })],
-    ['an escape that is no UTF-8', 400, 'invalid_request', () => ({ body: `${GRANT}&x=%ff` })],
+    ['an escape that is not UTF-8', 400, 'invalid_request', () => ({ body: `${GRANT}&x=%ff` })],
     ['JSON', 400, 'invalid_request', () => ({ body: '{"grant_type":"client_credentials"}', headers: { 'Content-Type': 'application/json' } })],
-    ['a form that calls itself multipart', 400, 'invalid_request', () => ({ headers: { 'Content-Type': 'multipart/form-data; boundary=x' } })],
-    ['an empty type', 400, 'invalid_request', () => ({ headers: { 'Content-Type': '' } })],
+    ['a form labelled as multipart', 400, 'invalid_request', () => ({ headers: { 'Content-Type': 'multipart/form-data; boundary=x' } })],
+    ['an empty content type', 400, 'invalid_request', () => ({ headers: { 'Content-Type': '' } })],
     ['a Content-Encoding', 415, 'invalid_request', () => ({ headers: { 'Content-Encoding': 'gzip' } })],
-    ['a Content-Encoding of nobody', 415, 'invalid_request', () => ({ headers: { 'Content-Encoding': 'identity, x' } })],
+    ['an unknown Content-Encoding', 415, 'invalid_request', () => ({ headers: { 'Content-Encoding': 'identity, x' } })],
     ['4097 bytes, declared', 413, 'invalid_request', () => ({ body: `${GRANT}&x=`.padEnd(4097, 'x') })],
     ['4097 bytes, undeclared', 413, 'invalid_request', () => ({ body: `${GRANT}&x=`.padEnd(4097, 'x'), headers: { 'Transfer-Encoding': 'chunked' } })],
     ['8 MiB, undeclared', 413, 'invalid_request', () => ({ body: 'x'.repeat(8 << 20), headers: { 'Transfer-Encoding': 'chunked' } })],
@@ -321,7 +321,7 @@ describe('a wrong request', () => {
     expect(await response.json()).toEqual({ error: 'Not found.' });
   });
 
-  it('declared too long is refused before it is sent', async () => {
+  it('that declares too long a body is refused before the body is sent', async () => {
     const outgoing = httpRequest(`${origin}/idp/token`, {
       method: 'POST',
       headers: { 'Content-Type': FORM, 'Content-Length': '4097', Authorization: admin() },
@@ -333,19 +333,19 @@ describe('a wrong request', () => {
     expect(statusCode).toBe(413);
   });
 
-  it('that breaks off is no failure of ours', async () => {
+  it('that is aborted is not a failure of the service', async () => {
     const broken = Object.assign(new PassThrough(), { headers: { 'content-type': FORM }, rawHeaders: [] }).destroy();
     const answer = app?.get(EmbeddedIssuerController).token(broken as unknown as Request);
     await expect(answer).rejects.toMatchObject({ kind: 'client-aborted' });
   });
 
-  it('leaves the service well', async () => {
+  it('leaves the service working', async () => {
     await postToken({ body: 'x'.repeat(1 << 20) });
     expect((await postToken()).status).toBe(200);
   });
 });
 
-describe('what goes wrong here', () => {
+describe('a failure of the service', () => {
   it('is a server_error, logged with its cause', async () => {
     issuer = () => {
       throw new Error('the issuer is not known yet');
@@ -356,7 +356,7 @@ describe('what goes wrong here', () => {
     expect(logged).not.toContain(admin().slice(6));
   });
 
-  it("passes what a guard throws on to the application's filter", async () => {
+  it("passes the exception of a guard on to the application's filter", async () => {
     const guard: CanActivate = {
       canActivate: () => {
         throw new ServiceError('too-many-requests', 'slow down', { retryAfterSeconds: 7 });
@@ -396,7 +396,7 @@ describe('a restart', () => {
     await expect(jwtVerify(token, keySet, { issuer: issuedBy })).resolves.toBeDefined();
   });
 
-  it('with EMBEDDED_ADMIN_SECRET takes that alone, decoded as it must be encoded, and goes back without it', async () => {
+  it('with EMBEDDED_ADMIN_SECRET accepts only that secret, form-encoded, and without it the old one again', async () => {
     const kept = adminSecret();
     await start({ adminSecret: 'my:own+secret%sign' });
     expectError(await postToken({ authorization: basic('admin', kept) }), 401, 'invalid_client');
@@ -408,7 +408,7 @@ describe('a restart', () => {
   });
 });
 
-it('stands in no OpenAPI document', () => {
+it('the endpoints are in no OpenAPI document', () => {
   if (!app) throw new Error('not started');
   expect(SwaggerModule.createDocument(app, new DocumentBuilder().build()).paths).toEqual({});
 });

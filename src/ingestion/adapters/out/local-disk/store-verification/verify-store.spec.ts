@@ -21,7 +21,7 @@ const logger = { warn: (): void => undefined };
 
 let base: string;
 let view: DataDirectoryView;
-/** A file, and an upload without one, in this order in one segment. */
+/** An upload with a file and one without, in this order in one segment. */
 let file: Upload & { content: NonNullable<Upload['content']> };
 let json: Upload;
 let segment: string;
@@ -49,14 +49,14 @@ async function found(options: { uploadsPerPass?: number } = {}) {
   return { findings, totals: verification.totals };
 }
 
-/** What is found, as `<state> <kind> <path>`. */
+/** The findings, as `<state> <kind> <path>`. */
 async function shown(options: { uploadsPerPass?: number } = {}): Promise<string[]> {
   return (await found(options)).findings.map(({ state, kind, path }) => `${state} ${kind} ${path}`).sort();
 }
 
 type Line = Record<string, unknown>;
 
-/** Rewrites the line of the file with some members changed. */
+/** Rewrites the line of the upload with a file, with some members changed. */
 async function changeLine(change: (line: Line) => Line | string | Buffer): Promise<void> {
   const bytes = await readFile(at(segment));
   const end = bytes.indexOf('\n');
@@ -68,12 +68,12 @@ async function changeLine(change: (line: Line) => Line | string | Buffer): Promi
 const without = (line: Line, member: string): Line => Object.fromEntries(Object.entries(line).filter(([name]) => name !== member));
 
 describe('a store at rest', () => {
-  it('has no defect, and is counted', async () => {
+  it('has no defects, and is counted', async () => {
     const totals = { uploads: 2, files: 1, bytes: 13, defects: 0, underWay: 0, unknown: 0 };
     expect(await found()).toEqual({ findings: [], totals });
   });
 
-  it('may have all that a client may send', async () => {
+  it('may contain everything that a client may send', async () => {
     const storage = await open();
     const drafts = anUploadDraft().with({ customerId: '../é/ ~\u{1F600}', filename: 'ü.TAR.GZ', manufacturer: '"\\' });
     await storage.store(drafts.file().build());
@@ -83,13 +83,13 @@ describe('a store at rest', () => {
     expect(await found()).toMatchObject({ findings: [], totals: { uploads: 5, files: 3 } });
   });
 
-  it('may have further members in its lines, and empty segments', async () => {
+  it('may have additional members in its lines, and empty segments', async () => {
     await changeLine((line) => ({ ...line, idempotency_key: 'k', nested: [{ more: null }] }));
     await writeFile(at(`${SEGMENTS}/${uuidV7()}.ndjson`), '');
     expect(await shown()).toEqual([]);
   });
 
-  it('is not changed by looking at it', async () => {
+  it('is not changed by verification', async () => {
     const names = async (): Promise<string[]> => (await readdir(view.directory, { recursive: true })).sort();
     const before = await names();
     await found();
@@ -101,7 +101,7 @@ describe('lines under one idempotency key', () => {
   const hours = (count: number) => ({ receivedAt: new Date(TIME.getTime() + count * 3_600_000) });
 
   it.each<[string, Partial<Upload>[], number]>([
-    ['at once', [{}, {}], 1],
+    ['at the same time', [{}, {}], 1],
     ['23 hours apart', [{}, hours(23)], 1],
     ['23 hours apart, the later one first', [hours(-1), hours(-24)], 1],
     ['three within 24 hours', [{}, hours(1), hours(2)], 2],
@@ -110,7 +110,7 @@ describe('lines under one idempotency key', () => {
     ['of two kinds', [{}, { kind: 'nowcast' }], 0],
     ['of two keys', [{}, { idempotencyKey: 'other' }], 0],
     ['without a key', [{ idempotencyKey: null }, { idempotencyKey: null }], 0],
-  ])('are defects where they are less than 24 hours apart: %s', async (_, changes, defects) => {
+  ])('are defects when they are less than 24 hours apart: %s', async (_, changes, defects) => {
     for (const change of changes) {
       const upload: Upload = { ...json, uploadId: uuidV7(), idempotencyKey: 'k', ...change };
       const directory = at(segmentDirectory(upload.kind, upload.receivedAt));
@@ -127,13 +127,13 @@ describe('lines under one idempotency key', () => {
 
 describe('each defect is found, and nothing else', () => {
   it.each<[string, () => Promise<unknown>, () => string[]]>([
-    ['bytes that are absent', () => rm(at(file.content.path)), () => [`bytes-absent ${file.content.path}`]],
-    ['bytes whose directories are absent', () => rm(at('files'), { recursive: true }), () => [`bytes-absent ${file.content.path}`]],
-    ['bytes cut short', () => truncate(at(file.content.path), 12), () => [`bytes-size ${file.content.path}`]],
-    ['bytes too many', () => appendFile(at(file.content.path), '\n'), () => [`bytes-size ${file.content.path}`]],
-    ['other bytes', () => writeFile(at(file.content.path), 'day,load\n1,3\n'), () => [`bytes-digest ${file.content.path}`]],
+    ['missing bytes', () => rm(at(file.content.path)), () => [`bytes-absent ${file.content.path}`]],
+    ['bytes whose directories are missing', () => rm(at('files'), { recursive: true }), () => [`bytes-absent ${file.content.path}`]],
+    ['truncated bytes', () => truncate(at(file.content.path), 12), () => [`bytes-size ${file.content.path}`]],
+    ['extra bytes', () => appendFile(at(file.content.path), '\n'), () => [`bytes-size ${file.content.path}`]],
+    ['changed bytes', () => writeFile(at(file.content.path), 'day,load\n1,3\n'), () => [`bytes-digest ${file.content.path}`]],
     [
-      'a directory in the place of bytes',
+      'a directory in place of bytes',
       async () => {
         await rm(at(file.content.path));
         await mkdir(at(file.content.path));
@@ -141,7 +141,7 @@ describe('each defect is found, and nothing else', () => {
       () => [`bytes-absent ${file.content.path}`, `name-unknown ${file.content.path}`],
     ],
     [
-      'a symbolic link in the place of bytes',
+      'a symbolic link in place of bytes',
       async () => {
         await rename(at(file.content.path), join(base, 'elsewhere'));
         await symlink(join(base, 'elsewhere'), at(file.content.path));
@@ -149,7 +149,7 @@ describe('each defect is found, and nothing else', () => {
       () => [`bytes-absent ${file.content.path}`, `name-unknown ${file.content.path}`],
     ],
     [
-      'a FIFO in the place of bytes',
+      'a FIFO in place of bytes',
       async () => {
         await rm(at(file.content.path));
         await promisify(execFile)('mkfifo', [at(file.content.path)]);
@@ -157,7 +157,7 @@ describe('each defect is found, and nothing else', () => {
       () => [`bytes-absent ${file.content.path}`, `name-unknown ${file.content.path}`],
     ],
     [
-      'a symbolic link on the way to bytes',
+      'a symbolic link in the path of bytes',
       async () => {
         await rename(at('files/kind=historical'), join(base, 'elsewhere'));
         await symlink(join(base, 'elsewhere'), at('files/kind=historical'));
@@ -165,7 +165,7 @@ describe('each defect is found, and nothing else', () => {
       () => [`bytes-absent ${file.content.path}`, 'name-unknown files/kind=historical'],
     ],
     [
-      'a symbolic link in the place of files/',
+      'a symbolic link in place of files/',
       async () => {
         await rename(at('files'), join(base, 'elsewhere'));
         await symlink(join(base, 'elsewhere'), at('files'));
@@ -173,22 +173,22 @@ describe('each defect is found, and nothing else', () => {
       () => [`bytes-absent ${file.content.path}`, 'name-unknown files'],
     ],
     ['a file without a line', () => copyFile(at(file.content.path), at(`${FILES}/00000000-0000-7000-8000-000000000000.csv`)), () => [`line-absent ${FILES}/00000000-0000-7000-8000-000000000000.csv`]],
-    ['a copy in the place of another extension', () => copyFile(at(file.content.path), at(`${FILES}/${file.uploadId}.bak`)), () => [`line-absent ${FILES}/${file.uploadId}.bak`]],
-    ['a segment that is lost', () => rm(at(segment)), () => [`line-absent ${file.content.path}`]],
-    ['an index that is lost', () => rm(at('uploads'), { recursive: true }), () => [`line-absent ${file.content.path}`]],
+    ['a copy with another extension', () => copyFile(at(file.content.path), at(`${FILES}/${file.uploadId}.bak`)), () => [`line-absent ${FILES}/${file.uploadId}.bak`]],
+    ['a missing segment', () => rm(at(segment)), () => [`line-absent ${file.content.path}`]],
+    ['a missing index', () => rm(at('uploads'), { recursive: true }), () => [`line-absent ${file.content.path}`]],
     ['a torn line', () => appendFile(at(segment), '{"upload_id":"'), () => [`line-torn ${segment}`]],
     ['a line without its newline', async () => truncate(at(segment), (await readFile(at(segment))).length - 1), () => [`line-torn ${segment}`]],
     ['an empty line', () => appendFile(at(segment), '\n'), () => [`line-malformed ${segment}`]],
-    ['zeros, where no marker tells of them', () => appendFile(at(segment), `${'\0'.repeat(100)}\n`), () => [`line-malformed ${segment}`]],
+    ['zeros without a marker', () => appendFile(at(segment), `${'\0'.repeat(100)}\n`), () => [`line-malformed ${segment}`]],
     ['two lines of one upload', async () => appendFile(at(segment), await readFile(at(segment))), () => [`line-duplicate ${segment}`, `line-duplicate ${segment}`]],
-    ['a segment that is there twice', () => copyFile(at(segment), at(`${SEGMENTS}/copy.ndjson`)), () => [expect.stringMatching(/^line-duplicate /) as string, expect.stringMatching(/^line-duplicate /) as string]],
-    ['a name in uploads/', () => writeFile(at('uploads/README'), ''), () => ['name-unknown uploads/README']],
+    ['a segment that exists twice', () => copyFile(at(segment), at(`${SEGMENTS}/copy.ndjson`)), () => [expect.stringMatching(/^line-duplicate /) as string, expect.stringMatching(/^line-duplicate /) as string]],
+    ['an unknown name in uploads/', () => writeFile(at('uploads/README'), ''), () => ['name-unknown uploads/README']],
     ['an unknown kind', () => mkdir(at('uploads/kind=other')), () => ['name-unknown uploads/kind=other']],
-    ['a day that is none', () => mkdir(at('uploads/kind=historical/date=2026-02-30')), () => ['name-unknown uploads/kind=historical/date=2026-02-30']],
+    ['a day that does not exist', () => mkdir(at('uploads/kind=historical/date=2026-02-30')), () => ['name-unknown uploads/kind=historical/date=2026-02-30']],
     ['a segment of another name', () => writeFile(at(`${SEGMENTS}/x.ndjson.gz`), ''), () => [`name-unknown ${SEGMENTS}/x.ndjson.gz`]],
-    ['a directory in the place of a segment', () => mkdir(at(`${SEGMENTS}/x.ndjson`)), () => [`name-unknown ${SEGMENTS}/x.ndjson`]],
-    ['a customer that nobody encoded so', () => mkdir(at('files/kind=nowcast/customer_id=%41'), { recursive: true }), () => ['name-unknown files/kind=nowcast/customer_id=%41']],
-    ['a file that is named by no upload', () => writeFile(at(`${FILES}/notes.txt`), ''), () => [`name-unknown ${FILES}/notes.txt`]],
+    ['a directory in place of a segment', () => mkdir(at(`${SEGMENTS}/x.ndjson`)), () => [`name-unknown ${SEGMENTS}/x.ndjson`]],
+    ['a customer with a wrong encoding', () => mkdir(at('files/kind=nowcast/customer_id=%41'), { recursive: true }), () => ['name-unknown files/kind=nowcast/customer_id=%41']],
+    ['a file whose name is not an upload id', () => writeFile(at(`${FILES}/notes.txt`), ''), () => [`name-unknown ${FILES}/notes.txt`]],
   ])('%s', async (_, breakStore, defects) => {
     await breakStore();
     expect(await shown()).toEqual(defects().map((defect) => (typeof defect === 'string' ? `defect ${defect}` : (expect.stringMatching(/^defect line-duplicate /) as string))));
@@ -199,8 +199,8 @@ describe('a malformed line', () => {
   const orphaned = (): string[] => [`defect line-absent ${file.content.path}`];
 
   it.each<[string, (line: Line) => Line | string | Buffer, orphans?: boolean]>([
-    ['no JSON', () => 'x', true],
-    ['no UTF-8', (line) => Buffer.from(JSON.stringify(line).replace('Acme', '\u00e9'), 'latin1'), true],
+    ['invalid JSON', () => 'x', true],
+    ['invalid UTF-8', (line) => Buffer.from(JSON.stringify(line).replace('Acme', '\u00e9'), 'latin1'), true],
     ['an array', () => '[]', true],
     ['null', () => 'null', true],
     ['a number', () => '7', true],
@@ -208,20 +208,20 @@ describe('a malformed line', () => {
     ['an unknown kind', (line) => ({ ...line, kind: 'other' })],
     ["another kind than its directory's", (line) => ({ ...line, kind: 'nowcast', content_path: String(line.content_path).replace('historical', 'nowcast') }), true],
     ["another date than its directory's", (line) => ({ ...line, received_at: '2026-03-02T10:00:00.000Z' })],
-    ['no time', (line) => ({ ...line, received_at: '2026-03-01T25:00:00Z' })],
+    ['an invalid time', (line) => ({ ...line, received_at: '2026-03-01T25:00:00Z' })],
     ['a time without a zone', (line) => ({ ...line, received_at: '2026-03-01T10:00:00' })],
     ['additional_data that is an object', (line) => ({ ...line, additional_data: {} })],
-    ['one content_ member null', (line) => ({ ...line, content_type: null })],
-    ['a path only', (line) => ({ ...line, content_type: null, content_size: null, content_sha256: null })],
-    ['a size that is text', (line) => ({ ...line, content_size: '13' })],
-    ['a size below zero', (line) => ({ ...line, content_size: -1 })],
+    ['one content_ member that is null', (line) => ({ ...line, content_type: null })],
+    ['only a path', (line) => ({ ...line, content_type: null, content_size: null, content_sha256: null })],
+    ['a size that is a string', (line) => ({ ...line, content_size: '13' })],
+    ['a negative size', (line) => ({ ...line, content_size: -1 })],
     ['a digest in upper case', (line) => ({ ...line, content_sha256: String(line.content_sha256).toUpperCase() })],
-    ['a path out of files/', (line) => ({ ...line, content_path: '../elsewhere' }), true],
-    ['a path out of files/ by way of it', (line) => ({ ...line, content_path: `files/../uploads/${String(line.upload_id)}` }), true],
+    ['a path outside files/', (line) => ({ ...line, content_path: '../elsewhere' }), true],
+    ['a path that leads out of files/', (line) => ({ ...line, content_path: `files/../uploads/${String(line.upload_id)}` }), true],
     ["another customer's path", (line) => ({ ...line, customer_id: 'customer-2' })],
     ["another upload's path", (line) => ({ ...line, upload_id: uuidV7() })],
     ["another file's extension", (line) => ({ ...line, filename: 'load.xml' })],
-    ['a customer that is no Unicode text', (line) => JSON.stringify(line).replace('"customer-1"', '"\\ud800"')],
+    ['a customer that is not valid Unicode', (line) => JSON.stringify(line).replace('"customer-1"', '"\\ud800"')],
     ...['upload_id', 'kind', 'customer_id', 'filename', 'manufacturer', 'additional_data', 'received_at', 'content_type', 'content_size', 'content_sha256'].map(
       (member): [string, (line: Line) => Line] => [`no ${member}`, (line) => without(line, member)],
     ),
@@ -231,7 +231,7 @@ describe('a malformed line', () => {
     expect(await shown()).toEqual([...(orphans ? orphaned() : []), `defect line-malformed ${segment}`]);
   });
 
-  it('is named by its segment, its place and its upload', async () => {
+  it('is reported with its segment, its offset and its upload', async () => {
     await changeLine((line) => ({ ...line, manufacturer: 7 }));
     expect((await found()).findings).toEqual([
       {
@@ -253,17 +253,17 @@ describe('a line of many megabytes', () => {
 
   it.each<[string, (line: string) => string | Buffer, boolean]>([
     ['is read', (line) => line, true],
-    ['is read, wherever a character is cut', (line) => line.replace(LONG, '€'.repeat(300_000)), true],
-    ['is read, wherever an escape is cut', (line) => line.replace(LONG, () => '\\u00e9'.repeat(300_000)), true],
+    ['is read wherever a character is split', (line) => line.replace(LONG, '€'.repeat(300_000)), true],
+    ['is read wherever an escape is split', (line) => line.replace(LONG, () => '\\u00e9'.repeat(300_000)), true],
     ['may have another long member', (line) => line.replace('}', `,"more":"${'x'.repeat(2_000_000)}"}`), true],
     ['may have many members', (line) => line.replace('}', `,"more":[${'1,'.repeat(2000)}1]}`), true],
     ['is malformed with a control character in its middle', (line) => replaceMiddle(line, '\t'), false],
-    ['is malformed with an escape that is none', (line) => replaceMiddle(line, '\\x'), false],
-    ['is malformed with four digits that are none', (line) => replaceMiddle(line, '\\u00g0'), false],
+    ['is malformed with an invalid escape', (line) => replaceMiddle(line, '\\x'), false],
+    ['is malformed with invalid hexadecimal digits', (line) => replaceMiddle(line, '\\u00g0'), false],
     ['is malformed when it is not UTF-8', (line) => splitMiddle(Buffer.from(line), Buffer.from([0xff])), false],
     ['is malformed when its text has no end', (line) => line.replace(/","received_at.*/s, ''), false],
-    ['is malformed with a member missing behind it', (line) => line.replace(/,"received_at":"[^"]*"/, ''), false],
-    ['is malformed where it is long beside its texts', (line) => line.replace('}', `,"more":[${'1,'.repeat(600_000)}1]}`), false],
+    ['is malformed without a member after its long text', (line) => line.replace(/,"received_at":"[^"]*"/, ''), false],
+    ['is malformed when it is long apart from its texts', (line) => line.replace('}', `,"more":[${'1,'.repeat(600_000)}1]}`), false],
   ])('%s', async (_, change, isSound) => {
     await appendFile(at(segment), Buffer.concat([Buffer.from(change(longLine()) as string), Buffer.from('\n')]));
     expect(await shown()).toEqual(isSound ? [] : [`defect line-malformed ${segment}`]);
@@ -277,7 +277,7 @@ describe('a line of many megabytes', () => {
   };
 });
 
-describe('what is under way', () => {
+describe('an operation in progress', () => {
   const id = uuidV7();
   const path = `${FILES}/${id}.csv`;
   const markPublication = (contentPath = path): Promise<void> =>
@@ -285,7 +285,7 @@ describe('what is under way', () => {
   const markSegment = (more: object = {}): Promise<void> =>
     symlink(JSON.stringify({ segment, ...more }), at(`pending/${basename(segment, '.ndjson')}`));
 
-  /** A journal with a record of each. */
+  /** Writes a journal with these records. */
   const journalize = async (...records: { uploadId: string; path: string; bytes: Buffer }[]) => {
     const epoch = newEpoch();
     const encoded = records.map(({ uploadId, path, bytes }) => {
@@ -298,7 +298,7 @@ describe('what is under way', () => {
 
   it.each<[string, () => Promise<unknown>, () => string[]]>([
     [
-      'a small file whose line is not there yet',
+      'a small file without a line yet',
       async () => {
         await journalize({ uploadId: id, path, bytes: await readFile(at(file.content.path)) });
         await copyFile(at(file.content.path), at(path));
@@ -306,7 +306,7 @@ describe('what is under way', () => {
       () => [`under-way line-absent ${path}`],
     ],
     [
-      'a small file that a power cut took, and a journal has',
+      'a small file that a power cut removed and that is in a journal',
       async () => {
         await journalize({ uploadId: file.uploadId, path: file.content.path, bytes: await readFile(at(file.content.path)) });
         await rm(at(file.content.path));
@@ -314,7 +314,7 @@ describe('what is under way', () => {
       () => [`under-way bytes-absent ${file.content.path}`],
     ],
     [
-      'a small file that a power cut left empty, and a journal has',
+      'a small file that a power cut emptied and that is in a journal',
       async () => {
         await journalize({ uploadId: file.uploadId, path: file.content.path, bytes: await readFile(at(file.content.path)) });
         await truncate(at(file.content.path), 0);
@@ -322,7 +322,7 @@ describe('what is under way', () => {
       () => [`under-way bytes-size ${file.content.path}`],
     ],
     [
-      'a file whose line is not there yet',
+      'a file without a line yet',
       async () => {
         await markPublication();
         await copyFile(at(file.content.path), at(path));
@@ -338,7 +338,7 @@ describe('what is under way', () => {
       () => [`under-way line-torn ${segment}`],
     ],
     [
-      'lines of which a power cut left zeros',
+      'lines that a power cut replaced by zeros',
       async () => {
         await markSegment();
         await appendFile(at(segment), `${'\0'.repeat(4096)}"}\n`);
@@ -347,29 +347,29 @@ describe('what is under way', () => {
     ],
     ['a staged file', () => writeFile(at(`staging/${id}`), 'x'), () => [`under-way staged staging/${id}`]],
     [
-      'a line that a failed write left, and whose file was taken back',
+      'a line left by a failed write whose file was removed',
       async () => {
         await markSegment({ durable_length: 0 });
         await rm(at(file.content.path));
       },
       () => [],
     ],
-  ])('is no defect: %s', async (_, begin, expected) => {
+  ])('is not a defect: %s', async (_, begin, expected) => {
     await begin();
     expect(await shown()).toEqual(expected());
     expect((await found()).totals.defects).toBe(0);
-    // The next boot puts it in order, as was said.
+    // The next boot repairs it, as the finding says.
     await (await open()).close();
     expect(await shown()).toEqual([]);
   });
 
   it.each<[string, () => Promise<unknown>]>([
     [
-      'whose line comes after the index was read',
+      'whose line is written after the index was read',
       async () => appendFile(at(segment), `${indexLine({ ...file, uploadId: id, content: { ...file.content, path } })}\n`),
     ],
-    ['that is taken back', () => rm(at(path))],
-  ])('is no defect: a file %s', async (_, finish) => {
+    ['that is removed', () => rm(at(path))],
+  ])('is not a defect: a file %s', async (_, finish) => {
     await markPublication();
     await copyFile(at(file.content.path), at(path));
     const [first = ''] = (await readFile(at(segment), 'utf8')).split('\n');
@@ -377,7 +377,7 @@ describe('what is under way', () => {
     const kinds = [];
     for await (const { kind } of verifyStore(view.directory)) {
       kinds.push(kind);
-      // The files are listed by now, and this segment is being read.
+      // At this point the files are listed and this segment is being read.
       if (kind === 'line-duplicate') await finish().then(() => rm(at(`pending/${id}`)));
     }
     expect(kinds).toEqual(['line-duplicate']);
@@ -385,7 +385,7 @@ describe('what is under way', () => {
 
   it.each<[string, () => Promise<unknown>, () => string[]]>([
     [
-      'a file with the marker of another',
+      'a file with the marker of another file',
       async () => {
         await markPublication(`${FILES}/other.csv`);
         await copyFile(at(file.content.path), at(path));
@@ -393,16 +393,16 @@ describe('what is under way', () => {
       () => [`defect line-absent ${path}`],
     ],
     [
-      'bytes that are lost, and that a journal has of another',
+      'missing bytes when a journal has only those of another upload',
       async () => {
         await journalize({ uploadId: id, path, bytes: Buffer.from('x') });
         await rm(at(file.content.path));
       },
       () => [`defect bytes-absent ${file.content.path}`],
     ],
-    ['bytes that are lost while their segment is open', () => markSegment().then(() => rm(at(file.content.path))), () => [`defect bytes-absent ${file.content.path}`]],
+    ['missing bytes while their segment is open', () => markSegment().then(() => rm(at(file.content.path))), () => [`defect bytes-absent ${file.content.path}`]],
     [
-      'bytes that are lost, of a line before the end that is to be cut',
+      'missing bytes of a line before the end that will be cut off',
       async () => {
         await markSegment({ durable_length: (await readFile(at(segment))).indexOf('\n') + 1 });
         await rm(at(file.content.path));
@@ -425,7 +425,7 @@ describe('what is under way', () => {
 });
 
 describe('in several passes', () => {
-  it('finds the same', async () => {
+  it('finds the same defects', async () => {
     const storage = await open();
     for (let number = 0; number < 40; number++) await storage.store(anUploadDraft().file(String(number)).build());
     await storage.close();
@@ -440,12 +440,12 @@ describe('in several passes', () => {
   });
 });
 
-describe('what can not be checked', () => {
+describe('what cannot be checked', () => {
   it.each<[string, () => Promise<unknown>]>([
     ['no directory', () => rm(view.directory, { recursive: true })],
-    ['a file in its place', () => rm(view.directory, { recursive: true }).then(() => writeFile(view.directory, ''))],
+    ['a file in place of the directory', () => rm(view.directory, { recursive: true }).then(() => writeFile(view.directory, ''))],
     [
-      'a directory that is no store',
+      'a directory that is not a store',
       async () => {
         await rm(at('uploads'), { recursive: true });
         await rm(at('files'), { recursive: true });
@@ -464,8 +464,8 @@ describe('what can not be checked', () => {
   });
 });
 
-describe('what can not be read is told, and the rest is checked', () => {
-  /** Root may read everything. */
+describe('unreadable files are reported, and the rest is checked', () => {
+  /** Verifies without root's rights, because root can read everything. */
   async function withoutPermission(path: string): Promise<Awaited<ReturnType<typeof found>>> {
     const isRoot = process.geteuid?.() === 0;
     await chmod(base, 0o755);
@@ -494,7 +494,7 @@ describe('what can not be read is told, and the rest is checked', () => {
 });
 
 describe('the report', () => {
-  it('is one line for each finding, whatever its name, and a summary', async () => {
+  it('has one line for each finding, whatever the name, and a summary', async () => {
     await writeFile(at('uploads/a\n\u001b[31mb\u202e'), '');
     await rm(at(file.content.path));
     await changeLine((line) => ({ ...line, manufacturer: 7, content_path: null }));

@@ -10,7 +10,7 @@ const LAST_MODIFIED = 'Fri, 01 Jan 2010 00:00:00 GMT';
 const LISTING = `<?xml version="1.0" encoding="UTF-8"?>
 <ListBucketResult><Contents><Key>data/a</Key><LastModified>2010-01-01T00:00:00.000Z</LastModified><Size>5</Size></Contents></ListBucketResult>`;
 
-/** What the servers that the contract runs on (`test/integration`) don't do when they're asked. */
+/** Behaviour that the servers of the contract (`test/integration`) can't be made to show. */
 describe('S3Bucket', () => {
   let server: Server;
   let bucket: S3Bucket;
@@ -35,7 +35,7 @@ describe('S3Bucket', () => {
     });
   };
 
-  it("tells an object's age by the store's clock", async () => {
+  it("computes an object's age by the store's clock", async () => {
     await open((request, response) => {
       const isListing = request.url?.includes('list-type=2');
       response.writeHead(200, { date: DATE, ...(!isListing && { 'last-modified': LAST_MODIFIED, etag: '"1"' }) });
@@ -46,7 +46,7 @@ describe('S3Bucket', () => {
     expect.assertions(2);
   });
 
-  it('rejects when the store says of a single object that it was not removed', async () => {
+  it('rejects when the store reports that a single object was not removed', async () => {
     await open((_, response) => {
       response.end('<DeleteResult><Error><Key>data/b</Key><Code>AccessDenied</Code><Message>No.</Message></Error></DeleteResult>');
     });
@@ -56,7 +56,7 @@ describe('S3Bucket', () => {
   it.each<[string, number]>([
     ['a file', 5],
     ['a file in parts', 6 * MIB],
-  ])("takes the first upload of a process whose clock is off, and tells the store's time (%s)", async (_, size) => {
+  ])("repeats the first upload of a process whose clock is wrong, and learns the store's time (%s)", async (_, size) => {
     const now = Date.now() + 20 * 60_000;
     const refused: string[] = [];
     await open((request, response) => {
@@ -82,7 +82,7 @@ describe('S3Bucket', () => {
     ['open', () => bucket.open('a')],
     ['replace', () => bucket.replace('a', Buffer.from('bytes'), '"1"')],
     ['upload', () => bucket.upload('a', one(Buffer.from('bytes')))],
-  ])('rejects in %s when there is no such bucket', async (_, call) => {
+  ])('rejects %s when the bucket does not exist', async (_, call) => {
     await open((request, response) => {
       request.resume();
       response.writeHead(404).end('<Error><Code>NoSuchBucket</Code><Message>No.</Message></Error>');
@@ -90,7 +90,7 @@ describe('S3Bucket', () => {
     await expect(call()).rejects.toThrow(expect.objectContaining({ name: 'NoSuchBucket' }));
   });
 
-  it('sends longer parts where the longest file would have too many', async () => {
+  it('sends larger parts when the largest file would have too many', async () => {
     const lengths: number[] = [];
     await open((request, response) => {
       if (request.url?.includes('partNumber')) lengths.push(Number(request.headers['content-length']));

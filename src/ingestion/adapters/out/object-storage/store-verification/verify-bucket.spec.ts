@@ -22,9 +22,9 @@ const drafts = anUploadDraft().with({ receivedAt: TIME });
 type FileUpload = Upload & { content: NonNullable<Upload['content']> };
 
 let bucket: InMemoryBucket;
-/** What services do meanwhile. */
+/** The bucket as other services use it in the meantime. */
 let others: InMemoryBucket;
-/** An upload with a file, in a segment of its own, and two without that share one. */
+/** An upload with a file in its own segment, and two without a file that share a segment. */
 let file: FileUpload;
 let segment: string;
 let shared: string;
@@ -69,20 +69,20 @@ async function found(options: { uploadsPerPass?: number } = {}, verified = bucke
   return { findings, totals: verification.totals };
 }
 
-/** What is found, as `<state> <kind> <path>`. */
+/** The findings, as `<state> <kind> <path>`. */
 async function shown(options: { uploadsPerPass?: number } = {}): Promise<string[]> {
   return (await found(options)).findings.map(({ state, kind, path }) => `${state} ${kind} ${path}`).sort();
 }
 
 describe('a bucket at rest', () => {
-  it('has no defect, and is counted', async () => {
+  it('has no defects, and is counted', async () => {
     expect(await found()).toEqual({ findings: [], totals: { uploads: 3, files: 1, bytes: 13, defects: 0, underWay: 0, unknown: 0 } });
   });
 
   it.each<[string, () => Promise<unknown>]>([
     ['fences', () => others.create(`${DAY}/${uuidV7()}.ndjson`, Buffer.alloc(0))],
-    ['empty objects in the place of directories', () => Promise.all(['uploads/', 'uploads/kind=historical', `${DAY}/`, 'files/kind=historical/', FILES].map((key) => others.create(key, Buffer.alloc(0))))],
-    ['what others keep beside the layout', () => Promise.all(['idempotency/x', 'uploads-2/x', 'readme'].map((key) => others.create(key, Buffer.from('x'))))],
+    ['empty objects in place of directories', () => Promise.all(['uploads/', 'uploads/kind=historical', `${DAY}/`, 'files/kind=historical/', FILES].map((key) => others.create(key, Buffer.alloc(0))))],
+    ['objects of others outside the layout', () => Promise.all(['idempotency/x', 'uploads-2/x', 'readme'].map((key) => others.create(key, Buffer.from('x'))))],
     ['a file without bytes', async () => {
       const empty = await aFile('');
       await others.create(empty.content.path, Buffer.alloc(0));
@@ -93,7 +93,7 @@ describe('a bucket at rest', () => {
     expect(await shown()).toEqual([]);
   });
 
-  it('is not changed by looking at it', async () => {
+  it('is not changed by verification', async () => {
     await mark(file.content.path, file.uploadId);
     const operations = new Set<string>();
     bucket.before = (operation) => void operations.add(operation);
@@ -101,7 +101,7 @@ describe('a bucket at rest', () => {
     expect([...operations].sort()).toEqual(['list', 'open', 'read']);
   });
 
-  it.each([[undefined], ['staging/x'], ['idempotency/x']])('is no store with nothing in uploads/ and files/ (but %s)', async (key) => {
+  it.each([[undefined], ['staging/x'], ['idempotency/x']])('is not a store when uploads/ and files/ are empty (other contents: %s)', async (key) => {
     const empty = new InMemoryBucket();
     if (key !== undefined) await empty.create(key, Buffer.from('x'));
     await expect(found({}, empty)).rejects.toThrow(NoStoreError);
@@ -112,33 +112,33 @@ describe('each defect is found, and nothing else', () => {
   const id = uuidV7();
 
   it.each<[string, () => Promise<unknown>, () => string[]]>([
-    ['bytes that are absent', () => others.remove([file.content.path]), () => [`bytes-absent ${file.content.path}`]],
-    ['bytes that are absent while a marker is left', () => mark(file.content.path, file.uploadId).then(() => others.remove([file.content.path])), () => [`bytes-absent ${file.content.path}`]],
-    ['bytes cut short', () => others.replace(file.content.path, Buffer.from(BYTES.slice(1))), () => [`bytes-size ${file.content.path}`]],
-    ['bytes too many', () => append(file.content.path, '\n'), () => [`bytes-size ${file.content.path}`]],
-    ['other bytes', () => others.replace(file.content.path, Buffer.from('day,load\n1,3\n')), () => [`bytes-digest ${file.content.path}`]],
+    ['missing bytes', () => others.remove([file.content.path]), () => [`bytes-absent ${file.content.path}`]],
+    ['missing bytes with a marker', () => mark(file.content.path, file.uploadId).then(() => others.remove([file.content.path])), () => [`bytes-absent ${file.content.path}`]],
+    ['truncated bytes', () => others.replace(file.content.path, Buffer.from(BYTES.slice(1))), () => [`bytes-size ${file.content.path}`]],
+    ['extra bytes', () => append(file.content.path, '\n'), () => [`bytes-size ${file.content.path}`]],
+    ['changed bytes', () => others.replace(file.content.path, Buffer.from('day,load\n1,3\n')), () => [`bytes-digest ${file.content.path}`]],
     ['a file without a line', () => copy(file.content.path, `${FILES}/${id}.csv`), () => [`line-absent ${FILES}/${id}.csv`]],
     ['a file with the marker of another', () => mark(`${FILES}/${id}.xml`, id).then(() => copy(file.content.path, `${FILES}/${id}.csv`)), () => [`line-absent ${FILES}/${id}.csv`]],
     ['a file whose upload was fenced', () => others.create(`${DAY}/${id}.ndjson`, Buffer.alloc(0)).then(() => copy(file.content.path, `${FILES}/${id}.csv`)), () => [`line-absent ${FILES}/${id}.csv`]],
-    ['a segment that is lost', () => others.remove([segment]), () => [`line-absent ${file.content.path}`]],
+    ['a missing segment', () => others.remove([segment]), () => [`line-absent ${file.content.path}`]],
     ['a torn line', () => append(shared, '{"upload_id":"'), () => [`line-torn ${shared}`]],
     ['a line without its newline', async () => others.replace(shared, (await others.read(shared))?.bytes.subarray(0, -1) ?? Buffer.alloc(0)), () => [`line-torn ${shared}`]],
     ['an empty line', () => append(shared, '\n'), () => [`line-malformed ${shared}`]],
     ['zeros', () => append(shared, '\0\0\n'), () => [`line-malformed ${shared}`]],
     ["a segment in another day's directory", () => copy(shared, shared.replace('03-01', '03-02')).then(() => others.remove([shared])), () => [1, 2].map(() => `line-malformed ${shared.replace('03-01', '03-02')}`)],
     ['two lines of one upload', async () => append(segment, (await others.read(segment))?.bytes ?? ''), () => [`line-duplicate ${segment}`]],
-    ['a segment that is there twice', () => copy(segment, `${DAY}/zzz.ndjson`), () => [`line-duplicate ${DAY}/zzz.ndjson`]],
-    ['a segment that is there three times', () => Promise.all(['y', 'z'].map((name) => copy(segment, `${DAY}/${name}.ndjson`))), () => [`line-duplicate ${DAY}/y.ndjson`, `line-duplicate ${DAY}/z.ndjson`]],
+    ['a segment that exists twice', () => copy(segment, `${DAY}/zzz.ndjson`), () => [`line-duplicate ${DAY}/zzz.ndjson`]],
+    ['a segment that exists three times', () => Promise.all(['y', 'z'].map((name) => copy(segment, `${DAY}/${name}.ndjson`))), () => [`line-duplicate ${DAY}/y.ndjson`, `line-duplicate ${DAY}/z.ndjson`]],
     ['a line of another day', () => copy(segment, `${DAY.replace('01', '02')}/z.ndjson`), () => [`line-duplicate ${DAY.replace('01', '02')}/z.ndjson`, `line-malformed ${DAY.replace('01', '02')}/z.ndjson`]],
-    ['a name in uploads/', () => others.create('uploads/README', Buffer.alloc(0)), () => ['name-unknown uploads/README']],
-    ['an unknown kind, once for all beneath it', () => Promise.all(['a', 'b/c'].map((name) => others.create(`uploads/kind=other/${name}`, Buffer.alloc(0)))), () => ['name-unknown uploads/kind=other/']],
-    ['a day that is none', () => others.create('uploads/kind=historical/date=2026-02-30/x.ndjson', Buffer.alloc(0)), () => ['name-unknown uploads/kind=historical/date=2026-02-30/']],
-    ['bytes in the place of a directory', () => others.create('uploads/kind=nowcast', Buffer.from('x')), () => ['name-unknown uploads/kind=nowcast']],
+    ['an unknown name in uploads/', () => others.create('uploads/README', Buffer.alloc(0)), () => ['name-unknown uploads/README']],
+    ['an unknown kind, once for all its contents', () => Promise.all(['a', 'b/c'].map((name) => others.create(`uploads/kind=other/${name}`, Buffer.alloc(0)))), () => ['name-unknown uploads/kind=other/']],
+    ['a day that does not exist', () => others.create('uploads/kind=historical/date=2026-02-30/x.ndjson', Buffer.alloc(0)), () => ['name-unknown uploads/kind=historical/date=2026-02-30/']],
+    ['bytes in place of a directory', () => others.create('uploads/kind=nowcast', Buffer.from('x')), () => ['name-unknown uploads/kind=nowcast']],
     ['a segment of another name', () => others.create(`${DAY}/x.ndjson.gz`, Buffer.alloc(0)), () => [`name-unknown ${DAY}/x.ndjson.gz`]],
-    ['something beneath a file', () => others.create(`${file.content.path}/x`, Buffer.alloc(0)), () => [`name-unknown ${file.content.path}/`]],
-    ['a customer that nobody encoded so', () => others.create('files/kind=nowcast/customer_id=%41/x', Buffer.alloc(0)), () => ['name-unknown files/kind=nowcast/customer_id=%41/']],
-    ['a file that is named by no upload', () => others.create(`${FILES}/notes.txt`, Buffer.alloc(0)), () => [`name-unknown ${FILES}/notes.txt`]],
-    ['a name without letters', () => others.create('files//x', Buffer.alloc(0)), () => ['name-unknown files//']],
+    ['an object below a file', () => others.create(`${file.content.path}/x`, Buffer.alloc(0)), () => [`name-unknown ${file.content.path}/`]],
+    ['a customer with a wrong encoding', () => others.create('files/kind=nowcast/customer_id=%41/x', Buffer.alloc(0)), () => ['name-unknown files/kind=nowcast/customer_id=%41/']],
+    ['a file whose name is not an upload id', () => others.create(`${FILES}/notes.txt`, Buffer.alloc(0)), () => [`name-unknown ${FILES}/notes.txt`]],
+    ['an empty name', () => others.create('files//x', Buffer.alloc(0)), () => ['name-unknown files//']],
   ])('%s', async (_, breakStore, defects) => {
     await breakStore();
     expect((await shown()).filter((finding) => !finding.includes(' staged '))).toEqual(defects().map((defect) => `defect ${defect}`).sort());
@@ -147,12 +147,12 @@ describe('each defect is found, and nothing else', () => {
   it.each<[string, (objects: ListedObject[]) => ListedObject[]]>([
     ['a key', (objects) => objects.flatMap((object) => [object, object])],
     ['a page', (objects) => [...objects.slice(0, 2), ...objects]],
-  ])('and none where the listing repeats %s', async (_, listed) => {
+  ])('and nothing when the listing repeats %s', async (_, listed) => {
     bucket.listed = listed;
     expect(await found()).toMatchObject({ findings: [], totals: { uploads: 3, files: 1 } });
   });
 
-  it('and named as on a disk', async () => {
+  it('and named as in a data directory', async () => {
     await others.replace(file.content.path, Buffer.from(BYTES.slice(1)));
     const lines = [];
     for await (const line of jsonReport(verifyBucket(bucket))) lines.push(JSON.parse(line) as unknown);
@@ -170,7 +170,7 @@ describe('the claim of a key', () => {
     return { upload, path: await writeSegment(`${segmentDirectory(upload.kind, upload.receivedAt)}/${upload.uploadId}.ndjson`, upload) };
   };
 
-  it('is missed while its line is younger than 24 hours', async () => {
+  it('is reported as missing while its line is younger than 24 hours', async () => {
     const { upload, path } = await keyed(23 * HOUR_MS);
     const { findings } = await found();
     expect(findings).toMatchObject([{ state: 'defect', kind: 'claim-absent', path, uploadId: upload.uploadId, line: { segment: path, offset: 0 } }]);
@@ -183,14 +183,14 @@ describe('the claim of a key', () => {
     expect(await shown()).toEqual([]);
   });
 
-  it("is missed by the store's clock", async () => {
+  it("is required according to the store's clock", async () => {
     bucket.aheadMs = 2 * HOUR_MS;
     await keyed(23 * HOUR_MS);
     expect(await shown()).toEqual([]);
   });
 });
 
-/** Does one step before each operation from a given one on, or before every second or third one. */
+/** Verifies the bucket, and does one step before every operation (or every second, third) from a given one on. */
 async function meanwhile(from: number, steps: readonly (() => Promise<unknown>)[], every = 1) {
   let operations = 0;
   const left = [...steps];
@@ -202,8 +202,8 @@ async function meanwhile(from: number, steps: readonly (() => Promise<unknown>)[
   return { ...result, operations };
 }
 
-describe('an upload that is under way', () => {
-  it('is told as such, with its file', async () => {
+describe('an upload in progress', () => {
+  it('is reported as under way, with its file', async () => {
     const id = uuidV7();
     const path = `${FILES}/${id}.csv`;
     await mark(path, id);
@@ -215,7 +215,7 @@ describe('an upload that is under way', () => {
   it.each<[string, (upload: FileUpload) => (() => Promise<unknown>)[]]>([
     ['is kept', (upload) => [() => writeSegment(`${DAY}/${upload.uploadId}.ndjson`, upload), () => others.remove([`staging/${upload.uploadId}`])]],
     ['is given up', (upload) => [() => others.create(`${DAY}/${upload.uploadId}.ndjson`, Buffer.alloc(0)), () => others.remove([upload.content.path]), () => others.remove([`staging/${upload.uploadId}`])]],
-  ])('is no defect, whenever it %s', async (_, endOf) => {
+  ])('is not a defect, whenever it %s', async (_, endOf) => {
     for (const every of [1, 2, 3]) {
       for (let from = 0, last = 1; from <= last; from++) {
         const upload = await aFile();
@@ -230,7 +230,7 @@ describe('an upload that is under way', () => {
   });
 });
 
-describe('a compaction that is under way', () => {
+describe('a compaction in progress', () => {
   const PLAN = 'compaction/kind=historical/date=2026-03-01';
   const sources = (): string[] => [segment, shared];
   let target: string;
@@ -244,7 +244,7 @@ describe('a compaction that is under way', () => {
     target = `${DAY}/${uuidV7()}.ndjson`;
   });
 
-  it('is told as such, by its target', async () => {
+  it('is reported as under way, by its target', async () => {
     await plan(...sources());
     expect(await shown()).toEqual([]);
     await merge();
@@ -258,9 +258,9 @@ describe('a compaction that is under way', () => {
   });
 
   it.each<[string, (target: string) => string]>([
-    ['behind its sources', (target) => target],
+    ['after its sources', (target) => target],
     ['before its sources', () => `${DAY}/0.ndjson`],
-  ])('is no defect, whenever it happens, and no line is missed (target %s)', async (_, name) => {
+  ])('is not a defect, whenever it happens, and no line is missed (target %s)', async (_, name) => {
     target = name(target);
     const originals = await Promise.all(sources().map(async (key) => [key, (await others.read(key))?.bytes ?? Buffer.alloc(0)] as const));
     const steps = [() => plan(...sources()), merge, () => others.remove([segment]), () => others.remove([shared]), () => others.remove([PLAN])];
@@ -281,10 +281,10 @@ describe('a compaction that is under way', () => {
   });
 
   it.each<[string, string, () => string, number, string?]>([
-    ['before its plan is looked for', 'list', () => 'compaction/', 1],
-    ['before its plan is looked for, and its target comes first', 'list', () => 'compaction/', 1, `${DAY}/0.ndjson`],
-    ['before a source is read that shares lines with it', 'read', () => segment, 3],
-  ])('is no defect when it ends %s', async (_, operation, key, time, first = target) => {
+    ['before its plan is read', 'list', () => 'compaction/', 1],
+    ['before its plan is read, and its target is listed first', 'list', () => 'compaction/', 1, `${DAY}/0.ndjson`],
+    ['before a source that shares lines with its target is read', 'read', () => segment, 3],
+  ])('is not a defect when it ends %s', async (_, operation, key, time, first = target) => {
     target = first;
     await plan(...sources());
     await merge();
@@ -313,15 +313,15 @@ describe('a compaction that is under way', () => {
   });
 
   it.each<[string, () => Promise<unknown>, () => string[]]>([
-    ['two lines in segments of which its plan names one', () => plan(segment).then(() => copy(segment, `${DAY}/z.ndjson`)), () => [`${DAY}/z.ndjson`]],
-    ['two lines in one segment', async () => plan(segment).then(async () => append(segment, (await others.read(segment))?.bytes ?? '')), () => [segment]],
-    ['two lines while its plan is none', () => others.create(PLAN, Buffer.from('{"sources":1}')).then(() => copy(segment, `${DAY}/z.ndjson`)), () => [`${DAY}/z.ndjson`]],
+    ['two equal lines in segments of which its plan names only one', () => plan(segment).then(() => copy(segment, `${DAY}/z.ndjson`)), () => [`${DAY}/z.ndjson`]],
+    ['two equal lines in one segment', async () => plan(segment).then(async () => append(segment, (await others.read(segment))?.bytes ?? '')), () => [segment]],
+    ['two equal lines while its plan is invalid', () => others.create(PLAN, Buffer.from('{"sources":1}')).then(() => copy(segment, `${DAY}/z.ndjson`)), () => [`${DAY}/z.ndjson`]],
   ])('does not excuse %s', async (_, breakStore, paths) => {
     await breakStore();
     expect(await shown()).toEqual(paths().map((path) => `defect line-duplicate ${path}`));
   });
 
-  it('does not hide another line of an upload whose first was just moved', async () => {
+  it('does not hide a second line of an upload whose first line was just moved', async () => {
     await plan(...sources());
     await merge();
     await copy(segment, `${DAY}/z.ndjson`);
@@ -332,7 +332,7 @@ describe('a compaction that is under way', () => {
   });
 });
 
-describe('what can not be read is told, and the rest is checked', () => {
+describe('unreadable objects are reported, and the rest is checked', () => {
   const failing = (operation: string, path: () => string, first = 0): void => {
     let count = 0;
     bucket.before = (done, key) => {
@@ -344,21 +344,21 @@ describe('what can not be read is told, and the rest is checked', () => {
     ['a file', 'open', () => file.content.path, 0, () => [`unreadable ${file.content.path}`]],
     ['a segment', 'read', () => segment, 0, () => [`line-absent ${file.content.path}`, `unreadable ${segment}`]],
     ['a segment when files are matched', 'read', () => segment, 1, () => [`line-absent ${file.content.path}`, `unreadable ${segment}`]],
-    ['a segment when there was no other need of it', 'read', () => shared, 1, () => [`unreadable ${shared}`]],
+    ['a segment that was not needed otherwise', 'read', () => shared, 1, () => [`unreadable ${shared}`]],
   ])('%s', async (_, operation, path, first, expected) => {
     await others.create('uploads/README', Buffer.alloc(0));
     failing(operation, path, first);
     expect(await shown()).toEqual(['defect name-unknown uploads/README', ...expected().map((finding) => `unknown ${finding}`)]);
   });
 
-  it('but not where the bucket can not be listed', async () => {
+  it('but verification fails when the bucket cannot be listed', async () => {
     failing('list', () => 'files/', 1);
     await expect(found()).rejects.toThrow('503');
   });
 });
 
 describe('a segment of many megabytes', () => {
-  /** Ends each read after some pieces, as a store does that is left waiting. */
+  /** Ends each read after some pieces, like a store that closes slow reads. */
   class ImpatientBucket extends InMemoryBucket {
     pieces = Infinity;
     patience = 0;
@@ -388,12 +388,12 @@ describe('a segment of many megabytes', () => {
     await writeSegment(shared, ...(await Promise.all(Array.from({ length: LINES }, aJson))));
   });
 
-  it('is read on where the store ended the read', async () => {
+  it('is read on from where the store ended the read', async () => {
     Object.assign(impatient, { pieces: 0, patience: 2 });
     expect(await found({}, impatient)).toMatchObject({ findings: [], totals: { uploads: LINES } });
   });
 
-  it('is unreadable where the store ends each read at the same place', async () => {
+  it('is unreadable when the store ends each read at the same place', async () => {
     impatient.pieces = 5;
     const { findings } = await found({}, impatient);
     expect(findings.map(({ state, kind, path, detail }) => ({ state, kind, path, detail }))).toEqual([
@@ -416,7 +416,7 @@ describe('thousands of objects', () => {
     }
   });
 
-  it('are verified some at once, in one pass and in several', async () => {
+  it('are verified several at a time, in one pass and in several', async () => {
     const running = { read: 0, open: 0 } as Record<string, number>;
     const most = { read: 0, open: 0 } as Record<string, number>;
     bucket.before = (operation) => {
@@ -431,7 +431,7 @@ describe('thousands of objects', () => {
     expect(await shown({ uploadsPerPass: 400 })).toEqual([]);
   });
 
-  it('are told apart from defects among them', async () => {
+  it('are distinguished from defects among them', async () => {
     const [absent, changed, lineless, doubled] = kept.filter((_, index) => index % 400 === 17) as [FileUpload, FileUpload, FileUpload, FileUpload];
     const segmentOf = ({ uploadId }: Upload): string => `${DAY}/${uploadId}.ndjson`;
     await others.remove([absent.content.path, segmentOf(lineless)]);
