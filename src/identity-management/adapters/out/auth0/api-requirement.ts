@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { PERMISSIONS } from '../../../../authentication/permissions.js';
+import { Operation } from '../provider-api/operation.js';
 import type { Repair, Requirement } from '../provider-requirements/requirement.js';
 import type { ApiScopes } from './api-scopes.js';
 import { API_SETTINGS, DIALECTS, newApi } from './tenant.js';
@@ -61,7 +62,7 @@ export function apiPart(admin: TenantAdmin, scopes: ApiScopes, audience: string)
     isFatal: false,
     // Adds all missing scopes at once, because the list can only be replaced as a whole. The other changes then find
     // theirs present.
-    make: () => scopes.ensure(missing, new AbortController().signal),
+    make: () => scopes.ensure(missing, new Operation()),
   });
   return {
     name,

@@ -16,8 +16,8 @@ import type { NewRole, Role } from '../../../domain/role.js';
 import type { NewUser, User } from '../../../domain/user.js';
 import { type ApiAnswer, type ApiClient, read, unexpected } from '../provider-api/api-client.js';
 import { mayBeDone } from '../provider-api/api-failure.js';
-import { ListTurns, urgent } from '../provider-api/call-turns.js';
 import { LeftBehind } from '../provider-api/left-behind.js';
+import { ListTurns, Operation } from '../provider-api/operation.js';
 import { type Look, ProviderHealth } from '../provider-requirements/provider-health.js';
 import { ApiScopes } from './api-scopes.js';
 import { type Auth0Connection, managementApi } from './auth0-connection.js';
@@ -99,33 +99,34 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     this.scopes = new ApiScopes(this.api, options.audience);
     const { url, connection, clientId, audience, invitationClientId } = options;
     this.invitationMail = invitationClientId === undefined ? undefined : new InvitationMail({ url, connection, clientId: invitationClientId });
-    const look: Look = (previous, signal) => {
+    const look: Look = (previous, operation) => {
       // A missing scope may have been granted since the last check.
       const mayRenewToken = (previous?.problems.length ?? 0) > 0;
-      return checkTenant(this.api, this.scopes, { clientId, audience, mayRenewToken }, urgent(signal));
+      return checkTenant(this.api, this.scopes, { clientId, audience, mayRenewToken }, operation);
     };
     this.health = new ProviderHealth('Auth0', look, options.wellForMs ?? 10_000);
   }
 
   override async createRole({ name, permissions }: NewRole, { signal }: ProviderCallOptions): Promise<string> {
-    await this.leftBehind.free('role', name, signal);
-    await this.scopes.ensure(permissions, signal);
+    const operation = new Operation(signal);
+    await this.leftBehind.free('role', name, operation);
+    await this.scopes.ensure(permissions, operation);
     // Identifies a role whose creation got no answer.
     const description = `Created by the load-data service, ${randomUUID()}`;
     let id: string | undefined;
     try {
-      const answer = await this.api.call({ method: 'POST', path: '/roles', body: { name, description }, signal });
+      const answer = await this.api.call({ method: 'POST', path: '/roles', body: { name, description }, operation });
       if (answer.status === 409) throw new RoleAlreadyExists('role name');
       if (answer.status === 400) throw new InvalidIdentityValue('role name');
       id = read(answer, ROLE).id;
-      await this.givePermissions(id, permissions, signal);
+      await this.givePermissions(id, permissions, operation);
       assertAwaited(signal);
       return id;
     } catch (error) {
       if (id !== undefined || mayBeDone(error)) {
-        const remove = async (limit: AbortSignal): Promise<boolean> => {
-          const roleId = id ?? (await this.idOfRole(name, description, limit));
-          if (roleId !== undefined) await this.removeRole(roleId, limit);
+        const remove = async (attempt: Operation): Promise<boolean> => {
+          const roleId = id ?? (await this.idOfRole(name, description, attempt));
+          if (roleId !== undefined) await this.removeRole(roleId, attempt);
           return roleId !== undefined;
         };
         await this.leftBehind.remove({ what: 'role', name, isUncertain: id === undefined, trace: { description }, remove });
@@ -135,17 +136,18 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
   }
 
   override async createUser({ email, name, roleIds }: NewUser, { signal }: ProviderCallOptions): Promise<string> {
+    const operation = new Operation(signal);
     if (roleIds.length > MOST_ROLES_OF_A_USER) throw new InvalidIdentityValue('roles');
     for (const roleId of roleIds) assertRoleId(roleId);
-    await this.assertRoles(roleIds, signal);
-    await this.leftBehind.free('user', email, signal);
+    await this.assertRoles(roleIds, operation);
+    await this.leftBehind.free('user', email, operation);
     // Chosen by us, so that a user whose creation got no answer can be identified.
     const ownId = randomBytes(12).toString('hex');
     let userId: string | undefined;
     try {
-      const user = await this.makeUser({ email, name, user_id: ownId }, signal);
+      const user = await this.makeUser({ email, name, user_id: ownId }, operation);
       userId = user.user_id;
-      if (roleIds.length > 0) await this.giveRoles(userId, roleIds, signal);
+      if (roleIds.length > 0) await this.giveRoles(userId, roleIds, operation);
       assertAwaited(signal);
       this.recentUsers.add(userId, user.updated_at);
       this.invitationMail?.send(userId, email);
@@ -154,7 +156,7 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
       if (userId !== undefined || mayBeDone(error)) {
         const id = userId ?? `auth0|${ownId}`;
         this.recentUsers.add(id, Infinity);
-        const remove = (limit: AbortSignal) => this.removeUser(id, limit);
+        const remove = (attempt: Operation) => this.removeUser(id, attempt);
         await this.leftBehind.remove({ what: 'user', name: email, isUncertain: userId === undefined, trace: { userId: id }, remove });
       }
       throw error;
@@ -162,9 +164,10 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
   }
 
   override async updateUser(userId: string, { name }: { readonly name: string }, { signal }: ProviderCallOptions): Promise<void> {
+    const operation = new Operation(signal);
     const path = userPath(userId);
     try {
-      const answer = await this.api.call({ method: 'PATCH', path, body: { name }, repeatable: true, signal });
+      const answer = await this.api.call({ method: 'PATCH', path, body: { name }, repeatable: true, operation });
       if (answer.status === 404) throw new UserNotFound('user_id');
       // Auth0 also answers 400 for a user from another source, who must be renamed there.
       if (answer.status === 400) throw new InvalidIdentityValue('new_name');
@@ -176,10 +179,11 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
   }
 
   override async assignRole(userId: string, roleId: string, { signal }: ProviderCallOptions): Promise<void> {
+    const operation = new Operation(signal);
     assertUserId(userId);
     assertRoleId(roleId);
-    await this.assertRole(roleId, signal);
-    await this.giveRoles(userId, [roleId], signal);
+    await this.assertRole(roleId, operation);
+    await this.giveRoles(userId, [roleId], operation);
   }
 
   /** Lists each role once. A role may be missing if, during the listing, one role is deleted and another is created. */
@@ -243,23 +247,23 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     await Promise.all([this.api.close(), this.invitationMail?.close()]);
   }
 
-  private async givePermissions(roleId: string, names: readonly string[], signal: AbortSignal): Promise<void> {
+  private async givePermissions(roleId: string, names: readonly string[], operation: Operation): Promise<void> {
     const permissions = names.map((name) => ({ resource_server_identifier: this.options.audience, permission_name: name }));
-    const give = () => this.api.call({ method: 'POST', path: `/roles/${roleId}/permissions`, body: { permissions }, signal });
+    const give = () => this.api.call({ method: 'POST', path: `/roles/${roleId}/permissions`, body: { permissions }, operation });
     let answer = await give();
     if (answer.status === 400 || answer.status === 404) {
       // Others may have overwritten the API's scopes in the meantime.
-      await this.scopes.ensure(names, signal);
+      await this.scopes.ensure(names, operation);
       answer = await give();
     }
     if (answer.status !== 201) throw unexpected(answer);
   }
 
-  private async makeUser(user: { email: string; name: string; user_id: string }, signal: AbortSignal): Promise<FoundUser> {
+  private async makeUser(user: { email: string; name: string; user_id: string }, operation: Operation): Promise<FoundUser> {
     // Otherwise a mail is sent at once, before the roles are assigned.
     const flags = { email_verified: false, verify_email: false };
     const body = { ...user, ...flags, connection: this.options.connection, password: randomPassword() };
-    const answer = await this.api.call({ method: 'POST', path: '/users', body, signal });
+    const answer = await this.api.call({ method: 'POST', path: '/users', body, operation });
     const { errorCode, message } = refusalOf(answer);
     if (answer.status === 409 && errorCode !== 'custom_domain_conflict') throw new UserAlreadyExists('email');
     if (answer.status === 400 && errorCode === 'invalid_body') throw new InvalidIdentityValue('email');
@@ -272,17 +276,17 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
   }
 
   /** @throws as `assertRole`. */
-  private async assertRoles(roleIds: readonly string[], signal: AbortSignal): Promise<void> {
+  private async assertRoles(roleIds: readonly string[], operation: Operation): Promise<void> {
     const unseen = new Set(roleIds);
     if (unseen.size > MAX_LOOK_UPS) {
-      for await (const roles of listPages(this.api, '/roles', { member: 'roles', schema: ROLE, turn: () => signal })) {
+      for await (const roles of listPages(this.api, '/roles', { member: 'roles', schema: ROLE, turn: () => operation })) {
         for (const { id } of roles.filter(isTenantRole)) unseen.delete(id);
         if (unseen.size === 0) return;
       }
       // A few roles may have moved up in the list while it was read, so only those are looked up.
       if (unseen.size > MAX_LOOK_UPS) throw new RoleNotFound('role_id');
     }
-    await Promise.all([...unseen].map((roleId) => this.assertRole(roleId, signal)));
+    await Promise.all([...unseen].map((roleId) => this.assertRole(roleId, operation)));
   }
 
   /**
@@ -291,25 +295,25 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
    *
    * @throws RoleNotFound also for a role of an organization.
    */
-  private async assertRole(roleId: string, signal: AbortSignal): Promise<void> {
-    const answer = await this.api.readShared(`/roles/${roleId}`, signal);
+  private async assertRole(roleId: string, operation: Operation): Promise<void> {
+    const answer = await this.api.readShared(`/roles/${roleId}`, operation);
     if (answer.status === 404 || answer.status === 400 || !isTenantRole(read(answer, ROLE))) throw new RoleNotFound('role_id');
   }
 
-  private async giveRoles(userId: string, roleIds: readonly string[], signal: AbortSignal): Promise<void> {
+  private async giveRoles(userId: string, roleIds: readonly string[], operation: Operation): Promise<void> {
     const path = `${userPath(userId)}/roles`;
     try {
-      const answer = await this.api.call({ method: 'POST', path, body: { roles: roleIds }, signal });
+      const answer = await this.api.call({ method: 'POST', path, body: { roles: roleIds }, operation });
       if (answer.status === 404 || answer.status === 400) throw missing(answer);
       if (answer.status !== 204) throw unexpected(answer);
     } catch (error) {
-      if (!mayBeDone(error) || !(await this.hasRoles(path, roleIds, signal))) throw error;
+      if (!mayBeDone(error) || !(await this.hasRoles(path, roleIds, operation))) throw error;
     }
   }
 
-  private async hasRoles(path: string, roleIds: readonly string[], signal: AbortSignal): Promise<boolean> {
+  private async hasRoles(path: string, roleIds: readonly string[], operation: Operation): Promise<boolean> {
     const left = new Set(roleIds);
-    for await (const roles of listPages(this.api, path, { member: 'roles', schema: ID, turn: () => signal })) {
+    for await (const roles of listPages(this.api, path, { member: 'roles', schema: ID, turn: () => operation })) {
       for (const { id } of roles) left.delete(id);
       if (left.size === 0) return true;
     }
@@ -317,36 +321,36 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
   }
 
   private search(calls: ListCalls): UserSource['search'] {
-    return (from, page) => calls.make((signal) => this.api.get(`/users?${searchOf(from, page)}`, USERS, signal));
+    return (from, page) => calls.make((operation) => this.api.get(`/users?${searchOf(from, page)}`, USERS, operation));
   }
 
   /** Undefined if there is no such user. */
-  private async user(userId: string, signal: AbortSignal): Promise<FoundUser | undefined> {
+  private async user(userId: string, operation: Operation): Promise<FoundUser | undefined> {
     const path = `${userPath(userId)}?fields=${USER_FIELDS.join(',')}&include_fields=true`;
-    const answer = await this.api.call({ method: 'GET', path, signal });
+    const answer = await this.api.call({ method: 'GET', path, operation });
     return answer.status === 404 ? undefined : read(answer, FOUND_USER);
   }
 
   /** @returns whether there was a user to remove. */
-  private async removeUser(userId: string, signal: AbortSignal): Promise<boolean> {
-    if (!(await this.user(userId, signal))) return false;
-    const answer = await this.api.call({ method: 'DELETE', path: userPath(userId), repeatable: true, signal });
+  private async removeUser(userId: string, operation: Operation): Promise<boolean> {
+    if (!(await this.user(userId, operation))) return false;
+    const answer = await this.api.call({ method: 'DELETE', path: userPath(userId), repeatable: true, operation });
     if (answer.status !== 204 && answer.status !== 404) throw unexpected(answer);
     return true;
   }
 
   /** The id of the role with this name and description; undefined if there is none. */
-  private async idOfRole(name: string, description: string, signal: AbortSignal): Promise<string | undefined> {
+  private async idOfRole(name: string, description: string, operation: Operation): Promise<string | undefined> {
     const path = `/roles?name_filter=${encodeURIComponent(name)}`;
-    for await (const roles of listPages(this.api, path, { member: 'roles', schema: ROLE, turn: () => signal })) {
+    for await (const roles of listPages(this.api, path, { member: 'roles', schema: ROLE, turn: () => operation })) {
       const ours = roles.find((role) => role.description === description);
       if (ours) return ours.id;
     }
     return undefined;
   }
 
-  private async removeRole(id: string, signal: AbortSignal): Promise<void> {
-    const answer = await this.api.call({ method: 'DELETE', path: `/roles/${id}`, repeatable: true, signal });
+  private async removeRole(id: string, operation: Operation): Promise<void> {
+    const answer = await this.api.call({ method: 'DELETE', path: `/roles/${id}`, repeatable: true, operation });
     if (answer.status !== 200 && answer.status !== 204 && answer.status !== 404) throw unexpected(answer);
   }
 }

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { ApiClient } from '../provider-api/api-client.js';
+import type { Operation } from '../provider-api/operation.js';
 
 /** Auth0 allows at most 100 per page. The public cloud may return only 50. */
 const PER_PAGE = 100;
@@ -11,13 +12,13 @@ export const pageOf = (page: number): string => `page=${page}&per_page=${PER_PAG
  * The pages of a list, of any length.
  *
  * @param member the member of an answer that contains the items.
- * @param turn returns the signal of a call. Calls with the same signal wait for Auth0 as one operation.
+ * @param turn returns the operation of a call.
  * @throws as `ApiClient.get`.
  */
 export async function* listPages<Schema extends z.ZodType>(
   api: ApiClient,
   path: string,
-  { member, schema, turn }: { readonly member: string; readonly schema: Schema; readonly turn: () => AbortSignal },
+  { member, schema, turn }: { readonly member: string; readonly schema: Schema; readonly turn: () => Operation },
 ): AsyncGenerator<readonly z.infer<Schema>[], void, undefined> {
   const page = z.object({ start: z.number(), total: z.number(), [member]: z.array(schema) });
   for (let number = 0; ; number++) {

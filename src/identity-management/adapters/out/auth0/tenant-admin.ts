@@ -1,16 +1,17 @@
 import { z } from 'zod';
 import { ProviderError } from '../../../domain/errors.js';
 import { type ApiAnswer, type ApiClient, read } from '../provider-api/api-client.js';
+import type { Operation } from '../provider-api/operation.js';
 import { listPages } from './list-pages.js';
 
 const REFUSAL = z.object({ message: z.string() });
 
 /** Reads and changes a tenant, with the scopes of the API's token. */
 export class TenantAdmin {
-  /** @param turn returns the signal of a call. Calls with the same signal wait for Auth0 as one operation. */
+  /** @param turn returns the operation of a call. */
   constructor(
     private readonly api: ApiClient,
-    private readonly turn: () => AbortSignal,
+    private readonly turn: () => Operation,
   ) {}
 
   /** @throws as `ApiClient.get`. */
@@ -20,7 +21,7 @@ export class TenantAdmin {
 
   /** Undefined if it doesn't exist at Auth0. Otherwise like `get`. */
   async find<Schema extends z.ZodType>(path: string, schema: Schema): Promise<z.infer<Schema> | undefined> {
-    const answer = await this.api.call({ method: 'GET', path, signal: this.turn() });
+    const answer = await this.api.call({ method: 'GET', path, operation: this.turn() });
     return answer.status === 404 ? undefined : read(answer, schema);
   }
 
@@ -41,7 +42,7 @@ export class TenantAdmin {
    * @throws ProviderError with Auth0's reason when it refuses; otherwise as `ApiClient.call`.
    */
   async send(method: 'POST' | 'PATCH', path: string, body: unknown): Promise<unknown> {
-    const answer = await this.api.call({ method, path, body, signal: this.turn() });
+    const answer = await this.api.call({ method, path, body, operation: this.turn() });
     assertDone(answer);
     return answer.body;
   }

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { PERMISSIONS } from '../../../../authentication/permissions.js';
 import { ProviderError } from '../../../domain/errors.js';
 import type { ApiClient } from '../provider-api/api-client.js';
+import { Operation } from '../provider-api/operation.js';
 import { lacking, type Members } from '../provider-requirements/lacking.js';
 import type { Change, Requirement } from '../provider-requirements/requirement.js';
 import { apiPart } from './api-requirement.js';
@@ -77,7 +78,7 @@ export class TenantSetup {
   constructor(private readonly options: TenantSetupOptions) {
     this.api = managementApi({ url: options.url, ...options.credentials });
     // Each call is a separate operation for the tenant's rate limit.
-    this.admin = new TenantAdmin(this.api, () => new AbortController().signal);
+    this.admin = new TenantAdmin(this.api, () => new Operation());
     this.scopes = new ApiScopes(this.api, options.audience);
   }
 

@@ -2,6 +2,7 @@ import { Logger } from '@nestjs/common';
 import { z } from 'zod';
 import { type ApiClient, unexpected } from '../provider-api/api-client.js';
 import { Invitations } from '../provider-api/invitations.js';
+import { Operation } from '../provider-api/operation.js';
 import { UPDATE_PASSWORD } from './realm.js';
 
 export interface InvitationMailOptions {
@@ -17,8 +18,8 @@ const TIMEOUT_MS = 20_000;
  *
  * @throws ProviderUnavailable, ProviderError
  */
-export async function mailProblems(api: ApiClient, signal: AbortSignal): Promise<readonly string[]> {
-  const { smtpServer } = await api.get('', REALM, signal);
+export async function mailProblems(api: ApiClient, operation: Operation): Promise<readonly string[]> {
+  const { smtpServer } = await api.get('', REALM, operation);
   return smtpServer?.host ? [] : ['New users get no invitation (KEYCLOAK_INVITATION_MAIL): the realm has no mail server.'];
 }
 
@@ -44,15 +45,15 @@ export class InvitationMail {
   }
 
   private async attempt(userId: string): Promise<boolean> {
-    const signal = AbortSignal.timeout(TIMEOUT_MS);
-    const [problem] = await mailProblems(this.api, signal);
+    const operation = new Operation(AbortSignal.timeout(TIMEOUT_MS));
+    const [problem] = await mailProblems(this.api, operation);
     if (problem !== undefined && this.told === undefined) this.logger.warn(problem);
     this.told = problem;
     if (problem !== undefined) return false;
     const { clientId } = this.options;
     const query = clientId === undefined ? '' : `?client_id=${encodeURIComponent(clientId)}`;
     const path = `/users/${userId}/execute-actions-email${query}`;
-    const answer = await this.api.call({ method: 'PUT', path, body: [UPDATE_PASSWORD], signal });
+    const answer = await this.api.call({ method: 'PUT', path, body: [UPDATE_PASSWORD], operation });
     if (answer.status !== 204) throw unexpected(answer);
     return true;
   }

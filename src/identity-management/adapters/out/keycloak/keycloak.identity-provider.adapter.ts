@@ -18,6 +18,7 @@ import type { NewUser, User } from '../../../domain/user.js';
 import { type ApiAnswer, type ApiClient, read, unexpected } from '../provider-api/api-client.js';
 import { mayBeDone, toNothingDone } from '../provider-api/api-failure.js';
 import { LeftBehind } from '../provider-api/left-behind.js';
+import { Operation } from '../provider-api/operation.js';
 import { ProviderHealth } from '../provider-requirements/provider-health.js';
 import { type Findings, isWell } from '../provider-requirements/requirement.js';
 import { InvitationMail, type InvitationMailOptions } from './invitation-mail.js';
@@ -111,7 +112,7 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
   private readonly api: ApiClient;
   private readonly leftBehind = new LeftBehind();
   private readonly invitationMail: InvitationMail | undefined;
-  private readonly health = new ProviderHealth('Keycloak', (previous, signal) => this.look(previous, signal));
+  private readonly health = new ProviderHealth('Keycloak', (previous, operation) => this.look(previous, operation));
   private latestCreation = 0;
   private rolesInPagesUntil = -Infinity;
   /** When everything that the service needs in the realm was last checked. */
@@ -124,22 +125,23 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
   }
 
   override async createRole({ name, permissions }: NewRole, { signal }: ProviderCallOptions): Promise<string> {
+    const operation = new Operation(signal);
     if (name.length > MAX_ROLE_NAME_UNITS) throw new InvalidIdentityValue('role name');
     const description = `Created by the load-data service, ${randomUUID()}`;
     const body = { ...composedRole(name, this.options.audience, permissions), description };
-    const create = (): Promise<ApiAnswer> => this.api.call({ method: 'POST', path: '/roles', body, signal });
-    await this.leftBehind.free('role', name, signal);
+    const create = (): Promise<ApiAnswer> => this.api.call({ method: 'POST', path: '/roles', body, operation });
+    await this.leftBehind.free('role', name, operation);
     let isCreated = false;
     try {
       let answer = await create();
       if (answer.status === 404) {
-        await this.makePermissions(permissions, signal).catch(toNothingDone);
+        await this.makePermissions(permissions, operation).catch(toNothingDone);
         answer = await create();
       }
       if (answer.status === 409) throw new RoleAlreadyExists('role name');
       if (answer.status !== 201) throw unexpected(answer);
       isCreated = true;
-      const role = await this.createdRole(name, description, signal);
+      const role = await this.createdRole(name, description, operation);
       if (!role) throw new ProviderError('Keycloak does not have the role that it has created.');
       // Keycloak ignores the permissions if the API's client is missing.
       if (permissions.length > 0 && !role.composite) throw new ProviderError('Keycloak has created the role without its permissions.');
@@ -147,9 +149,9 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
       return role.id;
     } catch (error) {
       if (isCreated || mayBeDone(error)) {
-        const remove = async (limit: AbortSignal): Promise<boolean> => {
-          const role = await this.createdRole(name, description, limit);
-          if (role) await this.remove(`/roles-by-id/${role.id}`, limit);
+        const remove = async (attempt: Operation): Promise<boolean> => {
+          const role = await this.createdRole(name, description, attempt);
+          if (role) await this.remove(`/roles-by-id/${role.id}`, attempt);
           return role !== undefined;
         };
         await this.leftBehind.remove({ what: 'role', name, isUncertain: !isCreated, trace: { description }, remove });
@@ -159,29 +161,30 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
   }
 
   override async createUser({ email, name, roleIds }: NewUser, { signal }: ProviderCallOptions): Promise<string> {
+    const operation = new Operation(signal);
     for (const roleId of roleIds) assertUuid(roleId, RoleNotFound);
-    const roles = await this.roles(roleIds, signal);
-    await this.leftBehind.free('user', email, signal);
+    const roles = await this.roles(roleIds, operation);
+    await this.leftBehind.free('user', email, operation);
     // Identifies a user whose creation got no answer.
     const createdTimestamp = (this.latestCreation = Math.max(Date.now(), this.latestCreation + 1));
     const body = { username: email, email, ...toKeycloakNames(name), enabled: true, requiredActions: [UPDATE_PASSWORD], createdTimestamp };
     let id: string | undefined;
     try {
-      const answer = await this.api.call({ method: 'POST', path: '/users', body, signal });
+      const answer = await this.api.call({ method: 'POST', path: '/users', body, operation });
       if (answer.status === 409) throw new UserAlreadyExists('email');
       if (answer.status === 400) throw new InvalidIdentityValue(isAboutEmail(answer) ? 'email' : 'name');
       const newId = answer.location.split('/').at(-1) ?? '';
       if (answer.status !== 201 || !UUID.test(newId)) throw unexpected(answer);
       id = newId;
-      await Promise.all([this.assertAsAsked({ id, email, name }, signal), roles.length > 0 ? this.giveRoles(id, roles, signal) : undefined]);
+      await Promise.all([this.assertAsAsked({ id, email, name }, operation), roles.length > 0 ? this.giveRoles(id, roles, operation) : undefined]);
       assertAwaited(signal);
       this.invitationMail?.send(id);
       return USER_PREFIX + id;
     } catch (error) {
       if (id !== undefined || mayBeDone(error)) {
-        const remove = async (limit: AbortSignal): Promise<boolean> => {
-          const userId = id ?? (await this.idOfCreated(email, createdTimestamp, limit));
-          if (userId !== undefined) await this.remove(`/users/${userId}`, limit);
+        const remove = async (attempt: Operation): Promise<boolean> => {
+          const userId = id ?? (await this.idOfCreated(email, createdTimestamp, attempt));
+          if (userId !== undefined) await this.remove(`/users/${userId}`, attempt);
           return userId !== undefined;
         };
         await this.leftBehind.remove({ what: 'user', name: email, isUncertain: id === undefined, trace: { createdTimestamp }, remove });
@@ -191,26 +194,28 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
   }
 
   override async updateUser(userId: string, { name }: { readonly name: string }, { signal }: ProviderCallOptions): Promise<void> {
+    const operation = new Operation(signal);
     const path = `/users/${idOfUser(userId)}`;
     const names = toKeycloakNames(name);
-    const answer = await this.api.call({ method: 'PUT', path, body: names, repeatable: true, signal });
+    const answer = await this.api.call({ method: 'PUT', path, body: names, repeatable: true, operation });
     if (answer.status === 400) throw new InvalidIdentityValue('name');
     if (answer.status !== 204) throw notFound(answer);
-    const user = await this.api.call({ method: 'GET', path, signal });
+    const user = await this.api.call({ method: 'GET', path, operation });
     if (user.status === 404) throw notFound(user);
     // Any other difference comes from a later call.
     if (lacksNames(read(user, USER), names) && toUser(read(user, USER)).name !== name) throw new ProviderError(NAME_DROPPED);
   }
 
   override async assignRole(userId: string, roleId: string, { signal }: ProviderCallOptions): Promise<void> {
+    const operation = new Operation(signal);
     const id = idOfUser(userId);
     assertUuid(roleId, RoleNotFound);
-    await this.giveRoles(id, await this.roles([roleId], signal), signal);
+    await this.giveRoles(id, await this.roles([roleId], operation), operation);
   }
 
   /** Lists all roles. A role that is created or deleted in the meantime may or may not be listed. */
   override async *listRoles({ signal }: ProviderCallOptions): AsyncGenerator<readonly Role[], void, undefined> {
-    for await (const page of this.rolePages(signal)) yield page.filter(isOurs).map(({ id, name }) => ({ roleId: id, name }));
+    for await (const page of this.rolePages(new Operation(signal))) yield page.filter(isOurs).map(({ id, name }) => ({ roleId: id, name }));
   }
 
   /**
@@ -218,8 +223,9 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
    * listed once.
    */
   override async *listUsers({ signal }: ProviderCallOptions): AsyncGenerator<readonly User[], void, undefined> {
+    const operation = new Operation(signal);
     const read = (first: number, count: number) =>
-      this.api.get(`/users?briefRepresentation=true&first=${first}&max=${count}`, USERS, signal);
+      this.api.get(`/users?briefRepresentation=true&first=${first}&max=${count}`, USERS, operation);
     for await (const page of offsetPages(this.options.usersPerPage ?? 1_000, read)) {
       yield page.map(toUser);
     }
@@ -244,19 +250,19 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
     await this.invitationMail?.close();
   }
 
-  private async look(previous: Findings | undefined, signal: AbortSignal): Promise<Findings> {
+  private async look(previous: Findings | undefined, operation: Operation): Promise<Findings> {
     const isRecent = performance.now() - this.checkedAt < (this.options.checkedForMs ?? 30_000);
-    if (previous && isWell(previous) && isRecent && (await this.hasApi(signal))) return previous;
+    if (previous && isWell(previous) && isRecent && (await this.hasApi(operation))) return previous;
     // Set before the check. If the whole check is too slow to answer in time, the next ones need only one call, which
     // may succeed.
     this.checkedAt = performance.now();
-    return await checkRealm(this.api, this.options, signal);
+    return await checkRealm(this.api, this.options, operation);
   }
 
   /** Whether the realm seems unchanged, judging by one call. False if someone may have to fix something. */
-  private async hasApi(signal: AbortSignal): Promise<boolean> {
+  private async hasApi(operation: Operation): Promise<boolean> {
     try {
-      await this.idOfApi(signal);
+      await this.idOfApi(operation);
       return true;
     } catch (error) {
       if (error instanceof ProviderError) return false;
@@ -265,8 +271,8 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
   }
 
   /** Keycloak's internal id of the API's client. */
-  private async idOfApi(signal: AbortSignal): Promise<string> {
-    const [api] = await this.api.get(`/clients?clientId=${encodeURIComponent(this.options.audience)}`, CLIENTS, signal);
+  private async idOfApi(operation: Operation): Promise<string> {
+    const [api] = await this.api.get(`/clients?clientId=${encodeURIComponent(this.options.audience)}`, CLIENTS, operation);
     if (!api) throw new ProviderError('The realm has no client for the API (OIDC_AUDIENCE).');
     return api.id;
   }
@@ -275,9 +281,9 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
    * Reads all roles of the realm at once. That takes Keycloak milliseconds if it has them cached. Otherwise the time
    * grows with the square of their number, and they are read page by page.
    */
-  private async *rolePages(signal: AbortSignal): AsyncGenerator<readonly KeycloakRole[], void, undefined> {
-    const all = await this.allRoles(signal);
-    const read = (first: number, count: number) => this.api.get(`${ALL_ROLES_PATH}&first=${first}&max=${count}`, ROLES, signal);
+  private async *rolePages(operation: Operation): AsyncGenerator<readonly KeycloakRole[], void, undefined> {
+    const all = await this.allRoles(operation);
+    const read = (first: number, count: number) => this.api.get(`${ALL_ROLES_PATH}&first=${first}&max=${count}`, ROLES, operation);
     yield* all ? [all] : offsetPages(ROLES_PER_PAGE, read);
   }
 
@@ -285,26 +291,26 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
    * Undefined when they take too long. Keycloak finishes a request even if nobody waits for it, so after a timeout this
    * isn't tried again for ten minutes.
    */
-  private async allRoles(signal: AbortSignal): Promise<KeycloakRole[] | undefined> {
+  private async allRoles(operation: Operation): Promise<KeycloakRole[] | undefined> {
     if (performance.now() < this.rolesInPagesUntil) return undefined;
     // Fetched first, because a slow token mustn't count as slow roles.
-    await this.api.token.get(signal);
+    await this.api.token.get(operation.signal);
     const patience = AbortSignal.timeout(this.options.allRolesTimeoutMs ?? 2_000);
     try {
-      return await this.api.getAgain(ALL_ROLES_PATH, ROLES, AbortSignal.any([signal, patience]));
+      return await this.api.getAgain(ALL_ROLES_PATH, ROLES, new Operation(AbortSignal.any([operation.signal, patience])));
     } catch (error) {
-      if (signal.aborted || !patience.aborted) throw error;
+      if (operation.signal.aborted || !patience.aborted) throw error;
       this.rolesInPagesUntil = performance.now() + ROLES_IN_PAGES_FOR_MS;
       return undefined;
     }
   }
 
-  private async makePermissions(permissions: readonly string[], signal: AbortSignal): Promise<void> {
-    const path = `/clients/${await this.idOfApi(signal)}/roles`;
-    const present = new Set((await this.api.get(path, NAMED, signal)).map(({ name }) => name));
+  private async makePermissions(permissions: readonly string[], operation: Operation): Promise<void> {
+    const path = `/clients/${await this.idOfApi(operation)}/roles`;
+    const present = new Set((await this.api.get(path, NAMED, operation)).map(({ name }) => name));
     const absent = permissions.filter((permission) => !present.has(permission));
     const make = async (name: string): Promise<void> => {
-      const answer = await this.api.call({ method: 'POST', path, body: { name }, repeatable: true, signal });
+      const answer = await this.api.call({ method: 'POST', path, body: { name }, repeatable: true, operation });
       // A concurrent call may just have created it.
       if (answer.status !== 201 && answer.status !== 409) throw unexpected(answer);
     };
@@ -314,14 +320,14 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
   }
 
   /** The role with this name, if it has this description. A role created by others counts as missing. */
-  private async createdRole(name: string, description: string, signal: AbortSignal): Promise<KeycloakRole | undefined> {
+  private async createdRole(name: string, description: string, operation: Operation): Promise<KeycloakRole | undefined> {
     // These names have a different meaning in a path, encoded or not.
     const isDots = name === '.' || name === '..';
     if (isDots) {
-      const roles = await this.api.get('/roles?briefRepresentation=true', ROLES, signal);
+      const roles = await this.api.get('/roles?briefRepresentation=true', ROLES, operation);
       return roles.find((one) => one.name === name && one.description === description);
     }
-    const answer = await this.api.call({ method: 'GET', path: `/roles/${encodeURIComponent(name)}`, signal });
+    const answer = await this.api.call({ method: 'GET', path: `/roles/${encodeURIComponent(name)}`, operation });
     // Any other 404 says nothing about the role.
     if (answer.status === 404 && notFound(answer) instanceof RoleNotFound) return undefined;
     const role = read(answer, ROLE);
@@ -333,27 +339,27 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
    *
    * @throws RoleNotFound also for a role that the service doesn't manage.
    */
-  private async roles(ids: readonly string[], signal: AbortSignal): Promise<readonly NamedRole[]> {
-    if (ids.length > MAX_LOOK_UPS) return await this.rolesOfAll(ids, signal);
+  private async roles(ids: readonly string[], operation: Operation): Promise<readonly NamedRole[]> {
+    if (ids.length > MAX_LOOK_UPS) return await this.rolesOfAll(ids, operation);
     const roles: NamedRole[] = [];
     for (let start = 0; start < ids.length; start += CALLS_AT_ONCE) {
-      roles.push(...(await Promise.all(ids.slice(start, start + CALLS_AT_ONCE).map((id) => this.role(id, signal)))));
+      roles.push(...(await Promise.all(ids.slice(start, start + CALLS_AT_ONCE).map((id) => this.role(id, operation)))));
     }
     return roles;
   }
 
-  private async rolesOfAll(ids: readonly string[], signal: AbortSignal): Promise<readonly NamedRole[]> {
+  private async rolesOfAll(ids: readonly string[], operation: Operation): Promise<readonly NamedRole[]> {
     const unseen = new Set(ids);
     const roles: NamedRole[] = [];
-    for await (const page of this.rolePages(signal)) {
+    for await (const page of this.rolePages(operation)) {
       for (const { id, name } of page.filter((role) => isOurs(role) && unseen.delete(role.id))) roles.push({ id, name });
     }
     if (unseen.size > 0) throw new RoleNotFound('role_id');
     return roles;
   }
 
-  private async role(id: string, signal: AbortSignal): Promise<NamedRole> {
-    const answer = await this.api.call({ method: 'GET', path: `/roles-by-id/${id}`, signal });
+  private async role(id: string, operation: Operation): Promise<NamedRole> {
+    const answer = await this.api.call({ method: 'GET', path: `/roles-by-id/${id}`, operation });
     if (answer.status === 404) throw notFound(answer);
     const role = read(answer, ROLE);
     if (!isOurs(role)) throw new RoleNotFound('role_id');
@@ -361,8 +367,8 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
   }
 
   /** The id of the user with this e-mail and creation time; undefined if there is none. */
-  private async idOfCreated(email: string, createdTimestamp: number, signal: AbortSignal): Promise<string | undefined> {
-    const found = await this.api.get(`/users?exact=true&email=${encodeURIComponent(email)}`, CREATED, signal);
+  private async idOfCreated(email: string, createdTimestamp: number, operation: Operation): Promise<string | undefined> {
+    const found = await this.api.get(`/users?exact=true&email=${encodeURIComponent(email)}`, CREATED, operation);
     return found.find((user) => user.createdTimestamp === createdTimestamp)?.id;
   }
 
@@ -373,28 +379,28 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
    *
    * @throws UserAlreadyExists, ProviderError
    */
-  private async assertAsAsked({ id, email, name }: { readonly id: string; readonly email: string; readonly name: string }, signal: AbortSignal): Promise<void> {
-    const users = await this.api.get(`/users?exact=true&email=${encodeURIComponent(email)}`, USERS, signal);
+  private async assertAsAsked({ id, email, name }: { readonly id: string; readonly email: string; readonly name: string }, operation: Operation): Promise<void> {
+    const users = await this.api.get(`/users?exact=true&email=${encodeURIComponent(email)}`, USERS, operation);
     if (users.some((user) => user.id !== id)) throw new UserAlreadyExists('email');
     const user = users.find((one) => one.id === id);
     if (!user) throw new ProviderError("Keycloak has created a user without the e-mail: see the realm's user profile.");
     if (toUser(user).name !== name) throw new ProviderError(NAME_DROPPED);
   }
 
-  private async remove(path: string, signal: AbortSignal): Promise<void> {
-    const answer = await this.api.call({ method: 'DELETE', path, repeatable: true, signal });
+  private async remove(path: string, operation: Operation): Promise<void> {
+    const answer = await this.api.call({ method: 'DELETE', path, repeatable: true, operation });
     if (answer.status !== 204 && answer.status !== 404) throw unexpected(answer);
   }
 
-  private async giveRoles(userId: string, roles: readonly NamedRole[], signal: AbortSignal): Promise<void> {
+  private async giveRoles(userId: string, roles: readonly NamedRole[], operation: Operation): Promise<void> {
     const path = `/users/${userId}/role-mappings/realm`;
     for (let attempt = 0; attempt < ASSIGN_ATTEMPTS; attempt++) {
-      const answer = await this.api.call({ method: 'POST', path, body: roles, repeatable: true, signal });
+      const answer = await this.api.call({ method: 'POST', path, body: roles, repeatable: true, operation });
       if (answer.status === 204) return;
       // Simultaneous calls for one user collide (keycloak/keycloak#45434).
       if (answer.status !== 400 && answer.status !== 409) throw notFound(answer);
     }
-    const answer = await this.api.call({ method: 'GET', path, signal });
+    const answer = await this.api.call({ method: 'GET', path, operation });
     if (answer.status === 404) throw notFound(answer);
     const given = new Set(read(answer, NAMED).map(({ id }) => id));
     if (!roles.every(({ id }) => given.has(id))) throw new ProviderUnavailable('Keycloak does not give the user the roles.');

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { ProviderError } from '../../../domain/errors.js';
 import { type ApiAnswer, type ApiClient, read } from '../provider-api/api-client.js';
+import type { Operation } from '../provider-api/operation.js';
 
 export const NAMED = z.object({ id: z.string(), name: z.string() });
 export type Named = z.infer<typeof NAMED>;
@@ -12,23 +13,23 @@ const REFUSAL = z.object({ error: z.string().optional(), errorMessage: z.string(
 export class RealmAdmin {
   constructor(
     private readonly api: ApiClient,
-    private readonly signal: AbortSignal,
+    private readonly operation: Operation,
   ) {}
 
   /** @throws as `ApiClient.get`. */
   get<Schema extends z.ZodType>(path: string, schema: Schema): Promise<z.infer<Schema>> {
-    return this.api.get(path, schema, this.signal);
+    return this.api.get(path, schema, this.operation);
   }
 
   /** Undefined if it, or the whole realm, doesn't exist in Keycloak. Otherwise like `get`. */
   async find<Schema extends z.ZodType>(path: string, schema: Schema): Promise<z.infer<Schema> | undefined> {
-    const answer = await this.api.call({ method: 'GET', path, signal: this.signal });
+    const answer = await this.api.call({ method: 'GET', path, operation: this.operation });
     return answer.status === 404 ? undefined : read(answer, schema);
   }
 
   /** @throws ProviderError with Keycloak's reason when it refuses; otherwise as `ApiClient.call`. */
   async send(method: 'POST' | 'PUT', path: string, body?: unknown): Promise<void> {
-    assertDone(await this.api.call({ method, path, body, signal: this.signal }));
+    assertDone(await this.api.call({ method, path, body, operation: this.operation }));
   }
 
   /** The client with this `clientId`; undefined if there is none. */

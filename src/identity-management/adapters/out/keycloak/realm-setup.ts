@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import { PERMISSIONS } from '../../../../authentication/permissions.js';
 import { ApiClient } from '../provider-api/api-client.js';
+import { Operation } from '../provider-api/operation.js';
 import { lacking, type Members } from '../provider-requirements/lacking.js';
 import type { Requirement } from '../provider-requirements/requirement.js';
 import { realmUrl } from './keycloak-connection.js';
@@ -57,12 +58,12 @@ export class RealmSetup {
   private readonly keycloak: ApiClient;
   private readonly api: ApiClient;
   private readonly admin: RealmAdmin;
-  private readonly signal = new AbortController().signal;
+  private readonly operation = new Operation();
 
   constructor(private readonly options: RealmSetupOptions) {
     this.keycloak = this.connect('');
     this.api = this.connect(`/admin/realms/${encodeURIComponent(options.realm)}`);
-    this.admin = new RealmAdmin(this.api, this.signal);
+    this.admin = new RealmAdmin(this.api, this.operation);
   }
 
   /**
@@ -107,7 +108,7 @@ export class RealmSetup {
   /** The issuer in the realm's tokens, as Keycloak reports it at this URL. */
   async issuer(): Promise<string> {
     const path = `/realms/${encodeURIComponent(this.options.realm)}/.well-known/openid-configuration`;
-    return (await this.keycloak.get(path, DISCOVERY, this.signal)).issuer;
+    return (await this.keycloak.get(path, DISCOVERY, this.operation)).issuer;
   }
 
   async close(): Promise<void> {
@@ -125,7 +126,7 @@ export class RealmSetup {
     const { realm } = this.options;
     const name = `realm ${realm}`;
     const make = async (): Promise<void> => {
-      assertDone(await this.keycloak.call({ method: 'POST', path: '/admin/realms', body: newRealm(realm), signal: this.signal }));
+      assertDone(await this.keycloak.call({ method: 'POST', path: '/admin/realms', body: newRealm(realm), operation: this.operation }));
     };
     return {
       name,

@@ -1,7 +1,7 @@
 import { setMaxListeners } from 'node:events';
 import { setTimeout } from 'node:timers/promises';
 import { Logger } from '@nestjs/common';
-import { begun, urgent } from './call-turns.js';
+import { Operation, type Standing } from './operation.js';
 
 /** A user or role that must be removed. */
 export interface Remnant {
@@ -13,7 +13,7 @@ export interface Remnant {
   /** Details for the log. */
   readonly trace: Readonly<Record<string, unknown>>;
   /** Resolves to true when it was removed, and to false when it was missing (so far). */
-  readonly remove: (signal: AbortSignal) => Promise<boolean>;
+  readonly remove: (operation: Operation) => Promise<boolean>;
 }
 
 /** Pauses between attempts while the provider fails, in milliseconds. The last one repeats. */
@@ -53,7 +53,7 @@ export class LeftBehind {
   /** Resolves after the first attempt, whether or not it succeeded. Further attempts continue in the background. */
   async remove(remnant: Remnant): Promise<void> {
     this.remnants.add(remnant);
-    const isGone = await this.attempt(remnant, urgent);
+    const isGone = await this.attempt(remnant, 'urgent');
     void this.goOn(remnant, isGone).finally(() => this.remnants.delete(remnant));
   }
 
@@ -63,11 +63,11 @@ export class LeftBehind {
    *
    * @throws ProviderUnavailable, ProviderError when a remnant can't be removed now.
    */
-  async free(what: Remnant['what'], name: string, signal: AbortSignal): Promise<void> {
+  async free(what: Remnant['what'], name: string, operation: Operation): Promise<void> {
     for (const remnant of [...this.remnants].filter((one) => one.what === what && one.name === name)) {
       // Two simultaneous removals would interfere with each other.
       const isRemoved = (await this.attempts.get(remnant)) !== undefined;
-      if (!isRemoved && (await remnant.remove(signal))) this.remnants.delete(remnant);
+      if (!isRemoved && (await remnant.remove(operation))) this.remnants.delete(remnant);
     }
   }
 
@@ -101,21 +101,21 @@ export class LeftBehind {
   /** Makes a further attempt after the earlier ones of its kind (searches or removals) are over. */
   private attemptInTurn(remnant: Remnant): Promise<boolean | undefined> {
     const line = remnant.isUncertain ? 'latestLook' : 'latestRemoval';
-    const attempt = this[line].then(() => (this.closing.signal.aborted ? undefined : this.attempt(remnant, begun)));
+    const attempt = this[line].then(() => (this.closing.signal.aborted ? undefined : this.attempt(remnant, 'begun')));
     this[line] = attempt;
     return attempt;
   }
 
-  private attempt(remnant: Remnant, standing: (signal: AbortSignal) => AbortSignal): Promise<boolean | undefined> {
+  private attempt(remnant: Remnant, standing: Standing): Promise<boolean | undefined> {
     const attempt = this.tryToRemove(remnant, standing).finally(() => this.attempts.delete(remnant));
     this.attempts.set(remnant, attempt);
     return attempt;
   }
 
   /** Resolves to undefined when the attempt fails. */
-  private async tryToRemove({ what, remove }: Remnant, standing: (signal: AbortSignal) => AbortSignal): Promise<boolean | undefined> {
+  private async tryToRemove({ what, remove }: Remnant, standing: Standing): Promise<boolean | undefined> {
     try {
-      return await remove(standing(AbortSignal.timeout(REMOVAL_TIMEOUT_MS)));
+      return await remove(new Operation(AbortSignal.timeout(REMOVAL_TIMEOUT_MS), standing));
     } catch (error) {
       this.logger.warn({ msg: `A ${what} whose creation failed is not removed yet`, err: error });
       return undefined;

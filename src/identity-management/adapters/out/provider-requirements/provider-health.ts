@@ -2,10 +2,11 @@ import { ServiceError } from '../../../../common/service-error.js';
 import { SharedProbe } from '../../../../common/shared-probe.js';
 import { assertAwaited } from '../../../application/ports/awaited.js';
 import { ProviderMisconfigured, ProviderUnavailable } from '../../../domain/errors.js';
+import { Operation } from '../provider-api/operation.js';
 import type { Findings } from './requirement.js';
 
 /** Finds what is wrong. Gets the previous findings, if any. */
-export type Look = (previous: Findings | undefined, signal: AbortSignal) => Promise<Findings>;
+export type Look = (previous: Findings | undefined, operation: Operation) => Promise<Findings>;
 
 const TIMEOUT_MS = 4_000;
 
@@ -45,7 +46,7 @@ export class ProviderHealth {
   private async lookAgain(): Promise<void> {
     if (performance.now() < this.wellUntil) return;
     const limit = AbortSignal.timeout(TIMEOUT_MS);
-    this.findings = await this.look(this.findings, limit).catch((error: unknown) => {
+    this.findings = await this.look(this.findings, new Operation(limit, 'urgent')).catch((error: unknown) => {
       throw limit.aborted ? new ProviderUnavailable(`${this.provider} gives no answer within ${TIMEOUT_MS} ms.`, { cause: error }) : error;
     });
     if (this.findings.problems.length > 0) throw new ProviderMisconfigured(this.findings.problems);
