@@ -2,8 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Auth0IdentityProvider } from '../../src/identity-management/adapters/out/auth0/auth0.identity-provider.adapter.js';
-import { IdentityManagementLimits } from '../../src/identity-management/application/identity-management.options.js';
 import { IdentityProvider } from '../../src/identity-management/application/ports/identity-provider.port.js';
+import { ProviderDeadline } from '../../src/identity-management/application/provider-deadline.js';
 import { ProviderUnavailable } from '../../src/identity-management/domain/errors.js';
 import { type Auth0Exchange, type Auth0Fault, type Auth0StandIn, SERVICE_SCOPES } from '../../src/testing/index.js';
 import { auth0Options, auth0Variables, operatorToken, startTenant } from '../support/auth0-tenant.js';
@@ -55,12 +55,12 @@ describe('the service on an Auth0 tenant that', { timeout: 60_000 }, () => {
     if (email !== undefined && password !== undefined) passwords.set(email, password);
   };
 
-  /** @param limits the usual ones unless given. */
-  const start = (limits = new IdentityManagementLimits()) =>
+  /** @param deadline the usual one unless given. */
+  const start = (deadline = new ProviderDeadline()) =>
     startService({ ...auth0Variables(tenant), INGESTION_AUTH: 'required' }, (builder) =>
       builder
-        .overrideProvider(IdentityManagementLimits)
-        .useValue(limits)
+        .overrideProvider(ProviderDeadline)
+        .useValue(deadline)
         // Readiness tells of a fault at once.
         .overrideProvider(IdentityProvider)
         .useValue(new Auth0IdentityProvider({ ...auth0Options(tenant), wellForMs: 0 })),
@@ -69,7 +69,7 @@ describe('the service on an Auth0 tenant that', { timeout: 60_000 }, () => {
   beforeAll(async () => {
     // The service's own tokens live so short that each outage sees new ones.
     tenant = (await startTenant({ tokenLifetimeSeconds: TOKEN_SECONDS }, notePassword)).standIn;
-    service = await start(new IdentityManagementLimits(PROVIDER_TIMEOUT_MS));
+    service = await start(new ProviderDeadline(PROVIDER_TIMEOUT_MS));
     Object.assign(target, { url: service.url, token: await operatorToken(tenant) });
     await makeKnown();
   });

@@ -1,7 +1,6 @@
 import { Injectable } from '@nestjs/common';
-import { IdentityManagementLimits } from './identity-management.options.js';
 import { IdentityProvider } from './ports/identity-provider.port.js';
-import { callProvider } from './provider-deadline.js';
+import { ProviderDeadline } from './provider-deadline.js';
 
 export interface AssignRoleCommand {
   readonly userId: string;
@@ -12,7 +11,7 @@ export interface AssignRoleCommand {
 export class AssignRole {
   constructor(
     private readonly identityProvider: IdentityProvider,
-    private readonly limits: IdentityManagementLimits,
+    private readonly deadline: ProviderDeadline,
   ) {}
 
   /**
@@ -21,6 +20,6 @@ export class AssignRole {
    * @throws UserNotFound, RoleNotFound, ProviderUnavailable, ProviderError
    */
   async execute({ userId, roleId }: AssignRoleCommand): Promise<void> {
-    await callProvider(this.limits, (options) => this.identityProvider.assignRole(userId, roleId, options));
+    await this.deadline.call((options) => this.identityProvider.assignRole(userId, roleId, options));
   }
 }

@@ -1,8 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { newRole } from '../domain/role.js';
-import { IdentityManagementLimits } from './identity-management.options.js';
 import { IdentityProvider } from './ports/identity-provider.port.js';
-import { callProvider } from './provider-deadline.js';
+import { ProviderDeadline } from './provider-deadline.js';
 
 export interface CreateRoleCommand {
   readonly name: string;
@@ -14,7 +13,7 @@ export interface CreateRoleCommand {
 export class CreateRole {
   constructor(
     private readonly identityProvider: IdentityProvider,
-    private readonly limits: IdentityManagementLimits,
+    private readonly deadline: ProviderDeadline,
   ) {}
 
   /**
@@ -25,6 +24,6 @@ export class CreateRole {
    */
   async execute({ name, permissions }: CreateRoleCommand): Promise<string> {
     const role = newRole(name, permissions);
-    return callProvider(this.limits, (options) => this.identityProvider.createRole(role, options));
+    return this.deadline.call((options) => this.identityProvider.createRole(role, options));
   }
 }

@@ -1,8 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { assertUserName } from '../domain/user.js';
-import { IdentityManagementLimits } from './identity-management.options.js';
 import { IdentityProvider } from './ports/identity-provider.port.js';
-import { callProvider } from './provider-deadline.js';
+import { ProviderDeadline } from './provider-deadline.js';
 
 export interface UpdateUserCommand {
   readonly userId: string;
@@ -13,7 +12,7 @@ export interface UpdateUserCommand {
 export class UpdateUser {
   constructor(
     private readonly identityProvider: IdentityProvider,
-    private readonly limits: IdentityManagementLimits,
+    private readonly deadline: ProviderDeadline,
   ) {}
 
   /**
@@ -23,6 +22,6 @@ export class UpdateUser {
    */
   async execute({ userId, newName }: UpdateUserCommand): Promise<void> {
     assertUserName(newName);
-    await callProvider(this.limits, (options) => this.identityProvider.updateUser(userId, { name: newName }, options));
+    await this.deadline.call((options) => this.identityProvider.updateUser(userId, { name: newName }, options));
   }
 }

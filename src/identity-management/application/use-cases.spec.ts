@@ -12,10 +12,10 @@ import {
 import { AssignRole } from './assign-role.use-case.js';
 import { CreateRole } from './create-role.use-case.js';
 import { CreateUser } from './create-user.use-case.js';
-import { IdentityManagementLimits } from './identity-management.options.js';
 import { ListRoles } from './list-roles.use-case.js';
 import { ListUsers } from './list-users.use-case.js';
 import { IdentityProvider } from './ports/identity-provider.port.js';
+import { ProviderDeadline } from './provider-deadline.js';
 import { UpdateUser } from './update-user.use-case.js';
 
 describe('the use cases of identity management', () => {
@@ -35,7 +35,7 @@ describe('the use cases of identity management', () => {
       providers: [
         ...[CreateRole, CreateUser, UpdateUser, AssignRole, ListRoles, ListUsers],
         { provide: IdentityProvider, useFactory: provider },
-        { provide: IdentityManagementLimits, useValue: new IdentityManagementLimits(20) },
+        { provide: ProviderDeadline, useValue: new ProviderDeadline(20) },
       ],
     }).compile();
     createRole = module.get(CreateRole);
