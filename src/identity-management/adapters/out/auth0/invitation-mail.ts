@@ -1,6 +1,7 @@
 import { ProviderError } from '../../../domain/errors.js';
 import { ApiConnections } from '../provider-api/api-connections.js';
 import { Invitations } from '../provider-api/invitations.js';
+import { MAIL_TIMEOUT_MS } from '../provider-api/time-budget.js';
 
 export interface InvitationMailOptions {
   /** The tenant's URL, without a trailing slash. */
@@ -10,8 +11,6 @@ export interface InvitationMailOptions {
   /** The user's database connection. */
   readonly connection: string;
 }
-
-const TIMEOUT_MS = 20_000;
 
 /** Mails to new users with a link to set their password. Auth0 sends them. */
 export class InvitationMail {
@@ -44,7 +43,7 @@ export class InvitationMail {
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify({ client_id: clientId, email, connection }),
       repeatable: false,
-      timeoutMs: TIMEOUT_MS,
+      timeoutMs: MAIL_TIMEOUT_MS,
       signal: new AbortController().signal,
     });
     if (status !== 200) throw new ProviderError(`Auth0 answers ${label} with ${status}.`);

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { type ApiClient, unexpected } from '../provider-api/api-client.js';
 import { Invitations } from '../provider-api/invitations.js';
 import { Operation } from '../provider-api/operation.js';
+import { MAIL_TIMEOUT_MS } from '../provider-api/time-budget.js';
 import { UPDATE_PASSWORD } from './realm.js';
 
 export interface InvitationMailOptions {
@@ -11,7 +12,6 @@ export interface InvitationMailOptions {
 }
 
 const REALM = z.object({ smtpServer: z.record(z.string(), z.unknown()).nullish() });
-const TIMEOUT_MS = 20_000;
 
 /**
  * Describes what the realm lacks for sending mails, in one line. Empty if nothing is missing.
@@ -45,7 +45,7 @@ export class InvitationMail {
   }
 
   private async attempt(userId: string): Promise<boolean> {
-    const operation = new Operation(AbortSignal.timeout(TIMEOUT_MS));
+    const operation = new Operation(AbortSignal.timeout(MAIL_TIMEOUT_MS));
     const [problem] = await mailProblems(this.api, operation);
     if (problem !== undefined && this.told === undefined) this.logger.warn(problem);
     this.told = problem;

@@ -19,6 +19,7 @@ import { type ApiAnswer, type ApiClient, read, unexpected } from '../provider-ap
 import { mayBeDone, toNothingDone } from '../provider-api/api-failure.js';
 import { LeftBehind } from '../provider-api/left-behind.js';
 import { Operation } from '../provider-api/operation.js';
+import { WHOLE_LIST_TIMEOUT_MS } from '../provider-api/time-budget.js';
 import { ProviderHealth } from '../provider-requirements/provider-health.js';
 import { type Findings, isWell } from '../provider-requirements/requirement.js';
 import { InvitationMail, type InvitationMailOptions } from './invitation-mail.js';
@@ -295,7 +296,7 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
     if (performance.now() < this.rolesInPagesUntil) return undefined;
     // Fetched first, because a slow token mustn't count as slow roles.
     await this.api.token.get(operation.signal);
-    const patience = AbortSignal.timeout(this.options.allRolesTimeoutMs ?? 2_000);
+    const patience = AbortSignal.timeout(this.options.allRolesTimeoutMs ?? WHOLE_LIST_TIMEOUT_MS);
     try {
       return await this.api.getAgain(ALL_ROLES_PATH, ROLES, new Operation(AbortSignal.any([operation.signal, patience])));
     } catch (error) {

@@ -6,6 +6,7 @@ import type { CallPace } from './call-pace.js';
 import type { Operation } from './operation.js';
 import { type IssuedToken, ServiceToken } from './service-token.js';
 import { type SharedReader, SharedReads } from './shared-reads.js';
+import { REQUEST_TIMEOUT_MS, TOKEN_TIMEOUT_MS } from './time-budget.js';
 
 export interface ApiClientOptions {
   /** The provider's name in messages: `Keycloak`. */
@@ -40,9 +41,6 @@ export interface ApiAnswer {
   /** Names the provider and the request, without data from clients: `Keycloak answers GET /users`. */
   readonly label: string;
 }
-
-const REQUEST_TIMEOUT_MS = 10_000;
-const TOKEN_TIMEOUT_MS = 5_000;
 
 const TOKEN = z.object({ access_token: z.string().min(1), expires_in: z.number().positive() });
 const TOKEN_REFUSAL = z.object({ error: z.string(), error_description: z.string().default('') });

@@ -3,6 +3,7 @@ import { ProviderUnavailable } from '../../../domain/errors.js';
 import { onAbort } from './abort.js';
 import type { RawAnswer } from './api-connections.js';
 import type { Operation, Place } from './operation.js';
+import { BEGUN_GOES_FIRST_AFTER_MS, FIRST_CALL_WITHIN_MS, LAST_CALL_WITHIN_MS } from './time-budget.js';
 
 /** The known state of one of the provider's rate limits, a token bucket. */
 interface Limit {
@@ -20,19 +21,6 @@ interface Waiter {
   readonly go: () => void;
 }
 
-/**
- * How long a new operation waits for its first call. No longer, so that its other calls have time before the caller
- * gives up.
- */
-const FIRST_CALL_WITHIN_MS = 6_000;
-/** How long after its start an operation waits for a further call. A caller waits for ten seconds. */
-const LAST_CALL_WITHIN_MS = 9_000;
-/**
- * How long a turn of work already begun, such as a list, waits behind operations that came earlier. If it waited
- * longer, it might wait in vain: behind operations with many calls, or because a full bucket has let many lists begin,
- * each of which then needs a turn.
- */
-const BEGUN_GOES_FIRST_AFTER_MS = 4_000;
 /** The most simultaneous calls while the limits are unknown: the limit of Auth0's smallest plan. */
 const AT_FIRST = 2;
 const SHORTEST_REFILL_MS = 10;

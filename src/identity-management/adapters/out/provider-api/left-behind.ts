@@ -2,6 +2,7 @@ import { setMaxListeners } from 'node:events';
 import { setTimeout } from 'node:timers/promises';
 import { Logger } from '@nestjs/common';
 import { Operation, type Standing } from './operation.js';
+import { REMOVAL_TIMEOUT_MS } from './time-budget.js';
 
 /** A user or role that must be removed. */
 export interface Remnant {
@@ -24,7 +25,6 @@ const PAUSES_MS = [500, 1_000, 2_000, 5_000];
  */
 const LOOK_PAUSES_MS = [500, 1_000, 2_000, 5_000, 10_000, 20_000, 30_000, 60_000];
 const GIVE_UP_AFTER_MS = 600_000;
-const REMOVAL_TIMEOUT_MS = 10_000;
 
 /**
  * Removes users and roles whose creation failed, retrying for up to ten minutes. Remnants that are left then, or when
