@@ -48,13 +48,13 @@ export function apiPart(admin: TenantAdmin, scopes: ApiScopes, audience: string)
     line: `+ ${name}`,
     problem: `There is no API "${audience}" (OIDC_AUDIENCE).`,
     isFatal: true,
-    make: async () => { await admin.send('POST', '/resource-servers', newApi(audience)); },
+    make: () => admin.send('POST', '/resource-servers', newApi(audience)),
   };
   const setting = (api: Api, { name: member, problem }: Setting): Repair => ({
     line: `~ ${name}: ${member}`,
     problem: `The API "${audience}" ${problem(api)}`,
     isFatal: true,
-    make: async () => { await admin.send('PATCH', path, { [member]: alike(api, member) }); },
+    make: () => admin.send('PATCH', path, { [member]: alike(api, member) }),
   });
   const permission = (missing: readonly string[]) => (value: string): Repair => ({
     line: `+ permission ${value}`,

@@ -325,10 +325,8 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
   }
 
   /** Undefined if there is no such user. */
-  private async user(userId: string, operation: Operation): Promise<FoundUser | undefined> {
-    const path = `${userPath(userId)}?fields=${USER_FIELDS.join(',')}&include_fields=true`;
-    const answer = await this.api.call({ method: 'GET', path, operation });
-    return answer.status === 404 ? undefined : read(answer, FOUND_USER);
+  private user(userId: string, operation: Operation): Promise<FoundUser | undefined> {
+    return this.api.find(`${userPath(userId)}?fields=${USER_FIELDS.join(',')}&include_fields=true`, FOUND_USER, operation);
   }
 
   /** @returns whether there was a user to remove. */

@@ -159,9 +159,7 @@ export class TenantSetup {
 
   private application(named: NamedApplication, wanted: Members, atFirst: Members = {}): Requirement {
     const name = `application ${named.name}`;
-    const make = async (): Promise<void> => {
-      await this.admin.send('POST', '/clients', { name: named.name, ...wanted, ...atFirst });
-    };
+    const make = () => this.admin.send('POST', '/clients', { name: named.name, ...wanted, ...atFirst });
     return {
       name,
       changes: async () => {
@@ -170,9 +168,7 @@ export class TenantSetup {
         const change = lacking(present, wanted);
         const members = Object.keys(change);
         if (members.length === 0) return [];
-        const alter = async (): Promise<void> => {
-          await this.admin.send('PATCH', `/clients/${encodeURIComponent(present.client_id)}`, change);
-        };
+        const alter = () => this.admin.send('PATCH', `/clients/${encodeURIComponent(present.client_id)}`, change);
         return [{ line: `~ ${name}: ${members.join(', ')}`, make: alter }];
       },
     };
@@ -218,9 +214,7 @@ export class TenantSetup {
       if (found.strategy !== 'auth0') throw new ProviderError(`The connection "${connection}" (AUTH0_CONNECTION) is no database of Auth0's.`);
       return `/connections/${encodeURIComponent(found.id)}/clients`;
     };
-    const make = async (): Promise<void> => {
-      await this.admin.send('PATCH', await pathOf(), [{ client_id: await this.swaggerUiClientId(), status: true }]);
-    };
+    const make = async () => this.admin.send('PATCH', await pathOf(), [{ client_id: await this.swaggerUiClientId(), status: true }]);
     return {
       name,
       changes: async () => {
@@ -287,17 +281,15 @@ export class TenantSetup {
       if (!user) throw new ProviderError(`There is no user ${email}.`);
       return user.user_id;
     };
-    const create = async (): Promise<void> => {
-      await this.admin.send('POST', '/users', { email, connection, password: randomPassword(), email_verified: false, verify_email: false });
-    };
+    const create = () =>
+      this.admin.send('POST', '/users', { email, connection, password: randomPassword(), email_verified: false, verify_email: false });
     let ticket = '';
     const makeTicket = async (): Promise<void> => {
       const body = { user_id: await existing(), ttl_sec: TICKET_SECONDS, mark_email_as_verified: false };
       ({ ticket } = TICKET.parse(await this.admin.send('POST', '/tickets/password-change', body)));
     };
-    const giveRole = async (): Promise<void> => {
-      await this.admin.send('POST', `/users/${encodeURIComponent(await existing())}/roles`, { roles: [await this.existingRole()] });
-    };
+    const giveRole = async () =>
+      this.admin.send('POST', `/users/${encodeURIComponent(await existing())}/roles`, { roles: [await this.existingRole()] });
     const user: Change = { line: `+ user ${email}`, make: create };
     const link: Change = {
       line: `+ link for ${email} to set a password`,

@@ -50,7 +50,7 @@ export async function checkRealm(api: ApiClient, options: RealmCheckOptions, ope
   const otherIssuer = iss === issuer ? [] : [`Keycloak issues tokens as "${iss}", and the service believes "${issuer}" (OIDC_ISSUER).`];
   const rights = new Set(access[REALM_MANAGEMENT]?.roles);
   const missing = SERVICE_RIGHTS.filter((right) => !rights.has(right));
-  const admin = new RealmAdmin(api, operation);
+  const admin = new RealmAdmin(api, () => operation);
   const repairs = await necessaryRepairs(admin, options.audience, (right) => rights.has(right));
 
   const { problems, warnings } = findingsOf(repairs);

@@ -44,7 +44,7 @@ export function defaultClientScope(admin: RealmAdmin, audience: string): Require
   const wanted = clientScope(audience);
   const present = async () => (await admin.find('/client-scopes', SCOPES))?.find((scope) => scope.name === wanted.name);
 
-  const makeDefault = async (): Promise<void> => admin.send('PUT', `${defaults}/${(await present())?.id ?? ''}`);
+  const makeDefault = async () => admin.send('PUT', `${defaults}/${(await present())?.id ?? ''}`);
   const make = async (): Promise<void> => {
     await admin.send('POST', '/client-scopes', wanted);
     await makeDefault();

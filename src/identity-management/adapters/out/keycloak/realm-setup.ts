@@ -19,7 +19,7 @@ import {
   swaggerUiAddresses,
   UPDATE_PASSWORD,
 } from './realm.js';
-import { assertDone, NAMED, RealmAdmin } from './realm-admin.js';
+import { NAMED, RealmAdmin } from './realm-admin.js';
 import { apiClient, defaultClientScope, permissions, userProfile } from './realm-requirements.js';
 
 export interface RealmSetupOptions {
@@ -54,16 +54,18 @@ const DISCOVERY = z.object({ issuer: z.string() });
  * user with that role. Set up by an administrator of Keycloak. Nothing that already exists is removed.
  */
 export class RealmSetup {
-  /** The API of the whole server. `api` is that of this realm. */
-  private readonly keycloak: ApiClient;
-  private readonly api: ApiClient;
+  /** The API of the whole server. */
+  private readonly serverApi: ApiClient;
+  private readonly realmApi: ApiClient;
+  private readonly server: RealmAdmin;
   private readonly admin: RealmAdmin;
-  private readonly operation = new Operation();
 
   constructor(private readonly options: RealmSetupOptions) {
-    this.keycloak = this.connect('');
-    this.api = this.connect(`/admin/realms/${encodeURIComponent(options.realm)}`);
-    this.admin = new RealmAdmin(this.api, this.operation);
+    this.serverApi = this.connect('');
+    this.realmApi = this.connect(`/admin/realms/${encodeURIComponent(options.realm)}`);
+    const operation = new Operation();
+    this.server = new RealmAdmin(this.serverApi, () => operation);
+    this.admin = new RealmAdmin(this.realmApi, () => operation);
   }
 
   /**
@@ -108,11 +110,11 @@ export class RealmSetup {
   /** The issuer in the realm's tokens, as Keycloak reports it at this URL. */
   async issuer(): Promise<string> {
     const path = `/realms/${encodeURIComponent(this.options.realm)}/.well-known/openid-configuration`;
-    return (await this.keycloak.get(path, DISCOVERY, this.operation)).issuer;
+    return (await this.server.get(path, DISCOVERY)).issuer;
   }
 
   async close(): Promise<void> {
-    await Promise.all([this.keycloak.close(), this.api.close()]);
+    await Promise.all([this.serverApi.close(), this.realmApi.close()]);
   }
 
   private connect(path: string): ApiClient {
@@ -125,9 +127,7 @@ export class RealmSetup {
   private realm(): Requirement {
     const { realm } = this.options;
     const name = `realm ${realm}`;
-    const make = async (): Promise<void> => {
-      assertDone(await this.keycloak.call({ method: 'POST', path: '/admin/realms', body: newRealm(realm), operation: this.operation }));
-    };
+    const make = () => this.server.send('POST', '/admin/realms', newRealm(realm));
     return {
       name,
       changes: async () => {

@@ -83,6 +83,12 @@ export class ApiClient {
     return read(await this.call({ method: 'GET', path, operation }), schema);
   }
 
+  /** Undefined when the answer is 404. Otherwise like `get`. */
+  async find<Schema extends z.ZodType>(path: string, schema: Schema, operation: Operation): Promise<z.infer<Schema> | undefined> {
+    const answer = await this.call({ method: 'GET', path, operation });
+    return answer.status === 404 ? undefined : read(answer, schema);
+  }
+
   /**
    * Sends a GET. Callers that wait for their turn to read the same path share one call. The answer is never older than
    * the request.

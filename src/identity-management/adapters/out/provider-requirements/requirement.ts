@@ -2,7 +2,7 @@
 export interface Change {
   /** As shown by the set-up, for example `+ client load-data-api`: `+` creates something, `~` changes it. */
   readonly line: string;
-  readonly make: () => Promise<void>;
+  readonly make: () => Promise<unknown>;
   /** A note to show once, after the change. It may contain a secret. */
   readonly note?: () => Promise<string>;
 }
