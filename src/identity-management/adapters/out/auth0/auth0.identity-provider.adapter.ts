@@ -2,7 +2,6 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import type { OnApplicationShutdown } from '@nestjs/common';
 import { z } from 'zod';
 import type { ServiceError } from '../../../../common/service-error.js';
-import { assertAwaited } from '../../../application/ports/awaited.js';
 import { IdentityProvider, type ProviderCallOptions } from '../../../application/ports/identity-provider.port.js';
 import {
   InvalidIdentityValue,
@@ -113,26 +112,25 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     await this.scopes.ensure(permissions, operation);
     // Identifies a role whose creation got no answer.
     const description = `Created by the load-data service, ${randomUUID()}`;
-    let id: string | undefined;
-    try {
+    const create = async (): Promise<string> => {
       const answer = await this.api.call({ method: 'POST', path: '/roles', body: { name, description }, operation });
       if (answer.status === 409) throw new RoleAlreadyExists('role name');
       if (answer.status === 400) throw new InvalidIdentityValue('role name');
-      id = read(answer, ROLE).id;
+      return read(answer, ROLE).id;
+    };
+    const complete = async (id: string): Promise<string> => {
       await this.givePermissions(id, permissions, operation);
-      assertAwaited(signal);
       return id;
-    } catch (error) {
-      if (id !== undefined || mayBeDone(error)) {
-        const remove = async (attempt: Operation): Promise<boolean> => {
-          const roleId = id ?? (await this.idOfRole(name, description, attempt));
-          if (roleId !== undefined) await this.removeRole(roleId, attempt);
-          return roleId !== undefined;
-        };
-        await this.leftBehind.remove({ what: 'role', name, isUncertain: id === undefined, trace: { description }, remove });
-      }
-      throw error;
-    }
+    };
+    const undo = (created: string | undefined) => ({
+      trace: { description },
+      remove: async (attempt: Operation): Promise<boolean> => {
+        const id = created ?? (await this.idOfRole(name, description, attempt));
+        if (id !== undefined) await this.removeRole(id, attempt);
+        return id !== undefined;
+      },
+    });
+    return await this.leftBehind.allOrNothing({ what: 'role', name, create, complete, undo }, operation);
   }
 
   override async createUser({ email, name, roleIds }: NewUser, { signal }: ProviderCallOptions): Promise<string> {
@@ -143,24 +141,20 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     await this.leftBehind.free('user', email, operation);
     // Chosen by us, so that a user whose creation got no answer can be identified.
     const ownId = randomBytes(12).toString('hex');
-    let userId: string | undefined;
-    try {
-      const user = await this.makeUser({ email, name, user_id: ownId }, operation);
-      userId = user.user_id;
-      if (roleIds.length > 0) await this.giveRoles(userId, roleIds, operation);
-      assertAwaited(signal);
-      this.recentUsers.add(userId, user.updated_at);
-      this.invitationMail?.send(userId, email);
-      return userId;
-    } catch (error) {
-      if (userId !== undefined || mayBeDone(error)) {
-        const id = userId ?? `auth0|${ownId}`;
-        this.recentUsers.add(id, Infinity);
-        const remove = (attempt: Operation) => this.removeUser(id, attempt);
-        await this.leftBehind.remove({ what: 'user', name: email, isUncertain: userId === undefined, trace: { userId: id }, remove });
-      }
-      throw error;
-    }
+    const create = () => this.makeUser({ email, name, user_id: ownId }, operation);
+    const complete = async (user: FoundUser): Promise<FoundUser> => {
+      if (roleIds.length > 0) await this.giveRoles(user.user_id, roleIds, operation);
+      return user;
+    };
+    const undo = (created: FoundUser | undefined) => {
+      const userId = created?.user_id ?? `auth0|${ownId}`;
+      this.recentUsers.add(userId, Infinity);
+      return { trace: { userId }, remove: (attempt: Operation) => this.removeUser(userId, attempt) };
+    };
+    const { user_id: userId, updated_at: updatedAt } = await this.leftBehind.allOrNothing({ what: 'user', name: email, create, complete, undo }, operation);
+    this.recentUsers.add(userId, updatedAt);
+    this.invitationMail?.send(userId, email);
+    return userId;
   }
 
   override async updateUser(userId: string, { name }: { readonly name: string }, { signal }: ProviderCallOptions): Promise<void> {

@@ -2,7 +2,6 @@ import { randomUUID } from 'node:crypto';
 import type { OnApplicationShutdown } from '@nestjs/common';
 import { z } from 'zod';
 import type { ServiceError } from '../../../../common/service-error.js';
-import { assertAwaited } from '../../../application/ports/awaited.js';
 import { IdentityProvider, type ProviderCallOptions } from '../../../application/ports/identity-provider.port.js';
 import {
   InvalidIdentityValue,
@@ -16,7 +15,7 @@ import {
 import type { NewRole, Role } from '../../../domain/role.js';
 import type { NewUser, User } from '../../../domain/user.js';
 import { type ApiAnswer, type ApiClient, read, unexpected } from '../provider-api/api-client.js';
-import { mayBeDone, toNothingDone } from '../provider-api/api-failure.js';
+import { toNothingDone } from '../provider-api/api-failure.js';
 import { LeftBehind } from '../provider-api/left-behind.js';
 import { Operation } from '../provider-api/operation.js';
 import { WHOLE_LIST_TIMEOUT_MS } from '../provider-api/time-budget.js';
@@ -130,35 +129,31 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
     if (name.length > MAX_ROLE_NAME_UNITS) throw new InvalidIdentityValue('role name');
     const description = `Created by the load-data service, ${randomUUID()}`;
     const body = { ...composedRole(name, this.options.audience, permissions), description };
-    const create = (): Promise<ApiAnswer> => this.api.call({ method: 'POST', path: '/roles', body, operation });
-    await this.leftBehind.free('role', name, operation);
-    let isCreated = false;
-    try {
-      let answer = await create();
+    const post = (): Promise<ApiAnswer> => this.api.call({ method: 'POST', path: '/roles', body, operation });
+    const create = async (): Promise<ApiAnswer> => {
+      let answer = await post();
       if (answer.status === 404) {
         await this.makePermissions(permissions, operation).catch(toNothingDone);
-        answer = await create();
+        answer = await post();
       }
       if (answer.status === 409) throw new RoleAlreadyExists('role name');
       if (answer.status !== 201) throw unexpected(answer);
-      isCreated = true;
+      return answer;
+    };
+    const complete = async (): Promise<string> => {
       const role = await this.createdRole(name, description, operation);
       if (!role) throw new ProviderError('Keycloak does not have the role that it has created.');
       // Keycloak ignores the permissions if the API's client is missing.
       if (permissions.length > 0 && !role.composite) throw new ProviderError('Keycloak has created the role without its permissions.');
-      assertAwaited(signal);
       return role.id;
-    } catch (error) {
-      if (isCreated || mayBeDone(error)) {
-        const remove = async (attempt: Operation): Promise<boolean> => {
-          const role = await this.createdRole(name, description, attempt);
-          if (role) await this.remove(`/roles-by-id/${role.id}`, attempt);
-          return role !== undefined;
-        };
-        await this.leftBehind.remove({ what: 'role', name, isUncertain: !isCreated, trace: { description }, remove });
-      }
-      throw error;
-    }
+    };
+    const remove = async (attempt: Operation): Promise<boolean> => {
+      const role = await this.createdRole(name, description, attempt);
+      if (role) await this.remove(`/roles-by-id/${role.id}`, attempt);
+      return role !== undefined;
+    };
+    await this.leftBehind.free('role', name, operation);
+    return await this.leftBehind.allOrNothing({ what: 'role', name, create, complete, undo: () => ({ trace: { description }, remove }) }, operation);
   }
 
   override async createUser({ email, name, roleIds }: NewUser, { signal }: ProviderCallOptions): Promise<string> {
@@ -169,29 +164,29 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
     // Identifies a user whose creation got no answer.
     const createdTimestamp = (this.latestCreation = Math.max(Date.now(), this.latestCreation + 1));
     const body = { username: email, email, ...toKeycloakNames(name), enabled: true, requiredActions: [UPDATE_PASSWORD], createdTimestamp };
-    let id: string | undefined;
-    try {
+    const create = async (): Promise<string> => {
       const answer = await this.api.call({ method: 'POST', path: '/users', body, operation });
       if (answer.status === 409) throw new UserAlreadyExists('email');
       if (answer.status === 400) throw new InvalidIdentityValue(isAboutEmail(answer) ? 'email' : 'name');
-      const newId = answer.location.split('/').at(-1) ?? '';
-      if (answer.status !== 201 || !UUID.test(newId)) throw unexpected(answer);
-      id = newId;
+      const id = answer.location.split('/').at(-1) ?? '';
+      if (answer.status !== 201 || !UUID.test(id)) throw unexpected(answer);
+      return id;
+    };
+    const complete = async (id: string): Promise<string> => {
       await Promise.all([this.assertAsAsked({ id, email, name }, operation), roles.length > 0 ? this.giveRoles(id, roles, operation) : undefined]);
-      assertAwaited(signal);
-      this.invitationMail?.send(id);
-      return USER_PREFIX + id;
-    } catch (error) {
-      if (id !== undefined || mayBeDone(error)) {
-        const remove = async (attempt: Operation): Promise<boolean> => {
-          const userId = id ?? (await this.idOfCreated(email, createdTimestamp, attempt));
-          if (userId !== undefined) await this.remove(`/users/${userId}`, attempt);
-          return userId !== undefined;
-        };
-        await this.leftBehind.remove({ what: 'user', name: email, isUncertain: id === undefined, trace: { createdTimestamp }, remove });
-      }
-      throw error;
-    }
+      return id;
+    };
+    const undo = (created: string | undefined) => ({
+      trace: { createdTimestamp },
+      remove: async (attempt: Operation): Promise<boolean> => {
+        const id = created ?? (await this.idOfCreated(email, createdTimestamp, attempt));
+        if (id !== undefined) await this.remove(`/users/${id}`, attempt);
+        return id !== undefined;
+      },
+    });
+    const id = await this.leftBehind.allOrNothing({ what: 'user', name: email, create, complete, undo }, operation);
+    this.invitationMail?.send(id);
+    return USER_PREFIX + id;
   }
 
   override async updateUser(userId: string, { name }: { readonly name: string }, { signal }: ProviderCallOptions): Promise<void> {

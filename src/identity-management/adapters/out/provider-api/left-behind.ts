@@ -1,8 +1,20 @@
 import { setMaxListeners } from 'node:events';
 import { setTimeout } from 'node:timers/promises';
 import { Logger } from '@nestjs/common';
+import { assertAwaited } from '../../../application/ports/awaited.js';
+import { mayBeDone } from './api-failure.js';
 import { Operation, type Standing } from './operation.js';
 import { REMOVAL_TIMEOUT_MS } from './time-budget.js';
+
+/** A user or role to create in two steps. */
+export interface Creation<Created, Result> extends Pick<Remnant, 'what' | 'name'> {
+  /** Creates it. */
+  readonly create: () => Promise<Created>;
+  /** Does the rest. */
+  readonly complete: (created: Created) => Promise<Result>;
+  /** How to remove it. Called when a step has failed; with undefined if the answer to `create` was lost. */
+  readonly undo: (created: Created | undefined) => Pick<Remnant, 'trace' | 'remove'>;
+}
 
 /** A user or role that must be removed. */
 export interface Remnant {
@@ -27,8 +39,8 @@ const LOOK_PAUSES_MS = [500, 1_000, 2_000, 5_000, 10_000, 20_000, 30_000, 60_000
 const GIVE_UP_AFTER_MS = 600_000;
 
 /**
- * Removes users and roles whose creation failed, retrying for up to ten minutes. Remnants that are left then, or when
- * the process ends, are logged.
+ * Creates users and roles, all or nothing. Removes those whose creation failed, retrying for up to ten minutes.
+ * Remnants that are left then, or when the process ends, are logged.
  *
  * The first attempt goes before all waiting calls, because there are never more first attempts than creations that had
  * their turn. Further attempts may be many and are mostly in vain. To keep operations from waiting for them, only one
@@ -48,6 +60,29 @@ export class LeftBehind {
   constructor() {
     // Each remnant's pause adds a listener.
     setMaxListeners(0, this.closing.signal);
+  }
+
+  /**
+   * Creates a user or role. If a step fails, or the operation's signal has aborted by the end, the user or role is
+   * removed again, after the answer if necessary.
+   *
+   * @throws errors of the steps; ProviderUnavailable when the signal has aborted.
+   */
+  async allOrNothing<Created extends object | string, Result>(
+    { what, name, create, complete, undo }: Creation<Created, Result>,
+    { signal }: Operation,
+  ): Promise<Result> {
+    let created: Created | undefined;
+    try {
+      created = await create();
+      const result = await complete(created);
+      assertAwaited(signal);
+      return result;
+    } catch (error) {
+      const isUncertain = created === undefined;
+      if (!isUncertain || mayBeDone(error)) await this.remove({ what, name, isUncertain, ...undo(created) });
+      throw error;
+    }
   }
 
   /** Resolves after the first attempt, whether or not it succeeded. Further attempts continue in the background. */
