@@ -13,9 +13,10 @@ export class ListRoles {
   /**
    * Lists all roles page by page. Holds one page at a time.
    *
+   * @param toListed converts each role to what the caller lists.
    * @throws ProviderUnavailable, ProviderError, for any page.
    */
-  execute(): AsyncGenerator<readonly Role[], void, undefined> {
-    return this.deadline.pages((options) => this.identityProvider.listRoles(options));
+  execute<Listed>(toListed: (role: Role) => Listed): AsyncGenerator<readonly Listed[], void, undefined> {
+    return this.deadline.pages((options) => this.identityProvider.listRoles(options), toListed);
   }
 }

@@ -13,9 +13,10 @@ export class ListUsers {
   /**
    * Lists all users page by page. Holds one page at a time.
    *
+   * @param toListed converts each user to what the caller lists.
    * @throws ProviderUnavailable, ProviderError, for any page.
    */
-  execute(): AsyncGenerator<readonly User[], void, undefined> {
-    return this.deadline.pages((options) => this.identityProvider.listUsers(options));
+  execute<Listed>(toListed: (user: User) => Listed): AsyncGenerator<readonly Listed[], void, undefined> {
+    return this.deadline.pages((options) => this.identityProvider.listUsers(options), toListed);
   }
 }

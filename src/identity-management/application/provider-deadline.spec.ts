@@ -7,6 +7,7 @@ import { ProviderDeadline } from './provider-deadline.js';
 const PATIENT = new ProviderDeadline(10_000);
 const SHORT = new ProviderDeadline(20);
 
+const asIs = <Item>(item: Item): Item => item;
 const unhandled: unknown[] = [];
 const noteUnhandled = (reason: unknown): void => void unhandled.push(reason);
 const turn = (): Promise<void> => new Promise(setImmediate);
@@ -94,14 +95,14 @@ describe('a list within a deadline', () => {
   it('yields the pages as they are, and leaves nothing open', async () => {
     const provider = await filled(5, 2);
     const lengths: number[] = [];
-    for await (const page of PATIENT.pages((options) => provider.listRoles(options))) lengths.push(page.length);
+    for await (const page of PATIENT.pages((options) => provider.listRoles(options), asIs)) lengths.push(page.length);
     expect(lengths).toEqual([2, 2, 1]);
     expect(provider.openLists).toBe(0);
   });
 
   it('ends the list of the provider when it is returned, and aborts its signal', async () => {
     const provider = await filled(5, 2);
-    const pages = PATIENT.pages((options) => provider.listRoles(options));
+    const pages = PATIENT.pages((options) => provider.listRoles(options), asIs);
     await pages.next();
     expect(provider.openLists).toBe(1);
     expect(provider.lastSignal?.aborted).toBe(false);
@@ -114,7 +115,7 @@ describe('a list within a deadline', () => {
   it('does not call the provider before the first page is asked for', async () => {
     const provider = await filled(1, 2);
     provider.lastSignal = undefined;
-    const pages = PATIENT.pages((options) => provider.listRoles(options));
+    const pages = PATIENT.pages((options) => provider.listRoles(options), asIs);
     await turn();
     expect(provider.lastSignal).toBeUndefined();
     await pages.return();
@@ -123,13 +124,13 @@ describe('a list within a deadline', () => {
   it('gives up a provider that hangs at its first page', async () => {
     const provider = await filled(5, 2);
     provider.hang();
-    await expect(all(SHORT.pages((options) => provider.listRoles(options)))).rejects.toThrow(ProviderUnavailable);
+    await expect(all(SHORT.pages((options) => provider.listRoles(options), asIs))).rejects.toThrow(ProviderUnavailable);
     expect(provider.lastSignal?.aborted).toBe(true);
   });
 
   it('gives up a provider that hangs at a later page, and ends its list once that wakes up', async () => {
     const provider = await filled(5, 2);
-    const pages = SHORT.pages((options) => provider.listRoles(options));
+    const pages = SHORT.pages((options) => provider.listRoles(options), asIs);
     expect((await pages.next()).value).toHaveLength(2);
     provider.hang();
     await expect(pages.next()).rejects.toThrow(ProviderUnavailable);
@@ -148,7 +149,7 @@ describe('a list within a deadline', () => {
         yield [page];
       }
     }
-    const pages = SHORT.pages(slow);
+    const pages = SHORT.pages(slow, asIs);
     for (let page = 0; page < 4; page++) {
       const next = pages.next();
       await vi.advanceTimersByTimeAsync(15);
@@ -161,14 +162,14 @@ describe('a list within a deadline', () => {
 
   it('turns anything else that is thrown into ProviderError, at any page', async () => {
     const provider = await filled(5, 2);
-    const pages = PATIENT.pages((options) => provider.listRoles(options));
+    const pages = PATIENT.pages((options) => provider.listRoles(options), asIs);
     await pages.next();
     provider.failWith(new TypeError('broken'));
     await expect(pages.next()).rejects.toThrow(ProviderError);
     const list = (): never => {
       throw new TypeError('broken');
     };
-    await expect(PATIENT.pages(list).next()).rejects.toThrow(ProviderError);
+    await expect(PATIENT.pages(list, asIs).next()).rejects.toThrow(ProviderError);
   });
 
   it.each(['throws', 'hangs'])('ends though the provider %s when its list is returned', async (fault) => {
@@ -182,7 +183,7 @@ describe('a list within a deadline', () => {
         },
       }),
     });
-    const pages = SHORT.pages(list);
+    const pages = SHORT.pages(list, asIs);
     await pages.next();
     await expect(pages.return()).resolves.toEqual({ done: true, value: undefined });
     expect(returned).toEqual([fault]);

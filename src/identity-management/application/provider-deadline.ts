@@ -24,18 +24,21 @@ export class ProviderDeadline {
   }
 
   /**
-   * Reads a list. The limit applies to each page separately. Returning the iterator returns the provider's iterator and
-   * aborts the signal.
+   * Reads a list, and converts each item. The limit applies to each page separately. Returning the iterator returns the
+   * provider's iterator and aborts the signal.
    *
    * @throws as `call`.
    */
-  async *pages<Item>(list: (options: ProviderCallOptions) => AsyncIterable<readonly Item[]>): AsyncGenerator<readonly Item[], void, undefined> {
+  async *pages<Item, Listed>(
+    list: (options: ProviderCallOptions) => AsyncIterable<readonly Item[]>,
+    toListed: (item: Item) => Listed,
+  ): AsyncGenerator<readonly Listed[], void, undefined> {
     const controller = new AbortController();
     const { signal } = controller;
     const iterator = await this.inTime(controller, () => list({ signal })[Symbol.asyncIterator]());
     const next = () => this.inTime(controller, () => iterator.next());
     try {
-      for (let page = await next(); !page.done; page = await next()) yield page.value;
+      for (let page = await next(); !page.done; page = await next()) yield page.value.map(toListed);
     } finally {
       const hangs = signal.aborted;
       // Whether the provider's iterator ends well doesn't affect the answer.

@@ -18,6 +18,8 @@ import { IdentityProvider } from './ports/identity-provider.port.js';
 import { ProviderDeadline } from './provider-deadline.js';
 import { UpdateUser } from './update-user.use-case.js';
 
+const asIs = <Item>(item: Item): Item => item;
+
 describe('the use cases of identity management', () => {
   const provider = () => identityProvider;
   let identityProvider: InMemoryIdentityProvider;
@@ -48,11 +50,11 @@ describe('the use cases of identity management', () => {
   });
   afterEach(() => close());
 
-  const users = async () => (await listUsers.execute().next()).value;
+  const users = async () => (await listUsers.execute(asIs).next()).value;
 
   it('create a role whose repeated permissions count once, and list it', async () => {
     const roleId = await createRole.execute({ name: 'Readers', permissions: ['a:b', 'c:d', 'a:b'] });
-    expect((await listRoles.execute().next()).value).toEqual([{ roleId, name: 'Readers' }]);
+    expect((await listRoles.execute(asIs).next()).value).toEqual([{ roleId, name: 'Readers' }]);
     const userId = await createUser.execute({ email: 'ada@example.com', roleIds: [roleId] });
     expect(identityProvider.permissionsOf(userId)).toEqual(['a:b', 'c:d']);
     await expect(createRole.execute({ name: 'Readers', permissions: ['a:b'] })).rejects.toThrow(RoleAlreadyExists);
@@ -100,8 +102,8 @@ describe('the use cases of identity management', () => {
     ['create-user', () => createUser.execute({ email: 'a@example.com', roleIds: [] })],
     ['update-user', () => updateUser.execute({ userId: 'memory|x', newName: 'x' })],
     ['assign-role', () => assignRole.execute({ userId: 'memory|x', roleId: 'role_x' })],
-    ['list-roles', () => listRoles.execute().next()],
-    ['list-users', () => listUsers.execute().next()],
+    ['list-roles', () => listRoles.execute(asIs).next()],
+    ['list-users', () => listUsers.execute(asIs).next()],
   ])('%s waits no longer than the limit, and ends the call', async (_, call) => {
     identityProvider.hang();
     await expect(call()).rejects.toThrow(ProviderUnavailable);

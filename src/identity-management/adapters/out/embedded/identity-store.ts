@@ -4,10 +4,10 @@ import { Logger } from '@nestjs/common';
 import { SharedProbe } from '../../../../common/shared-probe.js';
 import { type DataDirectoryLock, isLocked, lockDataDirectory } from '../../../../common/data-directory/data-directory-lock.js';
 import { type FileIdentity, fileIdentity, isSameFile } from '../../../../common/data-directory/file-identity.js';
+import { assertAwaited } from '../../../application/ports/awaited.js';
 import { ProviderError, ProviderUnavailable } from '../../../domain/errors.js';
-import { checkpoint, type IdentityDatabase, idInFile, idOf, immediately, isIntact, openIdentityDatabase } from './identity-database.js';
+import { checkpoint, type IdentityDatabase, idInFile, idOf, immediately, isIntact, openIdentityDatabase, toProviderFailure } from './identity-database.js';
 import { privateDirectory } from './private-files.js';
-import { attempt } from './provider-failure.js';
 
 interface Opened {
   readonly database: IdentityDatabase;
@@ -62,7 +62,7 @@ export class IdentityStore {
     }
   }
 
-  get database(): IdentityDatabase {
+  private get database(): IdentityDatabase {
     return this.opened.database;
   }
 
@@ -76,8 +76,7 @@ export class IdentityStore {
     this.assertHere();
   }
 
-  /** @throws ProviderUnavailable while the open database isn't the one at its path; ProviderError when it is closed. */
-  assertHere(): void {
+  private assertHere(): void {
     if (this.isClosed) throw new ProviderError('The identity database is closed.');
     if (!this.isHere()) throw new ProviderUnavailable('The identity database is away.');
   }
@@ -85,10 +84,12 @@ export class IdentityStore {
   /**
    * Runs synchronous work in one transaction.
    *
-   * @throws ProviderUnavailable; ProviderError; errors of the work.
+   * @param signal ends the wait for other processes when it aborts.
+   * @throws ProviderUnavailable; ProviderError; domain errors of the work.
    */
-  write<Result>(work: (database: IdentityDatabase) => Result, signal?: AbortSignal): Promise<Result> {
-    return attempt(async () => {
+  async write<Result>(work: (database: IdentityDatabase) => Result, signal?: AbortSignal): Promise<Result> {
+    try {
+      if (signal) assertAwaited(signal);
       await this.available();
       const result = await immediately(this.database, () => {
         this.assertHere();
@@ -96,7 +97,9 @@ export class IdentityStore {
       }, signal);
       this.assertHere();
       return result;
-    });
+    } catch (error) {
+      throw toProviderFailure(error);
+    }
   }
 
   /**
@@ -104,11 +107,23 @@ export class IdentityStore {
    *
    * @throws as `write`.
    */
-  read<Result>(work: (database: IdentityDatabase) => Result): Promise<Result> {
-    return attempt(async () => {
-      await this.available();
+  async read<Result>(work: (database: IdentityDatabase) => Result): Promise<Result> {
+    await this.available();
+    return this.readNow(work);
+  }
+
+  /**
+   * Like `read`, without trying to reopen the database.
+   *
+   * @throws as `write`.
+   */
+  readNow<Result>(work: (database: IdentityDatabase) => Result): Result {
+    try {
+      this.assertHere();
       return work(this.database);
-    });
+    } catch (error) {
+      throw toProviderFailure(error);
+    }
   }
 
   /** Closes the database and releases the lock. Idempotent. */

@@ -218,13 +218,11 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
    * Lists all users. A user who is created or deleted in the meantime may or may not be listed; every other user is
    * listed once.
    */
-  override async *listUsers({ signal }: ProviderCallOptions): AsyncGenerator<readonly User[], void, undefined> {
+  override listUsers({ signal }: ProviderCallOptions): AsyncGenerator<readonly User[], void, undefined> {
     const operation = new Operation(signal);
-    const read = (first: number, count: number) =>
-      this.api.get(`/users?briefRepresentation=true&first=${first}&max=${count}`, USERS, operation);
-    for await (const page of offsetPages(this.options.usersPerPage ?? 1_000, read)) {
-      yield page.map(toUser);
-    }
+    const read = async (first: number, count: number): Promise<readonly User[]> =>
+      (await this.api.get(`/users?briefRepresentation=true&first=${first}&max=${count}`, USERS, operation)).map(toUser);
+    return offsetPages(this.options.usersPerPage ?? 1_000, read, ({ userId }) => userId);
   }
 
   /**
@@ -280,7 +278,7 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
   private async *rolePages(operation: Operation): AsyncGenerator<readonly KeycloakRole[], void, undefined> {
     const all = await this.allRoles(operation);
     const read = (first: number, count: number) => this.api.get(`${ALL_ROLES_PATH}&first=${first}&max=${count}`, ROLES, operation);
-    yield* all ? [all] : offsetPages(ROLES_PER_PAGE, read);
+    yield* all ? [all] : offsetPages(ROLES_PER_PAGE, read, ({ id }) => id);
   }
 
   /**
