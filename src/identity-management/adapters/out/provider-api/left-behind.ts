@@ -1,6 +1,5 @@
-import { setMaxListeners } from 'node:events';
-import { setTimeout } from 'node:timers/promises';
 import { Logger } from '@nestjs/common';
+import { BackgroundRetries } from '../../../../common/background-retries.js';
 import { assertAwaited } from '../../../application/ports/awaited.js';
 import { mayBeDone } from './api-failure.js';
 import { Operation, type Standing } from './operation.js';
@@ -49,18 +48,13 @@ const GIVE_UP_AFTER_MS = 600_000;
  */
 export class LeftBehind {
   private readonly logger = new Logger(LeftBehind.name);
-  private readonly closing = new AbortController();
+  private readonly retries = new BackgroundRetries();
   /** Remnants that may still exist. */
   private readonly remnants = new Set<Remnant>();
   /** Attempts in progress. */
   private readonly attempts = new Map<Remnant, Promise<boolean | undefined>>();
   private latestLook: Promise<unknown> = Promise.resolve();
   private latestRemoval: Promise<unknown> = Promise.resolve();
-
-  constructor() {
-    // Each remnant's pause adds a listener.
-    setMaxListeners(0, this.closing.signal);
-  }
 
   /**
    * Creates a user or role. If a step fails, or the operation's signal has aborted by the end, the user or role is
@@ -108,7 +102,7 @@ export class LeftBehind {
 
   /** Starts no further attempts. */
   close(): void {
-    this.closing.abort();
+    void this.retries.close();
   }
 
   /** @param first the result of the first attempt. */
@@ -117,26 +111,27 @@ export class LeftBehind {
     const end = performance.now() + GIVE_UP_AFTER_MS;
     const lookPauses = isUncertain ? [...LOOK_PAUSES_MS] : [];
     let failures = 0;
-    for (let isGone = first; !isGone; isGone = await this.attemptInTurn(remnant)) {
-      const wasAbsent = isGone === false;
-      const pause = wasAbsent ? lookPauses.shift() : PAUSES_MS[Math.min(failures++, PAUSES_MS.length - 1)];
-      if (pause === undefined) {
-        if (isUncertain) this.logger.warn({ msg: `A ${what} whose creation failed was not found for two minutes, and is left if the provider creates it yet`, ...trace });
-        return;
+    const pauseAfter = (isGone: boolean | undefined): number | undefined => {
+      if (isGone) return undefined;
+      const pauseMs = isGone === false ? lookPauses.shift() : PAUSES_MS[Math.min(failures++, PAUSES_MS.length - 1)];
+      if (pauseMs === undefined && isUncertain) {
+        this.logger.warn({ msg: `A ${what} whose creation failed was not found for two minutes, and is left if the provider creates it yet`, ...trace });
       }
-      const isClosing = await setTimeout(pause, false, { signal: this.closing.signal, ref: false }).catch(() => true);
-      if (!this.remnants.has(remnant)) return;
-      if (isClosing || performance.now() >= end) {
-        this.logger.error({ msg: `A ${what} whose creation failed may be left`, ...trace });
-        return;
-      }
-    }
+      return pauseMs;
+    };
+    const attempt = async (): Promise<number | undefined> => {
+      if (!this.remnants.has(remnant)) return undefined;
+      if (!this.retries.isClosed && performance.now() < end) return pauseAfter(await this.attemptInTurn(remnant));
+      this.logger.error({ msg: `A ${what} whose creation failed may be left`, ...trace });
+      return undefined;
+    };
+    await this.retries.repeat(attempt, pauseAfter(first));
   }
 
   /** Makes a further attempt after the earlier ones of its kind (searches or removals) are over. */
   private attemptInTurn(remnant: Remnant): Promise<boolean | undefined> {
     const line = remnant.isUncertain ? 'latestLook' : 'latestRemoval';
-    const attempt = this[line].then(() => (this.closing.signal.aborted ? undefined : this.attempt(remnant, 'begun')));
+    const attempt = this[line].then(() => (this.retries.isClosed ? undefined : this.attempt(remnant, 'begun')));
     this[line] = attempt;
     return attempt;
   }
