@@ -4,7 +4,7 @@ import { setTimeout } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, it } from 'vitest';
 import { z } from 'zod';
 import { loadAuth0CheckEnvironment } from '../../src/configuration/commands.js';
-import { managementApi } from '../../src/identity-management/adapters/out/auth0/auth0-connection.js';
+import { managementApi } from '../../src/identity-management/adapters/out/auth0/management-api.js';
 import { Auth0IdentityProvider } from '../../src/identity-management/adapters/out/auth0/auth0.identity-provider.adapter.js';
 import { randomPassword } from '../../src/identity-management/adapters/out/auth0/random-password.js';
 import type { ApiAnswer } from '../../src/identity-management/adapters/out/provider-api/api-client.js';

@@ -1,34 +1,18 @@
-import { randomBytes, randomUUID } from 'node:crypto';
 import type { OnApplicationShutdown } from '@nestjs/common';
-import { z } from 'zod';
-import type { ServiceError } from '../../../../common/service-error.js';
 import { IdentityProvider, type ProviderCallOptions } from '../../../application/ports/identity-provider.port.js';
-import {
-  InvalidIdentityValue,
-  ProviderError,
-  RoleAlreadyExists,
-  RoleNotFound,
-  UserAlreadyExists,
-  UserNotFound,
-} from '../../../domain/errors.js';
+import { InvalidIdentityValue } from '../../../domain/errors.js';
 import type { NewRole, Role } from '../../../domain/role.js';
 import type { NewUser, User } from '../../../domain/user.js';
-import { type ApiAnswer, type ApiClient, read, unexpected } from '../provider-api/api-client.js';
-import { mayBeDone } from '../provider-api/api-failure.js';
+import type { ApiClient } from '../provider-api/api-client.js';
 import { LeftBehind } from '../provider-api/left-behind.js';
-import { ListTurns, Operation } from '../provider-api/operation.js';
+import { Operation } from '../provider-api/operation.js';
 import { type Look, ProviderHealth } from '../provider-requirements/provider-health.js';
 import { ApiScopes } from './api-scopes.js';
-import { type Auth0Connection, managementApi } from './auth0-connection.js';
-import { FOUND_USER, type FoundUser, toUser, USER_FIELDS } from './found-user.js';
 import { InvitationMail } from './invitation-mail.js';
-import { ListCalls } from './list-calls.js';
-import { listPages, pageOf } from './list-pages.js';
-import { randomPassword } from './random-password.js';
-import { RecentUsers } from './recent-users.js';
+import { type Auth0Connection, managementApi } from './management-api.js';
 import { checkTenant } from './tenant-check.js';
-import { exportedUsers } from './user-export.js';
-import { usersByCreation, type UserSource } from './users-by-creation.js';
+import { TenantRoles } from './tenant-roles.js';
+import { assertUserId, TenantUsers } from './tenant-users.js';
 
 export interface Auth0Options extends Auth0Connection {
   /** The identifier of the API whose scopes are the permissions. */
@@ -44,31 +28,7 @@ export interface Auth0Options extends Auth0Connection {
   readonly wellForMs?: number;
 }
 
-/**
- * A prefix chosen by Auth0, such as `auth0` or `google-oauth2`, then any text. Auth0's ids have at most 300 characters.
- */
-const USER_ID = /^(?=.{1,300}$)[a-z0-9_-]+\|[^\s\p{Cc}\p{Cs}]+$/u;
-const ROLE_ID = /^rol_[A-Za-z0-9]{16}$/;
 const MOST_ROLES_OF_A_USER = 50;
-const SEARCH_PAGES = 10;
-/** Few, because together they have the time limit of one page. */
-const READ_AT_ONCE = 2;
-/**
- * With more roles than this, they are looked up in the list of all roles. One call per role would take too long on a
- * small plan.
- */
-const MAX_LOOK_UPS = 5;
-
-const ROLE = z.object({ id: z.string(), name: z.string(), description: z.string().nullish(), type: z.string().nullish() });
-const ROLES = z.object({ start: z.number(), total: z.number(), roles: z.array(ROLE) });
-const USERS = z.object({ start: z.number(), total: z.number(), users: z.array(FOUND_USER) });
-const ID = z.object({ id: z.string() });
-const REFUSAL = z.object({ message: z.string().default(''), errorCode: z.string().default('') });
-
-type Auth0Role = z.infer<typeof ROLE>;
-
-/** Roles of an organization don't count. */
-const isTenantRole = ({ type }: Auth0Role): boolean => type == null || type === 'tenant';
 
 /**
  * A tenant of Auth0, accessed through its Management API v2. A permission is a scope of the API; a role is a role of
@@ -86,141 +46,58 @@ const isTenantRole = ({ type }: Auth0Role): boolean => type == null || type === 
  */
 export class Auth0IdentityProvider extends IdentityProvider implements OnApplicationShutdown {
   private readonly api: ApiClient;
-  private readonly scopes: ApiScopes;
   private readonly leftBehind = new LeftBehind();
-  private readonly recentUsers = new RecentUsers();
+  private readonly roles: TenantRoles;
+  private readonly users: TenantUsers;
   private readonly invitationMail: InvitationMail | undefined;
   private readonly health: ProviderHealth;
 
-  constructor(private readonly options: Auth0Options) {
+  constructor(options: Auth0Options) {
     super();
-    this.api = managementApi(options);
-    this.scopes = new ApiScopes(this.api, options.audience);
     const { url, connection, clientId, audience, invitationClientId } = options;
+    this.api = managementApi(options);
+    const scopes = new ApiScopes(this.api, audience);
+    this.roles = new TenantRoles(this.api, this.leftBehind, scopes, audience);
+    this.users = new TenantUsers(this.api, this.leftBehind, connection);
     this.invitationMail = invitationClientId === undefined ? undefined : new InvitationMail({ url, connection, clientId: invitationClientId });
     const look: Look = (previous, operation) => {
       // A missing scope may have been granted since the last check.
       const mayRenewToken = (previous?.problems.length ?? 0) > 0;
-      return checkTenant(this.api, this.scopes, { clientId, audience, mayRenewToken }, operation);
+      return checkTenant(this.api, scopes, { clientId, audience, mayRenewToken }, operation);
     };
     this.health = new ProviderHealth('Auth0', look, options.wellForMs ?? 10_000);
   }
 
-  override async createRole({ name, permissions }: NewRole, { signal }: ProviderCallOptions): Promise<string> {
-    const operation = new Operation(signal);
-    await this.leftBehind.free('role', name, operation);
-    await this.scopes.ensure(permissions, operation);
-    // Identifies a role whose creation got no answer.
-    const description = `Created by the load-data service, ${randomUUID()}`;
-    const create = async (): Promise<string> => {
-      const answer = await this.api.call({ method: 'POST', path: '/roles', body: { name, description }, operation });
-      if (answer.status === 409) throw new RoleAlreadyExists('role name');
-      if (answer.status === 400) throw new InvalidIdentityValue('role name');
-      return read(answer, ROLE).id;
-    };
-    const complete = async (id: string): Promise<string> => {
-      await this.givePermissions(id, permissions, operation);
-      return id;
-    };
-    const undo = (created: string | undefined) => ({
-      trace: { description },
-      remove: async (attempt: Operation): Promise<boolean> => {
-        const id = created ?? (await this.idOfRole(name, description, attempt));
-        if (id !== undefined) await this.removeRole(id, attempt);
-        return id !== undefined;
-      },
-    });
-    return await this.leftBehind.allOrNothing({ what: 'role', name, create, complete, undo }, operation);
+  override createRole(role: NewRole, { signal }: ProviderCallOptions): Promise<string> {
+    return this.roles.create(role, new Operation(signal));
   }
 
-  override async createUser({ email, name, roleIds }: NewUser, { signal }: ProviderCallOptions): Promise<string> {
+  override async createUser(user: NewUser, { signal }: ProviderCallOptions): Promise<string> {
     const operation = new Operation(signal);
-    if (roleIds.length > MOST_ROLES_OF_A_USER) throw new InvalidIdentityValue('roles');
-    for (const roleId of roleIds) assertRoleId(roleId);
-    await this.assertRoles(roleIds, operation);
-    await this.leftBehind.free('user', email, operation);
-    // Chosen by us, so that a user whose creation got no answer can be identified.
-    const ownId = randomBytes(12).toString('hex');
-    const create = () => this.makeUser({ email, name, user_id: ownId }, operation);
-    const complete = async (user: FoundUser): Promise<FoundUser> => {
-      if (roleIds.length > 0) await this.giveRoles(user.user_id, roleIds, operation);
-      return user;
-    };
-    const undo = (created: FoundUser | undefined) => {
-      const userId = created?.user_id ?? `auth0|${ownId}`;
-      this.recentUsers.add(userId, Infinity);
-      return { trace: { userId }, remove: (attempt: Operation) => this.removeUser(userId, attempt) };
-    };
-    const { user_id: userId, updated_at: updatedAt } = await this.leftBehind.allOrNothing({ what: 'user', name: email, create, complete, undo }, operation);
-    this.recentUsers.add(userId, updatedAt);
-    this.invitationMail?.send(userId, email);
+    if (user.roleIds.length > MOST_ROLES_OF_A_USER) throw new InvalidIdentityValue('roles');
+    await this.roles.assertAssignable(user.roleIds, operation);
+    const userId = await this.users.create(user, operation);
+    this.invitationMail?.send(userId, user.email);
     return userId;
   }
 
   override async updateUser(userId: string, { name }: { readonly name: string }, { signal }: ProviderCallOptions): Promise<void> {
-    const operation = new Operation(signal);
-    const path = userPath(userId);
-    try {
-      const answer = await this.api.call({ method: 'PATCH', path, body: { name }, repeatable: true, operation });
-      if (answer.status === 404) throw new UserNotFound('user_id');
-      // Auth0 also answers 400 for a user from another source, who must be renamed there.
-      if (answer.status === 400) throw new InvalidIdentityValue('new_name');
-      this.recentUsers.add(userId, read(answer, FOUND_USER).updated_at);
-    } catch (error) {
-      if (mayBeDone(error)) this.recentUsers.add(userId, Infinity);
-      throw error;
-    }
+    await this.users.update(userId, name, new Operation(signal));
   }
 
   override async assignRole(userId: string, roleId: string, { signal }: ProviderCallOptions): Promise<void> {
     const operation = new Operation(signal);
     assertUserId(userId);
-    assertRoleId(roleId);
-    await this.assertRole(roleId, operation);
-    await this.giveRoles(userId, [roleId], operation);
+    await this.roles.assertAssignable([roleId], operation);
+    await this.users.giveRoles(userId, [roleId], operation);
   }
 
-  /** Lists each role once. A role may be missing if, during the listing, one role is deleted and another is created. */
-  override async *listRoles({ signal }: ProviderCallOptions): AsyncGenerator<readonly Role[], void, undefined> {
-    const turns = new ListTurns(signal);
-    const listed = new Set<string>();
-    for (let page = 0, known = 0, isLast = false; !isLast; ) {
-      const { start, total, roles } = await this.api.get(`/roles?${pageOf(page)}`, ROLES, turns.next());
-      const fresh = roles.filter((role) => isTenantRole(role) && !listed.has(role.id));
-      for (const { id } of fresh) listed.add(id);
-      yield fresh.map(({ id, name }) => ({ roleId: id, name }));
-      // A role was deleted, so the roles after it have moved up.
-      const isShorter = total < known;
-      known = total;
-      page = isShorter ? 0 : page + 1;
-      isLast = !isShorter && (roles.length === 0 || start + roles.length >= total);
-    }
+  override listRoles({ signal }: ProviderCallOptions): AsyncGenerator<readonly Role[], void, undefined> {
+    return this.roles.list(signal);
   }
 
-  /**
-   * Lists each user once, oldest first. Users that the search doesn't know yet, or has outdated, come last. If more
-   * than 1,000 users were created in the same millisecond, the rest comes from an export job, which takes Auth0 some
-   * time.
-   */
-  override async *listUsers({ signal }: ProviderCallOptions): AsyncGenerator<readonly User[], void, undefined> {
-    const turns = new ListTurns(signal);
-    const outdated = this.recentUsers.updateTimes();
-    const source = {
-      search: this.search(new ListCalls(turns)),
-      searchPages: SEARCH_PAGES,
-      exported: () => exportedUsers(this.api, turns),
-    };
-    for await (const users of usersByCreation(source)) {
-      const current = users.filter(({ user_id, updated_at }) => updated_at >= (outdated.get(user_id) ?? -Infinity));
-      for (const { user_id } of current) outdated.delete(user_id);
-      yield current.map(toUser);
-    }
-    const left = [...outdated.keys()];
-    for (let start = 0; start < left.length; start += READ_AT_ONCE) {
-      const turn = turns.next();
-      const users = await Promise.all(left.slice(start, start + READ_AT_ONCE).map((userId) => this.user(userId, turn)));
-      yield users.filter((user) => user !== undefined).map(toUser);
-    }
+  override listUsers({ signal }: ProviderCallOptions): AsyncGenerator<readonly User[], void, undefined> {
+    return this.users.list(signal);
   }
 
   /**
@@ -240,138 +117,4 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     this.leftBehind.close();
     await Promise.all([this.api.close(), this.invitationMail?.close()]);
   }
-
-  private async givePermissions(roleId: string, names: readonly string[], operation: Operation): Promise<void> {
-    const permissions = names.map((name) => ({ resource_server_identifier: this.options.audience, permission_name: name }));
-    const give = () => this.api.call({ method: 'POST', path: `/roles/${roleId}/permissions`, body: { permissions }, operation });
-    let answer = await give();
-    if (answer.status === 400 || answer.status === 404) {
-      // Others may have overwritten the API's scopes in the meantime.
-      await this.scopes.ensure(names, operation);
-      answer = await give();
-    }
-    if (answer.status !== 201) throw unexpected(answer);
-  }
-
-  private async makeUser(user: { email: string; name: string; user_id: string }, operation: Operation): Promise<FoundUser> {
-    // Otherwise a mail is sent at once, before the roles are assigned.
-    const flags = { email_verified: false, verify_email: false };
-    const body = { ...user, ...flags, connection: this.options.connection, password: randomPassword() };
-    const answer = await this.api.call({ method: 'POST', path: '/users', body, operation });
-    const { errorCode, message } = refusalOf(answer);
-    if (answer.status === 409 && errorCode !== 'custom_domain_conflict') throw new UserAlreadyExists('email');
-    if (answer.status === 400 && errorCode === 'invalid_body') throw new InvalidIdentityValue('email');
-    if (answer.status >= 400) {
-      // Include only the error's name, because the message may quote the client's input.
-      const reason = errorCode || (/^\w+Error\b/.exec(message)?.[0] ?? 'no code');
-      throw new ProviderError(`${answer.label} with ${answer.status} (${reason}).`);
-    }
-    return read(answer, FOUND_USER, 201);
-  }
-
-  /** @throws as `assertRole`. */
-  private async assertRoles(roleIds: readonly string[], operation: Operation): Promise<void> {
-    const unseen = new Set(roleIds);
-    if (unseen.size > MAX_LOOK_UPS) {
-      for await (const roles of listPages(this.api, '/roles', { member: 'roles', schema: ROLE, turn: () => operation })) {
-        for (const { id } of roles.filter(isTenantRole)) unseen.delete(id);
-        if (unseen.size === 0) return;
-      }
-      // A few roles may have moved up in the list while it was read, so only those are looked up.
-      if (unseen.size > MAX_LOOK_UPS) throw new RoleNotFound('role_id');
-    }
-    await Promise.all([...unseen].map((roleId) => this.assertRole(roleId, operation)));
-  }
-
-  /**
-   * Reads a role before it is assigned, because Auth0 documents no answer for one that was deleted. Commands that wait
-   * for their turn share one read, because a tenant accepts few calls per second.
-   *
-   * @throws RoleNotFound also for a role of an organization.
-   */
-  private async assertRole(roleId: string, operation: Operation): Promise<void> {
-    const answer = await this.api.readShared(`/roles/${roleId}`, operation);
-    if (answer.status === 404 || answer.status === 400 || !isTenantRole(read(answer, ROLE))) throw new RoleNotFound('role_id');
-  }
-
-  private async giveRoles(userId: string, roleIds: readonly string[], operation: Operation): Promise<void> {
-    const path = `${userPath(userId)}/roles`;
-    try {
-      const answer = await this.api.call({ method: 'POST', path, body: { roles: roleIds }, operation });
-      if (answer.status === 404 || answer.status === 400) throw missing(answer);
-      if (answer.status !== 204) throw unexpected(answer);
-    } catch (error) {
-      if (!mayBeDone(error) || !(await this.hasRoles(path, roleIds, operation))) throw error;
-    }
-  }
-
-  private async hasRoles(path: string, roleIds: readonly string[], operation: Operation): Promise<boolean> {
-    const left = new Set(roleIds);
-    for await (const roles of listPages(this.api, path, { member: 'roles', schema: ID, turn: () => operation })) {
-      for (const { id } of roles) left.delete(id);
-      if (left.size === 0) return true;
-    }
-    return false;
-  }
-
-  private search(calls: ListCalls): UserSource['search'] {
-    return (from, page) => calls.make((operation) => this.api.get(`/users?${searchOf(from, page)}`, USERS, operation));
-  }
-
-  /** Undefined if there is no such user. */
-  private user(userId: string, operation: Operation): Promise<FoundUser | undefined> {
-    return this.api.find(`${userPath(userId)}?fields=${USER_FIELDS.join(',')}&include_fields=true`, FOUND_USER, operation);
-  }
-
-  /** @returns whether there was a user to remove. */
-  private async removeUser(userId: string, operation: Operation): Promise<boolean> {
-    if (!(await this.user(userId, operation))) return false;
-    const answer = await this.api.call({ method: 'DELETE', path: userPath(userId), repeatable: true, operation });
-    if (answer.status !== 204 && answer.status !== 404) throw unexpected(answer);
-    return true;
-  }
-
-  /** The id of the role with this name and description; undefined if there is none. */
-  private async idOfRole(name: string, description: string, operation: Operation): Promise<string | undefined> {
-    const path = `/roles?name_filter=${encodeURIComponent(name)}`;
-    for await (const roles of listPages(this.api, path, { member: 'roles', schema: ROLE, turn: () => operation })) {
-      const ours = roles.find((role) => role.description === description);
-      if (ours) return ours.id;
-    }
-    return undefined;
-  }
-
-  private async removeRole(id: string, operation: Operation): Promise<void> {
-    const answer = await this.api.call({ method: 'DELETE', path: `/roles/${id}`, repeatable: true, operation });
-    if (answer.status !== 200 && answer.status !== 204 && answer.status !== 404) throw unexpected(answer);
-  }
-}
-
-const refusalOf = ({ body }: ApiAnswer): z.infer<typeof REFUSAL> => REFUSAL.safeParse(body).data ?? { message: '', errorCode: '' };
-
-/** The reason why an assignment was refused. */
-function missing(answer: ApiAnswer): ServiceError {
-  const { errorCode, message } = refusalOf(answer);
-  if (errorCode === 'inexistent_user' || /\buser does not exist/i.test(message)) return new UserNotFound('user_id');
-  return /\brole does not exist/i.test(message) ? new RoleNotFound('role_id') : new InvalidIdentityValue('roles');
-}
-
-function assertUserId(userId: string): void {
-  if (!USER_ID.test(userId)) throw new UserNotFound('user_id');
-}
-
-function assertRoleId(roleId: string): void {
-  if (!ROLE_ID.test(roleId)) throw new RoleNotFound('role_id');
-}
-
-/** @throws UserNotFound when the id doesn't have Auth0's form. */
-function userPath(userId: string): string {
-  assertUserId(userId);
-  return `/users/${encodeURIComponent(userId)}`;
-}
-
-function searchOf(from: number | undefined, page: number): string {
-  const fields = `fields=${USER_FIELDS.join(',')}&include_fields=true`;
-  const query = `${pageOf(page)}&search_engine=v3&sort=created_at:1&${fields}`;
-  return from === undefined ? query : `${query}&q=${encodeURIComponent(`created_at:["${new Date(from).toISOString()}" TO *]`)}`;
 }

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { ProviderAdmin } from '../provider-requirements/provider-admin.js';
-import { listPages } from './list-pages.js';
+import { listPages } from './management-api.js';
 
 const REFUSAL = z.object({ message: z.string() });
 

@@ -7,7 +7,7 @@ import { lacking, type Members } from '../provider-requirements/lacking.js';
 import type { Change, Requirement } from '../provider-requirements/requirement.js';
 import { apiPart } from './api-requirement.js';
 import { ApiScopes } from './api-scopes.js';
-import { managementApi } from './auth0-connection.js';
+import { managementApi } from './management-api.js';
 import { randomPassword } from './random-password.js';
 import {
   ADMINISTRATOR_ROLE,

@@ -1,12 +1,13 @@
 import { z } from 'zod';
 import { ProviderError } from '../../../domain/errors.js';
 import { ProviderAdmin } from '../provider-requirements/provider-admin.js';
+import { refusalOf } from './admin-api.js';
 
 export const NAMED = z.object({ id: z.string(), name: z.string() });
-export type Named = z.infer<typeof NAMED>;
+export const NAMED_ONES = z.array(NAMED);
+type Named = z.infer<typeof NAMED>;
 const CLIENT = z.looseObject({ id: z.string(), clientId: z.string() });
-export type Client = z.infer<typeof CLIENT>;
-const REFUSAL = z.object({ error: z.string().optional(), errorMessage: z.string().optional() });
+type Client = z.infer<typeof CLIENT>;
 
 /** Reads and changes a realm. `find` is undefined also if the whole realm doesn't exist. */
 export class RealmAdmin extends ProviderAdmin {
@@ -25,11 +26,11 @@ export class RealmAdmin extends ProviderAdmin {
   /** The client's roles; empty if there is no such client. */
   async rolesOfClient(clientId: string): Promise<readonly Named[]> {
     const client = await this.client(clientId);
-    return client ? await this.get(`/clients/${client.id}/roles`, z.array(NAMED)) : [];
+    return client ? await this.get(`/clients/${client.id}/roles`, NAMED_ONES) : [];
   }
 
   protected override reasonOf(body: unknown): string | undefined {
-    const { error, errorMessage } = REFUSAL.safeParse(body).data ?? {};
+    const { error, errorMessage } = refusalOf(body);
     return errorMessage ?? error;
   }
 }

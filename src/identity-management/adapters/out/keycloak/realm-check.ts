@@ -4,7 +4,7 @@ import type { TokenRefused } from '../provider-api/api-failure.js';
 import type { Operation } from '../provider-api/operation.js';
 import { claimsOf, tokenOrProblem } from '../provider-requirements/service-token-check.js';
 import { type Findings, findingsOf, type Repair, type Requirement } from '../provider-requirements/requirement.js';
-import { type KeycloakConnection, realmUrl } from './keycloak-connection.js';
+import { type KeycloakConnection, realmUrl } from './admin-api.js';
 import { REALM_MANAGEMENT, SERVICE_RIGHTS } from './realm.js';
 import { RealmAdmin } from './realm-admin.js';
 import { mailProblems } from './invitation-mail.js';

@@ -3,12 +3,11 @@ import { PERMISSIONS } from '../../../../authentication/permissions.js';
 import { lacking } from '../provider-requirements/lacking.js';
 import type { Repair, Requirement } from '../provider-requirements/requirement.js';
 import { API_CLIENT, clientScope, protocolMappers } from './realm.js';
-import { NAMED, type RealmAdmin } from './realm-admin.js';
+import { NAMED, NAMED_ONES, type RealmAdmin } from './realm-admin.js';
 import { profileDefects, USER_PROFILE } from './user-profile.js';
 
 const MAPPER = z.looseObject({ id: z.string(), name: z.string() });
 const SCOPES = z.array(NAMED.extend({ protocolMappers: z.array(MAPPER).nullish() }));
-const NAMED_ONES = z.array(NAMED);
 
 /** The API as a client. */
 export function apiClient(admin: RealmAdmin, audience: string): Requirement<Repair> {

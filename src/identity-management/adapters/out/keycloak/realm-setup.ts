@@ -5,7 +5,7 @@ import { ApiClient } from '../provider-api/api-client.js';
 import { Operation } from '../provider-api/operation.js';
 import { lacking, type Members } from '../provider-requirements/lacking.js';
 import type { Requirement } from '../provider-requirements/requirement.js';
-import { realmUrl } from './keycloak-connection.js';
+import { realmUrl } from './admin-api.js';
 import {
   ADMINISTRATOR_ROLE,
   composedRole,
@@ -19,7 +19,7 @@ import {
   swaggerUiAddresses,
   UPDATE_PASSWORD,
 } from './realm.js';
-import { NAMED, RealmAdmin } from './realm-admin.js';
+import { NAMED, NAMED_ONES, RealmAdmin } from './realm-admin.js';
 import { apiClient, defaultClientScope, permissions, userProfile } from './realm-requirements.js';
 
 export interface RealmSetupOptions {
@@ -42,7 +42,6 @@ export interface RealmSetupOptions {
 
 const REALM = z.looseObject({ enabled: z.boolean().nullish() });
 const ROLE = NAMED.extend({ attributes: z.record(z.string(), z.array(z.string().nullable())).nullish() });
-const NAMED_ONES = z.array(NAMED);
 const USERS = z.array(z.object({ id: z.string(), requiredActions: z.array(z.string()).default([]) }));
 const CREDENTIALS = z.array(z.object({ type: z.string() }));
 const SCOPE_NAMES = z.array(z.string()).default([]);
