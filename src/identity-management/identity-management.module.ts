@@ -12,7 +12,7 @@ import { UpdateUser } from './application/update-user.use-case.js';
 import {
   type IdentityManagementAdapters,
   type IdentityManagementOptions,
-  JsonLimits,
+  JsonBodyLimits,
 } from './identity-management.options.js';
 
 const { ConfigurableModuleClass, MODULE_OPTIONS_TOKEN } = new ConfigurableModuleBuilder<IdentityManagementOptions>()
@@ -48,7 +48,7 @@ function withAdapters(definition: DynamicModule, adapters: IdentityManagementAda
       inject: [MODULE_OPTIONS_TOKEN],
       useFactory: ({ providerTimeoutMs }: IdentityManagementOptions) => new ProviderDeadline(providerTimeoutMs),
     },
-    { provide: JsonLimits, inject: [MODULE_OPTIONS_TOKEN], useFactory: (options: IdentityManagementOptions) => new JsonLimits(options) },
+    { provide: JsonBodyLimits, inject: [MODULE_OPTIONS_TOKEN], useFactory: (options: IdentityManagementOptions) => new JsonBodyLimits(options) },
   ],
   exports: [IdentityProvider],
 })

@@ -8,9 +8,9 @@ import { LeftBehind } from '../provider-api/left-behind.js';
 import { Operation } from '../provider-api/operation.js';
 import { type Look, ProviderHealth } from '../provider-requirements/provider-health.js';
 import { ApiScopes } from './api-scopes.js';
-import { InvitationMail } from './invitation-mail.js';
 import { type Auth0Connection, managementApi } from './management-api.js';
 import { checkTenant } from './tenant-check.js';
+import { TenantInvitations } from './tenant-invitations.js';
 import { TenantRoles } from './tenant-roles.js';
 import { assertUserId, TenantUsers } from './tenant-users.js';
 
@@ -49,7 +49,7 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
   private readonly leftBehind = new LeftBehind();
   private readonly roles: TenantRoles;
   private readonly users: TenantUsers;
-  private readonly invitationMail: InvitationMail | undefined;
+  private readonly invitations: TenantInvitations | undefined;
   private readonly health: ProviderHealth;
 
   constructor(options: Auth0Options) {
@@ -59,7 +59,7 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     const scopes = new ApiScopes(this.api, audience);
     this.roles = new TenantRoles(this.api, this.leftBehind, scopes, audience);
     this.users = new TenantUsers(this.api, this.leftBehind, connection);
-    this.invitationMail = invitationClientId === undefined ? undefined : new InvitationMail({ url, connection, clientId: invitationClientId });
+    this.invitations = invitationClientId === undefined ? undefined : new TenantInvitations({ url, connection, clientId: invitationClientId });
     const look: Look = (previous, operation) => {
       // A missing scope may have been granted since the last check.
       const mayRenewToken = (previous?.problems.length ?? 0) > 0;
@@ -77,7 +77,7 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     if (user.roleIds.length > MOST_ROLES_OF_A_USER) throw new InvalidIdentityValue('roles');
     await this.roles.assertAssignable(user.roleIds, operation);
     const userId = await this.users.create(user, operation);
-    this.invitationMail?.send(userId, user.email);
+    this.invitations?.send(userId, user.email);
     return userId;
   }
 
@@ -115,6 +115,6 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
 
   async onApplicationShutdown(): Promise<void> {
     this.leftBehind.close();
-    await Promise.all([this.api.close(), this.invitationMail?.close()]);
+    await Promise.all([this.api.close(), this.invitations?.close()]);
   }
 }

@@ -9,8 +9,8 @@ import { Operation } from '../provider-api/operation.js';
 import { ProviderHealth } from '../provider-requirements/provider-health.js';
 import { type Findings, isWell } from '../provider-requirements/requirement.js';
 import { adminApi, type KeycloakConnection } from './admin-api.js';
-import { InvitationMail, type InvitationMailOptions } from './invitation-mail.js';
 import { checkRealm } from './realm-check.js';
+import { RealmInvitations, type RealmInvitationsOptions } from './realm-invitations.js';
 import { RealmRoles, type RealmRolesOptions } from './realm-roles.js';
 import { idOfUser, RealmUsers, USER_PREFIX } from './realm-users.js';
 
@@ -18,7 +18,7 @@ export interface KeycloakOptions extends KeycloakConnection, RealmRolesOptions {
   /** The expected `iss` of tokens. Default: the realm's URL. */
   readonly issuer?: string | undefined;
   /** Settings for mails to new users. No mails are sent if undefined. */
-  readonly invitationMail?: InvitationMailOptions | undefined;
+  readonly invitationMail?: RealmInvitationsOptions | undefined;
   /** The public client of Swagger UI, if there should be one. */
   readonly swaggerUiClientId?: string | undefined;
   /** How many users are read per page (default: 1,000). */
@@ -41,7 +41,7 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
   private readonly leftBehind = new LeftBehind();
   private readonly roles: RealmRoles;
   private readonly users: RealmUsers;
-  private readonly invitationMail: InvitationMail | undefined;
+  private readonly invitations: RealmInvitations | undefined;
   private readonly health = new ProviderHealth('Keycloak', (previous, operation) => this.look(previous, operation));
   /** When everything that the service needs in the realm was last checked. */
   private checkedAt = -Infinity;
@@ -51,7 +51,7 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
     this.api = adminApi(options);
     this.roles = new RealmRoles(this.api, this.leftBehind, options);
     this.users = new RealmUsers(this.api, this.leftBehind, options.usersPerPage);
-    this.invitationMail = options.invitationMail && new InvitationMail(this.api, options.invitationMail);
+    this.invitations = options.invitationMail && new RealmInvitations(this.api, options.invitationMail);
   }
 
   override createRole(role: NewRole, { signal }: ProviderCallOptions): Promise<string> {
@@ -61,7 +61,7 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
   override async createUser(user: NewUser, { signal }: ProviderCallOptions): Promise<string> {
     const operation = new Operation(signal);
     const id = await this.users.create(user, await this.roles.assignable(user.roleIds, operation), operation);
-    this.invitationMail?.send(id);
+    this.invitations?.send(id, user.email);
     return USER_PREFIX + id;
   }
 
@@ -99,7 +99,7 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
   async onApplicationShutdown(): Promise<void> {
     this.leftBehind.close();
     await this.api.close();
-    await this.invitationMail?.close();
+    await this.invitations?.close();
   }
 
   private async look(previous: Findings | undefined, operation: Operation): Promise<Findings> {

@@ -7,7 +7,7 @@ import { type Findings, findingsOf, type Repair, type Requirement } from '../pro
 import { type KeycloakConnection, realmUrl } from './admin-api.js';
 import { REALM_MANAGEMENT, SERVICE_RIGHTS } from './realm.js';
 import { RealmAdmin } from './realm-admin.js';
-import { mailProblems } from './invitation-mail.js';
+import { mailProblems } from './realm-invitations.js';
 import { apiClient, defaultClientScope, permissions, userProfile } from './realm-requirements.js';
 
 export interface RealmCheckOptions extends KeycloakConnection {

@@ -10,7 +10,7 @@ import { WHOLE_LIST_TIMEOUT_MS } from '../provider-api/time-budget.js';
 import { notFound, remove, UUID } from './admin-api.js';
 import { composedRole, ROLE_ATTRIBUTE } from './realm.js';
 import { NAMED_ONES } from './realm-admin.js';
-import { offsetPages } from './user-pages.js';
+import { offsetPages } from './offset-pages.js';
 
 export interface RealmRolesOptions {
   /** The `clientId` of the API, whose client roles are the permissions. */

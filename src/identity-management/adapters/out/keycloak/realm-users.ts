@@ -9,7 +9,7 @@ import { UPDATE_PASSWORD } from './realm.js';
 import { NAMED_ONES } from './realm-admin.js';
 import type { NamedRole } from './realm-roles.js';
 import { fromKeycloakNames, type KeycloakNames, toKeycloakNames } from './user-name.js';
-import { offsetPages } from './user-pages.js';
+import { offsetPages } from './offset-pages.js';
 
 /** Begins the ids of users in this service. */
 export const USER_PREFIX = 'keycloak|';

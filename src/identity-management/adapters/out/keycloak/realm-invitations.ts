@@ -6,7 +6,7 @@ import { Operation } from '../provider-api/operation.js';
 import { MAIL_TIMEOUT_MS } from '../provider-api/time-budget.js';
 import { UPDATE_PASSWORD } from './realm.js';
 
-export interface InvitationMailOptions {
+export interface RealmInvitationsOptions {
   /** The client to whose `baseUrl` Keycloak leads after the password is set. Without it, Keycloak leads nowhere. */
   readonly clientId?: string | undefined;
 }
@@ -23,28 +23,19 @@ export async function mailProblems(api: ApiClient, operation: Operation): Promis
   return smtpServer?.host ? [] : ['New users get no invitation (KEYCLOAK_INVITATION_MAIL): the realm has no mail server.'];
 }
 
-/** Mails to new users with a link to set their password. Keycloak sends them. */
-export class InvitationMail {
-  private readonly logger = new Logger(InvitationMail.name);
-  private readonly invitations = new Invitations();
+/** Keycloak's invitations. None is sent while the realm can't send mails. */
+export class RealmInvitations extends Invitations {
+  private readonly logger = new Logger('InvitationMail');
   private told: string | undefined;
 
   constructor(
     private readonly api: ApiClient,
-    private readonly options: InvitationMailOptions,
-  ) {}
-
-  /** Queues a mail. It is skipped if the realm can't send mails. */
-  send(userId: string): void {
-    this.invitations.send(userId, () => this.attempt(userId));
+    private readonly options: RealmInvitationsOptions,
+  ) {
+    super();
   }
 
-  /** Resolves when no mail is left to send. This is immediate if the API is closed. */
-  async close(): Promise<void> {
-    await this.invitations.close();
-  }
-
-  private async attempt(userId: string): Promise<boolean> {
+  protected override async mail(userId: string): Promise<boolean> {
     const operation = new Operation(AbortSignal.timeout(MAIL_TIMEOUT_MS));
     const [problem] = await mailProblems(this.api, operation);
     if (problem !== undefined && this.told === undefined) this.logger.warn(problem);

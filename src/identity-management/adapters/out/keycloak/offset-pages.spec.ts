@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { offsetPages } from './user-pages.js';
+import { offsetPages } from './offset-pages.js';
 
 interface Item {
   readonly id: string;
