@@ -37,13 +37,17 @@ export class ProviderDeadline {
     const { signal } = controller;
     const iterator = await this.inTime(controller, () => list({ signal })[Symbol.asyncIterator]());
     const next = () => this.inTime(controller, () => iterator.next());
+    let hasEnded = false;
     try {
       for (let page = await next(); !page.done; page = await next()) yield page.value.map(toListed);
+      hasEnded = true;
     } finally {
-      const hangs = signal.aborted;
-      // Whether the provider's iterator ends well doesn't affect the answer.
-      const ended = this.inTime(controller, () => iterator.return?.()).catch(() => undefined);
-      if (!hangs) await ended;
+      if (!hasEnded) {
+        const hangs = signal.aborted;
+        // Whether the provider's iterator ends well doesn't affect the answer.
+        const ended = this.inTime(controller, () => iterator.return?.()).catch(() => undefined);
+        if (!hangs) await ended;
+      }
       controller.abort();
     }
   }
