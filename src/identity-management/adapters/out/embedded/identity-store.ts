@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { Logger } from '@nestjs/common';
 import { SharedProbe } from '../../../../common/shared-probe.js';
 import { type DataDirectoryLock, isLocked, lockDataDirectory } from '../../../../common/data-directory/data-directory-lock.js';
-import { type FileIdentity, fileIdentity, isSameFile } from '../../../../common/data-directory/file-identity.js';
+import { type FileIdentity, fileIdentity, identityUnlessUnreadable, isSameFile } from '../../../../common/data-directory/file-identity.js';
 import { assertAwaited } from '../../../application/ports/awaited.js';
 import { ProviderError, ProviderUnavailable } from '../../../domain/errors.js';
 import { checkpoint, type IdentityDatabase, idInFile, idOf, immediately, isIntact, openIdentityDatabase, toProviderFailure } from './identity-database.js';
@@ -91,9 +91,10 @@ export class IdentityStore {
     try {
       if (signal) assertAwaited(signal);
       await this.available();
-      const result = await immediately(this.database, () => {
+      const { database } = this.opened;
+      const result = await immediately(database, () => {
         this.assertHere();
-        return work(this.database);
+        return work(database);
       }, signal);
       this.assertHere();
       return result;
@@ -120,7 +121,7 @@ export class IdentityStore {
   readNow<Result>(work: (database: IdentityDatabase) => Result): Result {
     try {
       this.assertHere();
-      return work(this.database);
+      return work(this.opened.database);
     } catch (error) {
       throw toProviderFailure(error);
     }
@@ -134,17 +135,9 @@ export class IdentityStore {
   }
 
   private isHere(): boolean {
-    const { file, log } = this.opened;
-    return this.database.open && this.lock?.isHeld() !== false && isSameFile(file, this.at('')) && isSameFile(log, this.at('-wal'));
-  }
-
-  private at(suffix: string): FileIdentity | undefined {
-    try {
-      return fileIdentity(`${this.path}${suffix}`);
-    } catch {
-      // The volume fails, or the directory may not be searched.
-      return undefined;
-    }
+    const { database, file, log } = this.opened;
+    if (!database.open || this.lock?.isHeld() === false) return false;
+    return isSameFile(file, identityUnlessUnreadable(this.path)) && isSameFile(log, identityUnlessUnreadable(`${this.path}-wal`));
   }
 
   private async comeBack(): Promise<void> {
@@ -163,17 +156,17 @@ export class IdentityStore {
   private async takeLock(): Promise<void> {
     if (!this.lock || this.lock.isHeld()) return;
     // If the database is missing, this may not be our directory, so nothing may be created in it.
-    if (!this.at('')) throw new Error(`${this.path} is gone: put it back or mount its volume; a restart before that begins with an empty one`);
+    if (!identityUnlessUnreadable(this.path)) throw new Error(`${this.path} is gone: put it back or mount its volume; a restart before that begins with an empty one`);
     this.lock.release();
     this.lock = await lockDataDirectory(this.dataDirectory, 'identity', { create: false });
   }
 
   private async openAgain(): Promise<void> {
     const { file, log } = this.opened;
-    const there = this.at('');
+    const there = identityUnlessUnreadable(this.path);
     if (!there) throw new Error(`${this.path} is gone: put it back or mount its volume; a restart before that begins with an empty one`);
     if (isSameFile(file, there)) {
-      if (this.database.open && isSameFile(log, this.at('-wal'))) return;
+      if (this.database.open && isSameFile(log, identityUnlessUnreadable(`${this.path}-wal`))) return;
       // Only the log was removed. Its content is still accessible through the open file, and moves into the database.
       if (this.database.open) checkpoint(this.database);
     } else {
