@@ -1,7 +1,6 @@
 import { z } from 'zod';
 import { PERMISSIONS } from '../../../../authentication/permissions.js';
-import { lacking } from '../provider-requirements/lacking.js';
-import type { Repair, Requirement } from '../provider-requirements/requirement.js';
+import { type Repair, type Requirement, lacking } from '../provider-requirements/requirement.js';
 import { API_CLIENT, clientScope, protocolMappers } from './realm.js';
 import { NAMED, NAMED_ONES, type RealmAdmin } from './realm-admin.js';
 import { profileDefects, USER_PROFILE } from './user-profile.js';

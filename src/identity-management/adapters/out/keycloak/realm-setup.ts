@@ -3,8 +3,7 @@ import { z } from 'zod';
 import { PERMISSIONS } from '../../../../authentication/permissions.js';
 import { ApiClient } from '../provider-api/api-client.js';
 import { Operation } from '../provider-api/operation.js';
-import { lacking, type Members } from '../provider-requirements/lacking.js';
-import type { Requirement } from '../provider-requirements/requirement.js';
+import { type Requirement, lacking, type Members } from '../provider-requirements/requirement.js';
 import { realmUrl } from './admin-api.js';
 import {
   ADMINISTRATOR_ROLE,
