@@ -1,18 +1,27 @@
+import { randomBytes } from 'node:crypto';
 import type { OnApplicationShutdown } from '@nestjs/common';
+import { z } from 'zod';
+import type { ServiceError } from '../../../../common/service-error.js';
 import { IdentityProvider, type ProviderCallOptions } from '../../../application/ports/identity-provider.port.js';
-import { InvalidIdentityValue } from '../../../domain/errors.js';
+import { InvalidIdentityValue, ProviderError, RoleNotFound, UserAlreadyExists, UserNotFound } from '../../../domain/errors.js';
 import type { NewRole, Role } from '../../../domain/role.js';
 import type { NewUser, User } from '../../../domain/user.js';
-import type { ApiClient } from '../provider-api/api-client.js';
+import { type ApiAnswer, type ApiClient, read, unexpected } from '../provider-api/api-client.js';
+import { mayBeDone } from '../provider-api/api-failure.js';
 import { LeftBehind } from '../provider-api/left-behind.js';
-import { Operation } from '../provider-api/operation.js';
+import { ListTurns, Operation } from '../provider-api/operation.js';
 import { type Look, ProviderHealth } from '../provider-requirements/provider-health.js';
 import { ApiScopes } from './api-scopes.js';
-import { type Auth0Connection, managementApi } from './management-api.js';
+import { FOUND_USER, type FoundUser, toUser, USER_FIELDS } from './found-user.js';
+import { ListCalls } from './list-calls.js';
+import { type Auth0Connection, listPages, managementApi, pageOf } from './management-api.js';
+import { randomPassword } from './random-password.js';
+import { RecentUsers } from './recent-users.js';
 import { checkTenant } from './tenant-check.js';
 import { TenantInvitations } from './tenant-invitations.js';
 import { TenantRoles } from './tenant-roles.js';
-import { assertUserId, TenantUsers } from './tenant-users.js';
+import { exportedUsers } from './user-export.js';
+import { usersByCreation } from './users-by-creation.js';
 
 export interface Auth0Options extends Auth0Connection {
   /** The identifier of the API whose scopes are the permissions. */
@@ -28,7 +37,18 @@ export interface Auth0Options extends Auth0Connection {
   readonly wellForMs?: number;
 }
 
+/**
+ * A prefix chosen by Auth0, such as `auth0` or `google-oauth2`, then any text. Auth0's ids have at most 300 characters.
+ */
+const USER_ID = /^(?=.{1,300}$)[a-z0-9_-]+\|[^\s\p{Cc}\p{Cs}]+$/u;
 const MOST_ROLES_OF_A_USER = 50;
+const SEARCH_PAGES = 10;
+/** Few, because together they have the time limit of one page. */
+const READ_AT_ONCE = 2;
+
+const USERS = z.object({ start: z.number(), total: z.number(), users: z.array(FOUND_USER) });
+const ID = z.object({ id: z.string() });
+const REFUSAL = z.object({ message: z.string().default(''), errorCode: z.string().default('') });
 
 /**
  * A tenant of Auth0, accessed through its Management API v2. A permission is a scope of the API; a role is a role of
@@ -48,17 +68,16 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
   private readonly api: ApiClient;
   private readonly leftBehind = new LeftBehind();
   private readonly roles: TenantRoles;
-  private readonly users: TenantUsers;
+  private readonly recentUsers = new RecentUsers();
   private readonly invitations: TenantInvitations | undefined;
   private readonly health: ProviderHealth;
 
-  constructor(options: Auth0Options) {
+  constructor(private readonly options: Auth0Options) {
     super();
     const { url, connection, clientId, audience, invitationClientId } = options;
     this.api = managementApi(options);
     const scopes = new ApiScopes(this.api, audience);
     this.roles = new TenantRoles(this.api, this.leftBehind, scopes, audience);
-    this.users = new TenantUsers(this.api, this.leftBehind, connection);
     this.invitations = invitationClientId === undefined ? undefined : new TenantInvitations({ url, connection, clientId: invitationClientId });
     const look: Look = (previous, operation) => {
       // A missing scope may have been granted since the last check.
@@ -72,32 +91,85 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     return this.roles.create(role, new Operation(signal));
   }
 
-  override async createUser(user: NewUser, { signal }: ProviderCallOptions): Promise<string> {
+  override async createUser({ email, name, roleIds }: NewUser, { signal }: ProviderCallOptions): Promise<string> {
     const operation = new Operation(signal);
-    if (user.roleIds.length > MOST_ROLES_OF_A_USER) throw new InvalidIdentityValue('roles');
-    await this.roles.assertAssignable(user.roleIds, operation);
-    const userId = await this.users.create(user, operation);
-    this.invitations?.send(userId, user.email);
+    if (roleIds.length > MOST_ROLES_OF_A_USER) throw new InvalidIdentityValue('roles');
+    await this.roles.assertAssignable(roleIds, operation);
+    await this.leftBehind.free('user', email, operation);
+    // Chosen by us, so that a user whose creation got no answer can be identified.
+    const ownId = randomBytes(12).toString('hex');
+    const { user_id: userId, updated_at: updatedAt } = await this.leftBehind.allOrNothing({
+      operation,
+      what: 'user',
+      name: email,
+      create: () => this.makeUser({ email, name, user_id: ownId }, operation),
+      complete: async (user) => {
+        if (roleIds.length > 0) await this.giveRoles(user.user_id, roleIds, operation);
+        return user;
+      },
+      undo: (created) => {
+        const id = created?.user_id ?? `auth0|${ownId}`;
+        this.recentUsers.add(id, Infinity);
+        return { trace: { userId: id }, remove: (attempt) => this.remove(id, attempt) };
+      },
+    });
+    this.recentUsers.add(userId, updatedAt);
+    this.invitations?.send(userId, email);
     return userId;
   }
 
   override async updateUser(userId: string, { name }: { readonly name: string }, { signal }: ProviderCallOptions): Promise<void> {
-    await this.users.update(userId, name, new Operation(signal));
+    const operation = new Operation(signal);
+    const path = userPath(userId);
+    try {
+      const answer = await this.api.call({ method: 'PATCH', path, body: { name }, repeatable: true, operation });
+      if (answer.status === 404) throw new UserNotFound('user_id');
+      // Auth0 also answers 400 for a user from another source, who must be renamed there.
+      if (answer.status === 400) throw new InvalidIdentityValue('new_name');
+      this.recentUsers.add(userId, read(answer, FOUND_USER).updated_at);
+    } catch (error) {
+      if (mayBeDone(error)) this.recentUsers.add(userId, Infinity);
+      throw error;
+    }
   }
 
   override async assignRole(userId: string, roleId: string, { signal }: ProviderCallOptions): Promise<void> {
     const operation = new Operation(signal);
     assertUserId(userId);
     await this.roles.assertAssignable([roleId], operation);
-    await this.users.giveRoles(userId, [roleId], operation);
+    await this.giveRoles(userId, [roleId], operation);
   }
 
   override listRoles({ signal }: ProviderCallOptions): AsyncGenerator<readonly Role[], void, undefined> {
     return this.roles.list(signal);
   }
 
-  override listUsers({ signal }: ProviderCallOptions): AsyncGenerator<readonly User[], void, undefined> {
-    return this.users.list(signal);
+  /**
+   * Lists each user once, oldest first. Users that the search doesn't know yet, or has outdated, come last. If more
+   * than 1,000 users were created in the same millisecond, the rest comes from an export job, which takes Auth0 some
+   * time.
+   */
+  override async *listUsers({ signal }: ProviderCallOptions): AsyncGenerator<readonly User[], void, undefined> {
+    const turns = new ListTurns(signal);
+    const calls = new ListCalls(turns);
+    const outdated = this.recentUsers.updateTimes();
+    const source = {
+      search: (from: number | undefined, page: number) =>
+        calls.make((operation) => this.api.get(`/users?${searchOf(from, page)}`, USERS, operation)),
+      searchPages: SEARCH_PAGES,
+      exported: () => exportedUsers(this.api, turns),
+    };
+    for await (const users of usersByCreation(source)) {
+      const current = users.filter(({ user_id, updated_at }) => updated_at >= (outdated.get(user_id) ?? -Infinity));
+      for (const { user_id } of current) outdated.delete(user_id);
+      yield current.map(toUser);
+    }
+    const left = [...outdated.keys()];
+    for (let start = 0; start < left.length; start += READ_AT_ONCE) {
+      const turn = turns.next();
+      const users = await Promise.all(left.slice(start, start + READ_AT_ONCE).map((userId) => this.find(userId, turn)));
+      yield users.filter((user) => user !== undefined).map(toUser);
+    }
   }
 
   /**
@@ -117,4 +189,79 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     this.leftBehind.close();
     await Promise.all([this.api.close(), this.invitations?.close()]);
   }
+
+  private async giveRoles(userId: string, roleIds: readonly string[], operation: Operation): Promise<void> {
+    const path = `${userPath(userId)}/roles`;
+    try {
+      const answer = await this.api.call({ method: 'POST', path, body: { roles: roleIds }, operation });
+      if (answer.status === 404 || answer.status === 400) throw missing(answer);
+      if (answer.status !== 204) throw unexpected(answer);
+    } catch (error) {
+      if (!mayBeDone(error) || !(await this.hasRoles(path, roleIds, operation))) throw error;
+    }
+  }
+
+  private async makeUser(user: { email: string; name: string; user_id: string }, operation: Operation): Promise<FoundUser> {
+    // Otherwise a mail is sent at once, before the roles are assigned.
+    const flags = { email_verified: false, verify_email: false };
+    const body = { ...user, ...flags, connection: this.options.connection, password: randomPassword() };
+    const answer = await this.api.call({ method: 'POST', path: '/users', body, operation });
+    const { errorCode, message } = refusalOf(answer);
+    if (answer.status === 409 && errorCode !== 'custom_domain_conflict') throw new UserAlreadyExists('email');
+    if (answer.status === 400 && errorCode === 'invalid_body') throw new InvalidIdentityValue('email');
+    if (answer.status >= 400) {
+      // Include only the error's name, because the message may quote the client's input.
+      const reason = errorCode || (/^\w+Error\b/.exec(message)?.[0] ?? 'no code');
+      throw new ProviderError(`${answer.label} with ${answer.status} (${reason}).`);
+    }
+    return read(answer, FOUND_USER, 201);
+  }
+
+  private async hasRoles(path: string, roleIds: readonly string[], operation: Operation): Promise<boolean> {
+    const left = new Set(roleIds);
+    for await (const roles of listPages(this.api, path, { member: 'roles', schema: ID, turn: () => operation })) {
+      for (const { id } of roles) left.delete(id);
+      if (left.size === 0) return true;
+    }
+    return false;
+  }
+
+  /** Undefined if there is no such user. */
+  private find(userId: string, operation: Operation): Promise<FoundUser | undefined> {
+    return this.api.find(`${userPath(userId)}?fields=${USER_FIELDS.join(',')}&include_fields=true`, FOUND_USER, operation);
+  }
+
+  /** @returns whether there was a user to remove. */
+  private async remove(userId: string, operation: Operation): Promise<boolean> {
+    if (!(await this.find(userId, operation))) return false;
+    const answer = await this.api.call({ method: 'DELETE', path: userPath(userId), repeatable: true, operation });
+    if (answer.status !== 204 && answer.status !== 404) throw unexpected(answer);
+    return true;
+  }
+}
+
+const refusalOf = ({ body }: ApiAnswer): z.infer<typeof REFUSAL> => REFUSAL.safeParse(body).data ?? { message: '', errorCode: '' };
+
+/** The reason why an assignment was refused. */
+function missing(answer: ApiAnswer): ServiceError {
+  const { errorCode, message } = refusalOf(answer);
+  if (errorCode === 'inexistent_user' || /\buser does not exist/i.test(message)) return new UserNotFound('user_id');
+  return /\brole does not exist/i.test(message) ? new RoleNotFound('role_id') : new InvalidIdentityValue('roles');
+}
+
+/** @throws UserNotFound when the id doesn't have Auth0's form. */
+function assertUserId(userId: string): void {
+  if (!USER_ID.test(userId)) throw new UserNotFound('user_id');
+}
+
+/** @throws as `assertUserId`. */
+function userPath(userId: string): string {
+  assertUserId(userId);
+  return `/users/${encodeURIComponent(userId)}`;
+}
+
+function searchOf(from: number | undefined, page: number): string {
+  const fields = `fields=${USER_FIELDS.join(',')}&include_fields=true`;
+  const query = `${pageOf(page)}&search_engine=v3&sort=created_at:1&${fields}`;
+  return from === undefined ? query : `${query}&q=${encodeURIComponent(`created_at:["${new Date(from).toISOString()}" TO *]`)}`;
 }

@@ -37,31 +37,29 @@ export class TenantRoles {
     await this.scopes.ensure(permissions, operation);
     // Identifies a role whose creation got no answer.
     const description = `Created by the load-data service, ${randomUUID()}`;
-    return await this.leftBehind.allOrNothing(
-      {
-        what: 'role',
-        name,
-        create: async () => {
-          const answer = await this.api.call({ method: 'POST', path: '/roles', body: { name, description }, operation });
-          if (answer.status === 409) throw new RoleAlreadyExists('role name');
-          if (answer.status === 400) throw new InvalidIdentityValue('role name');
-          return read(answer, ROLE).id;
-        },
-        complete: async (id) => {
-          await this.givePermissions(id, permissions, operation);
-          return id;
-        },
-        undo: (created) => ({
-          trace: { description },
-          remove: async (attempt) => {
-            const id = created ?? (await this.idOf(name, description, attempt));
-            if (id !== undefined) await this.remove(id, attempt);
-            return id !== undefined;
-          },
-        }),
-      },
+    return await this.leftBehind.allOrNothing({
       operation,
-    );
+      what: 'role',
+      name,
+      create: async () => {
+        const answer = await this.api.call({ method: 'POST', path: '/roles', body: { name, description }, operation });
+        if (answer.status === 409) throw new RoleAlreadyExists('role name');
+        if (answer.status === 400) throw new InvalidIdentityValue('role name');
+        return read(answer, ROLE).id;
+      },
+      complete: async (id) => {
+        await this.givePermissions(id, permissions, operation);
+        return id;
+      },
+      undo: (created) => ({
+        trace: { description },
+        remove: async (attempt) => {
+          const id = created ?? (await this.idOf(name, description, attempt));
+          if (id !== undefined) await this.remove(id, attempt);
+          return id !== undefined;
+        },
+      }),
+    });
   }
 
   /** Lists each role once. A role may be missing if, during the listing, one role is deleted and another is created. */

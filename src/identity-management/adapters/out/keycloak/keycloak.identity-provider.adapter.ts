@@ -1,31 +1,57 @@
 import type { OnApplicationShutdown } from '@nestjs/common';
+import { z } from 'zod';
 import { IdentityProvider, type ProviderCallOptions } from '../../../application/ports/identity-provider.port.js';
-import { ProviderError } from '../../../domain/errors.js';
+import { InvalidIdentityValue, ProviderError, ProviderUnavailable, UserAlreadyExists, UserNotFound } from '../../../domain/errors.js';
 import type { NewRole, Role } from '../../../domain/role.js';
 import type { NewUser, User } from '../../../domain/user.js';
-import type { ApiClient } from '../provider-api/api-client.js';
+import { type ApiClient, read, unexpected } from '../provider-api/api-client.js';
 import { LeftBehind } from '../provider-api/left-behind.js';
 import { Operation } from '../provider-api/operation.js';
 import { ProviderHealth } from '../provider-requirements/provider-health.js';
 import { type Findings, isWell } from '../provider-requirements/requirement.js';
-import { adminApi, type KeycloakConnection } from './admin-api.js';
-import { checkRealm } from './realm-check.js';
+import { adminApi, notFound, refusalOf, remove, UUID } from './admin-api.js';
+import { offsetPages } from './offset-pages.js';
+import { UPDATE_PASSWORD } from './realm.js';
+import { NAMED_ONES } from './realm-admin.js';
+import { checkRealm, type RealmCheckOptions } from './realm-check.js';
 import { RealmInvitations, type RealmInvitationsOptions } from './realm-invitations.js';
-import { RealmRoles, type RealmRolesOptions } from './realm-roles.js';
-import { idOfUser, RealmUsers, USER_PREFIX } from './realm-users.js';
+import { type NamedRole, RealmRoles, type RealmRolesOptions } from './realm-roles.js';
+import { fromKeycloakNames, type KeycloakNames, toKeycloakNames } from './user-name.js';
 
-export interface KeycloakOptions extends KeycloakConnection, RealmRolesOptions {
-  /** The expected `iss` of tokens. Default: the realm's URL. */
-  readonly issuer?: string | undefined;
+export interface KeycloakOptions extends RealmCheckOptions, RealmRolesOptions {
   /** Settings for mails to new users. No mails are sent if undefined. */
   readonly invitationMail?: RealmInvitationsOptions | undefined;
-  /** The public client of Swagger UI, if there should be one. */
-  readonly swaggerUiClientId?: string | undefined;
   /** How many users are read per page (default: 1,000). */
   readonly usersPerPage?: number;
   /** How long a clean check of the whole realm stays valid, in milliseconds (default: 30,000). */
   readonly checkedForMs?: number;
 }
+
+const USER_PREFIX = 'keycloak|';
+const ASSIGN_ATTEMPTS = 4;
+
+const USER = z.object({
+  id: z.string(),
+  email: z.string().nullish(),
+  firstName: z.string().nullish(),
+  lastName: z.string().nullish(),
+});
+const USERS = z.array(USER);
+const CREATED = z.array(z.object({ id: z.string(), createdTimestamp: z.number().nullish() }));
+
+type KeycloakUser = z.infer<typeof USER>;
+
+const NAME_DROPPED = "Keycloak has dropped a user's name: see the attributes firstName and lastName of the realm's user profile.";
+
+const toUser = ({ id, email, firstName, lastName }: KeycloakUser): User => ({
+  userId: USER_PREFIX + id,
+  name: fromKeycloakNames(firstName ?? '', lastName ?? '') || (email ?? ''),
+  email: email ?? '',
+});
+
+/** Whether Keycloak dropped the first name, or only the last name that continues it. */
+const lacksNames = (user: KeycloakUser, { firstName, lastName }: KeycloakNames): boolean =>
+  !user.firstName || (user.firstName === firstName && lastName !== '' && !user.lastName);
 
 /**
  * A realm of Keycloak 26 or newer. A permission is a client role of the API; a role is a composite realm role; a
@@ -40,9 +66,9 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
   private readonly api: ApiClient;
   private readonly leftBehind = new LeftBehind();
   private readonly roles: RealmRoles;
-  private readonly users: RealmUsers;
   private readonly invitations: RealmInvitations | undefined;
   private readonly health = new ProviderHealth('Keycloak', (previous, operation) => this.look(previous, operation));
+  private latestCreation = 0;
   /** When everything that the service needs in the realm was last checked. */
   private checkedAt = -Infinity;
 
@@ -50,7 +76,6 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
     super();
     this.api = adminApi(options);
     this.roles = new RealmRoles(this.api, this.leftBehind, options);
-    this.users = new RealmUsers(this.api, this.leftBehind, options.usersPerPage);
     this.invitations = options.invitationMail && new RealmInvitations(this.api, options.invitationMail);
   }
 
@@ -58,29 +83,74 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
     return this.roles.create(role, new Operation(signal));
   }
 
-  override async createUser(user: NewUser, { signal }: ProviderCallOptions): Promise<string> {
+  override async createUser({ email, name, roleIds }: NewUser, { signal }: ProviderCallOptions): Promise<string> {
     const operation = new Operation(signal);
-    const id = await this.users.create(user, await this.roles.assignable(user.roleIds, operation), operation);
-    this.invitations?.send(id, user.email);
+    const roles = await this.roles.assignable(roleIds, operation);
+    await this.leftBehind.free('user', email, operation);
+    // Identifies a user whose creation got no answer.
+    const createdTimestamp = (this.latestCreation = Math.max(Date.now(), this.latestCreation + 1));
+    const body = { username: email, email, ...toKeycloakNames(name), enabled: true, requiredActions: [UPDATE_PASSWORD], createdTimestamp };
+    const id = await this.leftBehind.allOrNothing({
+      operation,
+      what: 'user',
+      name: email,
+      create: async () => {
+        const answer = await this.api.call({ method: 'POST', path: '/users', body, operation });
+        if (answer.status === 409) throw new UserAlreadyExists('email');
+        if (answer.status === 400) throw new InvalidIdentityValue(isAboutEmail(answer.body) ? 'email' : 'name');
+        const id = answer.location.split('/').at(-1) ?? '';
+        if (answer.status !== 201 || !UUID.test(id)) throw unexpected(answer);
+        return id;
+      },
+      complete: async (id) => {
+        await Promise.all([this.assertAsAsked({ id, email, name }, operation), roles.length > 0 ? this.giveRoles(id, roles, operation) : undefined]);
+        return id;
+      },
+      undo: (created) => ({
+        trace: { createdTimestamp },
+        remove: async (attempt) => {
+          const id = created ?? (await this.idOfCreated(email, createdTimestamp, attempt));
+          if (id !== undefined) await remove(this.api, `/users/${id}`, attempt);
+          return id !== undefined;
+        },
+      }),
+    });
+    this.invitations?.send(id, email);
     return USER_PREFIX + id;
   }
 
   override async updateUser(userId: string, { name }: { readonly name: string }, { signal }: ProviderCallOptions): Promise<void> {
-    await this.users.update(idOfUser(userId), name, new Operation(signal));
+    const operation = new Operation(signal);
+    const path = `/users/${idOfUser(userId)}`;
+    const names = toKeycloakNames(name);
+    const answer = await this.api.call({ method: 'PUT', path, body: names, repeatable: true, operation });
+    if (answer.status === 400) throw new InvalidIdentityValue('name');
+    if (answer.status !== 204) throw notFound(answer);
+    const user = await this.api.call({ method: 'GET', path, operation });
+    if (user.status === 404) throw notFound(user);
+    // Any other difference comes from a later call.
+    if (lacksNames(read(user, USER), names) && toUser(read(user, USER)).name !== name) throw new ProviderError(NAME_DROPPED);
   }
 
   override async assignRole(userId: string, roleId: string, { signal }: ProviderCallOptions): Promise<void> {
     const operation = new Operation(signal);
     const id = idOfUser(userId);
-    await this.users.giveRoles(id, await this.roles.assignable([roleId], operation), operation);
+    await this.giveRoles(id, await this.roles.assignable([roleId], operation), operation);
   }
 
   override listRoles({ signal }: ProviderCallOptions): AsyncGenerator<readonly Role[], void, undefined> {
     return this.roles.list(new Operation(signal));
   }
 
+  /**
+   * Lists all users. A user who is created or deleted in the meantime may or may not be listed; every other user is
+   * listed once.
+   */
   override listUsers({ signal }: ProviderCallOptions): AsyncGenerator<readonly User[], void, undefined> {
-    return this.users.list(new Operation(signal));
+    const operation = new Operation(signal);
+    const read = async (first: number, count: number): Promise<readonly User[]> =>
+      (await this.api.get(`/users?briefRepresentation=true&first=${first}&max=${count}`, USERS, operation)).map(toUser);
+    return offsetPages(this.options.usersPerPage ?? 1_000, read, ({ userId }) => userId);
   }
 
   /**
@@ -121,4 +191,48 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
       throw error;
     }
   }
+
+  private async giveRoles(id: string, roles: readonly NamedRole[], operation: Operation): Promise<void> {
+    const path = `/users/${id}/role-mappings/realm`;
+    for (let attempt = 0; attempt < ASSIGN_ATTEMPTS; attempt++) {
+      const answer = await this.api.call({ method: 'POST', path, body: roles, repeatable: true, operation });
+      if (answer.status === 204) return;
+      // Simultaneous calls for one user collide (keycloak/keycloak#45434).
+      if (answer.status !== 400 && answer.status !== 409) throw notFound(answer);
+    }
+    const answer = await this.api.call({ method: 'GET', path, operation });
+    if (answer.status === 404) throw notFound(answer);
+    const given = new Set(read(answer, NAMED_ONES).map((role) => role.id));
+    if (!roles.every((role) => given.has(role.id))) throw new ProviderUnavailable('Keycloak does not give the user the roles.');
+  }
+
+  /** The id of the user with this e-mail and creation time; undefined if there is none. */
+  private async idOfCreated(email: string, createdTimestamp: number, operation: Operation): Promise<string | undefined> {
+    const found = await this.api.get(`/users?exact=true&email=${encodeURIComponent(email)}`, CREATED, operation);
+    return found.find((user) => user.createdTimestamp === createdTimestamp)?.id;
+  }
+
+  /**
+   * Reads a new user back. Keycloak drops attributes for which the realm's user profile has no room. It also accepts an
+   * e-mail that is in use if the realm allows duplicates. It can't be determined which of the two users came first
+   * then, so ours is removed.
+   *
+   * @throws UserAlreadyExists, ProviderError
+   */
+  private async assertAsAsked({ id, email, name }: Pick<NewUser, 'email' | 'name'> & { readonly id: string }, operation: Operation): Promise<void> {
+    const users = await this.api.get(`/users?exact=true&email=${encodeURIComponent(email)}`, USERS, operation);
+    if (users.some((user) => user.id !== id)) throw new UserAlreadyExists('email');
+    const user = users.find((one) => one.id === id);
+    if (!user) throw new ProviderError("Keycloak has created a user without the e-mail: see the realm's user profile.");
+    if (toUser(user).name !== name) throw new ProviderError(NAME_DROPPED);
+  }
 }
+
+/** @throws UserNotFound when the id doesn't have Keycloak's form. */
+function idOfUser(userId: string): string {
+  const id = userId.startsWith(USER_PREFIX) ? userId.slice(USER_PREFIX.length) : '';
+  if (!UUID.test(id)) throw new UserNotFound('id');
+  return id;
+}
+
+const isAboutEmail = (body: unknown): boolean => ['email', 'username'].includes(refusalOf(body).field ?? '');

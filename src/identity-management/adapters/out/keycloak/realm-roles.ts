@@ -65,38 +65,36 @@ export class RealmRoles {
     const body = { ...composedRole(name, this.options.audience, permissions), description };
     const post = (): Promise<ApiAnswer> => this.api.call({ method: 'POST', path: '/roles', body, operation });
     await this.leftBehind.free('role', name, operation);
-    return await this.leftBehind.allOrNothing(
-      {
-        what: 'role',
-        name,
-        create: async () => {
-          let answer = await post();
-          if (answer.status === 404) {
-            await this.makePermissions(permissions, operation).catch(toNothingDone);
-            answer = await post();
-          }
-          if (answer.status === 409) throw new RoleAlreadyExists('role name');
-          if (answer.status !== 201) throw unexpected(answer);
-          return answer;
-        },
-        complete: async () => {
-          const role = await this.created(name, description, operation);
-          if (!role) throw new ProviderError('Keycloak does not have the role that it has created.');
-          // Keycloak ignores the permissions if the API's client is missing.
-          if (permissions.length > 0 && !role.composite) throw new ProviderError('Keycloak has created the role without its permissions.');
-          return role.id;
-        },
-        undo: () => ({
-          trace: { description },
-          remove: async (attempt) => {
-            const role = await this.created(name, description, attempt);
-            if (role) await remove(this.api, `/roles-by-id/${role.id}`, attempt);
-            return role !== undefined;
-          },
-        }),
-      },
+    return await this.leftBehind.allOrNothing({
       operation,
-    );
+      what: 'role',
+      name,
+      create: async () => {
+        let answer = await post();
+        if (answer.status === 404) {
+          await this.makePermissions(permissions, operation).catch(toNothingDone);
+          answer = await post();
+        }
+        if (answer.status === 409) throw new RoleAlreadyExists('role name');
+        if (answer.status !== 201) throw unexpected(answer);
+        return answer;
+      },
+      complete: async () => {
+        const role = await this.created(name, description, operation);
+        if (!role) throw new ProviderError('Keycloak does not have the role that it has created.');
+        // Keycloak ignores the permissions if the API's client is missing.
+        if (permissions.length > 0 && !role.composite) throw new ProviderError('Keycloak has created the role without its permissions.');
+        return role.id;
+      },
+      undo: () => ({
+        trace: { description },
+        remove: async (attempt) => {
+          const role = await this.created(name, description, attempt);
+          if (role) await remove(this.api, `/roles-by-id/${role.id}`, attempt);
+          return role !== undefined;
+        },
+      }),
+    });
   }
 
   /** Lists all roles. A role that is created or deleted in the meantime may or may not be listed. */

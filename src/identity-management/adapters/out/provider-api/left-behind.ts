@@ -7,6 +7,7 @@ import { REMOVAL_TIMEOUT_MS } from './time-budget.js';
 
 /** A user or role to create in two steps. */
 export interface Creation<Created, Result> extends Pick<Remnant, 'what' | 'name'> {
+  readonly operation: Operation;
   /** Creates it. */
   readonly create: () => Promise<Created>;
   /** Does the rest. */
@@ -62,15 +63,13 @@ export class LeftBehind {
    *
    * @throws errors of the steps; ProviderUnavailable when the signal has aborted.
    */
-  async allOrNothing<Created extends object | string, Result>(
-    { what, name, create, complete, undo }: Creation<Created, Result>,
-    { signal }: Operation,
-  ): Promise<Result> {
+  async allOrNothing<Created extends object | string, Result>(creation: Creation<Created, Result>): Promise<Result> {
+    const { operation, what, name, create, complete, undo } = creation;
     let created: Created | undefined;
     try {
       created = await create();
       const result = await complete(created);
-      assertAwaited(signal);
+      assertAwaited(operation.signal);
       return result;
     } catch (error) {
       const isUncertain = created === undefined;
