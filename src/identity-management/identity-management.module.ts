@@ -45,8 +45,8 @@ function withAdapters(definition: DynamicModule, adapters: IdentityManagementAda
     UpdateUser,
     {
       provide: ProviderDeadline,
-      inject: [MODULE_OPTIONS_TOKEN],
-      useFactory: ({ providerTimeoutMs }: IdentityManagementOptions) => new ProviderDeadline(providerTimeoutMs),
+      inject: [IdentityProvider, MODULE_OPTIONS_TOKEN],
+      useFactory: (provider: IdentityProvider, { providerTimeoutMs }: IdentityManagementOptions) => new ProviderDeadline(provider, providerTimeoutMs),
     },
     { provide: JsonBodyLimits, inject: [MODULE_OPTIONS_TOKEN], useFactory: (options: IdentityManagementOptions) => new JsonBodyLimits(options) },
   ],

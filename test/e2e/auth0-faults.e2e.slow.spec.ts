@@ -55,21 +55,23 @@ describe('the service on an Auth0 tenant that', { timeout: 60_000 }, () => {
     if (email !== undefined && password !== undefined) passwords.set(email, password);
   };
 
-  /** @param deadline the usual one unless given. */
-  const start = (deadline = new ProviderDeadline()) =>
-    startService({ ...auth0Variables(tenant), INGESTION_AUTH: 'required' }, (builder) =>
+  /** @param timeoutMs the usual one unless given. */
+  const start = (timeoutMs?: number) => {
+    // Readiness tells of a fault at once.
+    const provider = new Auth0IdentityProvider({ ...auth0Options(tenant), wellForMs: 0 });
+    return startService({ ...auth0Variables(tenant), INGESTION_AUTH: 'required' }, (builder) =>
       builder
         .overrideProvider(ProviderDeadline)
-        .useValue(deadline)
-        // Readiness tells of a fault at once.
+        .useValue(new ProviderDeadline(provider, timeoutMs))
         .overrideProvider(IdentityProvider)
-        .useValue(new Auth0IdentityProvider({ ...auth0Options(tenant), wellForMs: 0 })),
+        .useValue(provider),
     );
+  };
 
   beforeAll(async () => {
     // The service's own tokens live so short that each outage sees new ones.
     tenant = (await startTenant({ tokenLifetimeSeconds: TOKEN_SECONDS }, notePassword)).standIn;
-    service = await start(new ProviderDeadline(PROVIDER_TIMEOUT_MS));
+    service = await start(PROVIDER_TIMEOUT_MS);
     Object.assign(target, { url: service.url, token: await operatorToken(tenant) });
     await makeKnown();
   });

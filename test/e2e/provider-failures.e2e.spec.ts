@@ -387,7 +387,7 @@ describe('a silent provider', () => {
         .overrideProvider(IdentityProvider)
         .useValue(silent)
         .overrideProvider(ProviderDeadline)
-        .useValue(new ProviderDeadline(20)),
+        .useValue(new ProviderDeadline(silent, 20)),
     );
   });
   afterAll(() => impatient.close());

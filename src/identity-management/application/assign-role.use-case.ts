@@ -1,5 +1,4 @@
 import { Injectable } from '@nestjs/common';
-import { IdentityProvider } from './ports/identity-provider.port.js';
 import { ProviderDeadline } from './provider-deadline.js';
 
 export interface AssignRoleCommand {
@@ -9,10 +8,7 @@ export interface AssignRoleCommand {
 
 @Injectable()
 export class AssignRole {
-  constructor(
-    private readonly identityProvider: IdentityProvider,
-    private readonly deadline: ProviderDeadline,
-  ) {}
+  constructor(private readonly deadline: ProviderDeadline) {}
 
   /**
    * Assigns a role to a user. Succeeds if the user already has the role.
@@ -20,6 +16,6 @@ export class AssignRole {
    * @throws UserNotFound, RoleNotFound, ProviderUnavailable, ProviderError
    */
   async execute({ userId, roleId }: AssignRoleCommand): Promise<void> {
-    await this.deadline.call((options) => this.identityProvider.assignRole(userId, roleId, options));
+    await this.deadline.call((provider, options) => provider.assignRole(userId, roleId, options));
   }
 }

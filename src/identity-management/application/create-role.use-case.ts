@@ -1,6 +1,5 @@
 import { Injectable } from '@nestjs/common';
 import { newRole } from '../domain/role.js';
-import { IdentityProvider } from './ports/identity-provider.port.js';
 import { ProviderDeadline } from './provider-deadline.js';
 
 export interface CreateRoleCommand {
@@ -11,10 +10,7 @@ export interface CreateRoleCommand {
 
 @Injectable()
 export class CreateRole {
-  constructor(
-    private readonly identityProvider: IdentityProvider,
-    private readonly deadline: ProviderDeadline,
-  ) {}
+  constructor(private readonly deadline: ProviderDeadline) {}
 
   /**
    * Creates a role with its permissions.
@@ -24,6 +20,6 @@ export class CreateRole {
    */
   async execute({ name, permissions }: CreateRoleCommand): Promise<string> {
     const role = newRole(name, permissions);
-    return this.deadline.call((options) => this.identityProvider.createRole(role, options));
+    return this.deadline.call((provider, options) => provider.createRole(role, options));
   }
 }

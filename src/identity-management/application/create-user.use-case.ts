@@ -1,6 +1,5 @@
 import { Injectable } from '@nestjs/common';
 import { newUser } from '../domain/user.js';
-import { IdentityProvider } from './ports/identity-provider.port.js';
 import { ProviderDeadline } from './provider-deadline.js';
 
 export interface CreateUserCommand {
@@ -14,10 +13,7 @@ export interface CreateUserCommand {
 
 @Injectable()
 export class CreateUser {
-  constructor(
-    private readonly identityProvider: IdentityProvider,
-    private readonly deadline: ProviderDeadline,
-  ) {}
+  constructor(private readonly deadline: ProviderDeadline) {}
 
   /**
    * Creates a user with their roles, all or nothing.
@@ -27,6 +23,6 @@ export class CreateUser {
    */
   async execute({ email, name, roleIds }: CreateUserCommand): Promise<string> {
     const user = newUser(email, name, roleIds);
-    return this.deadline.call((options) => this.identityProvider.createUser(user, options));
+    return this.deadline.call((provider, options) => provider.createUser(user, options));
   }
 }

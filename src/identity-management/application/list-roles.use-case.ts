@@ -1,14 +1,10 @@
 import { Injectable } from '@nestjs/common';
 import type { Role } from '../domain/role.js';
-import { IdentityProvider } from './ports/identity-provider.port.js';
 import { ProviderDeadline } from './provider-deadline.js';
 
 @Injectable()
 export class ListRoles {
-  constructor(
-    private readonly identityProvider: IdentityProvider,
-    private readonly deadline: ProviderDeadline,
-  ) {}
+  constructor(private readonly deadline: ProviderDeadline) {}
 
   /**
    * Lists all roles page by page. Holds one page at a time.
@@ -17,6 +13,6 @@ export class ListRoles {
    * @throws ProviderUnavailable, ProviderError, for any page.
    */
   execute<Listed>(toListed: (role: Role) => Listed): AsyncGenerator<readonly Listed[], void, undefined> {
-    return this.deadline.pages((options) => this.identityProvider.listRoles(options), toListed);
+    return this.deadline.pages((provider, options) => provider.listRoles(options), toListed);
   }
 }

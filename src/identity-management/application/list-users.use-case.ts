@@ -1,14 +1,10 @@
 import { Injectable } from '@nestjs/common';
 import type { User } from '../domain/user.js';
-import { IdentityProvider } from './ports/identity-provider.port.js';
 import { ProviderDeadline } from './provider-deadline.js';
 
 @Injectable()
 export class ListUsers {
-  constructor(
-    private readonly identityProvider: IdentityProvider,
-    private readonly deadline: ProviderDeadline,
-  ) {}
+  constructor(private readonly deadline: ProviderDeadline) {}
 
   /**
    * Lists all users page by page. Holds one page at a time.
@@ -17,6 +13,6 @@ export class ListUsers {
    * @throws ProviderUnavailable, ProviderError, for any page.
    */
   execute<Listed>(toListed: (user: User) => Listed): AsyncGenerator<readonly Listed[], void, undefined> {
-    return this.deadline.pages((options) => this.identityProvider.listUsers(options), toListed);
+    return this.deadline.pages((provider, options) => provider.listUsers(options), toListed);
   }
 }

@@ -1,11 +1,13 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { InMemoryIdentityProvider } from '../../testing/in-memory.identity-provider.js';
 import { ProviderError, ProviderUnavailable, RoleAlreadyExists } from '../domain/errors.js';
-import type { ProviderCallOptions } from './ports/identity-provider.port.js';
+import type { IdentityProvider, ProviderCallOptions } from './ports/identity-provider.port.js';
 import { ProviderDeadline } from './provider-deadline.js';
 
-const PATIENT = new ProviderDeadline(10_000);
-const SHORT = new ProviderDeadline(20);
+/** The tests call providers of their own. */
+const UNUSED = new InMemoryIdentityProvider();
+const PATIENT = new ProviderDeadline(UNUSED, 10_000);
+const SHORT = new ProviderDeadline(UNUSED, 20);
 
 const asIs = <Item>(item: Item): Item => item;
 const unhandled: unknown[] = [];
@@ -35,7 +37,7 @@ async function all<Item>(pages: AsyncIterable<readonly Item[]>): Promise<Item[]>
 describe('a call within a deadline', () => {
   it('passes on what the provider answers and refuses', async () => {
     const provider = new InMemoryIdentityProvider();
-    const create = () => PATIENT.call((options) => provider.createRole({ name: 'a', permissions: ['a:b'] }, options));
+    const create = () => PATIENT.call((_, options) => provider.createRole({ name: 'a', permissions: ['a:b'] }, options));
     await expect(create()).resolves.toMatch(/^role_/);
     await expect(create()).rejects.toThrow(RoleAlreadyExists);
     expect(provider.lastSignal?.aborted).toBe(false);
@@ -45,7 +47,7 @@ describe('a call within a deadline', () => {
     const broken = new TypeError('broken');
     const provider = new InMemoryIdentityProvider();
     provider.failWith(broken);
-    const failed = PATIENT.call((options) => provider.checkHealth(options));
+    const failed = PATIENT.call((_, options) => provider.checkHealth(options));
     await expect(failed).rejects.toThrow(ProviderError);
     await expect(failed).rejects.toHaveProperty('cause', broken);
     const thrown = PATIENT.call(() => {
@@ -58,7 +60,7 @@ describe('a call within a deadline', () => {
   it('gives up a provider that hangs, and tells it so by the signal', async () => {
     const provider = new InMemoryIdentityProvider();
     provider.hang();
-    const failed = SHORT.call((options) => provider.checkHealth(options));
+    const failed = SHORT.call((_, options) => provider.checkHealth(options));
     expect(provider.lastSignal?.aborted).toBe(false);
     await expect(failed).rejects.toThrow(ProviderUnavailable);
     await expect(failed).rejects.toHaveProperty('retryAfterSeconds', 10);
@@ -67,7 +69,7 @@ describe('a call within a deadline', () => {
 
   it('prefers its own error to what the provider says about the abort', async () => {
     const failed = SHORT.call(
-      ({ signal }) =>
+      (_, { signal }) =>
         new Promise((_, reject) => {
           signal.addEventListener('abort', () => {
             reject(new TypeError('aborted'));
@@ -81,7 +83,7 @@ describe('a call within a deadline', () => {
     const provider = new InMemoryIdentityProvider();
     provider.hang();
     await expect(
-      SHORT.call((options) => provider.createUser({ email: 'a@example.com', name: 'a', roleIds: [] }, options)),
+      SHORT.call((_, options) => provider.createUser({ email: 'a@example.com', name: 'a', roleIds: [] }, options)),
     ).rejects.toThrow(ProviderUnavailable);
     if (outcome === 'rejects') provider.failWith(new Error('late'));
     else provider.recover();
@@ -95,14 +97,14 @@ describe('a list within a deadline', () => {
   it('yields the pages as they are, and leaves nothing open', async () => {
     const provider = await filled(5, 2);
     const lengths: number[] = [];
-    for await (const page of PATIENT.pages((options) => provider.listRoles(options), asIs)) lengths.push(page.length);
+    for await (const page of PATIENT.pages((_, options) => provider.listRoles(options), asIs)) lengths.push(page.length);
     expect(lengths).toEqual([2, 2, 1]);
     expect(provider.openLists).toBe(0);
   });
 
   it('ends the list of the provider when it is returned, and aborts its signal', async () => {
     const provider = await filled(5, 2);
-    const pages = PATIENT.pages((options) => provider.listRoles(options), asIs);
+    const pages = PATIENT.pages((_, options) => provider.listRoles(options), asIs);
     await pages.next();
     expect(provider.openLists).toBe(1);
     expect(provider.lastSignal?.aborted).toBe(false);
@@ -115,7 +117,7 @@ describe('a list within a deadline', () => {
   it('does not call the provider before the first page is asked for', async () => {
     const provider = await filled(1, 2);
     provider.lastSignal = undefined;
-    const pages = PATIENT.pages((options) => provider.listRoles(options), asIs);
+    const pages = PATIENT.pages((_, options) => provider.listRoles(options), asIs);
     await turn();
     expect(provider.lastSignal).toBeUndefined();
     await pages.return();
@@ -124,13 +126,13 @@ describe('a list within a deadline', () => {
   it('gives up a provider that hangs at its first page', async () => {
     const provider = await filled(5, 2);
     provider.hang();
-    await expect(all(SHORT.pages((options) => provider.listRoles(options), asIs))).rejects.toThrow(ProviderUnavailable);
+    await expect(all(SHORT.pages((_, options) => provider.listRoles(options), asIs))).rejects.toThrow(ProviderUnavailable);
     expect(provider.lastSignal?.aborted).toBe(true);
   });
 
   it('gives up a provider that hangs at a later page, and ends its list once that wakes up', async () => {
     const provider = await filled(5, 2);
-    const pages = SHORT.pages((options) => provider.listRoles(options), asIs);
+    const pages = SHORT.pages((_, options) => provider.listRoles(options), asIs);
     expect((await pages.next()).value).toHaveLength(2);
     provider.hang();
     await expect(pages.next()).rejects.toThrow(ProviderUnavailable);
@@ -162,7 +164,7 @@ describe('a list within a deadline', () => {
 
   it('turns anything else that is thrown into ProviderError, at any page', async () => {
     const provider = await filled(5, 2);
-    const pages = PATIENT.pages((options) => provider.listRoles(options), asIs);
+    const pages = PATIENT.pages((_, options) => provider.listRoles(options), asIs);
     await pages.next();
     provider.failWith(new TypeError('broken'));
     await expect(pages.next()).rejects.toThrow(ProviderError);
@@ -174,7 +176,7 @@ describe('a list within a deadline', () => {
 
   it.each(['throws', 'hangs'])('ends though the provider %s when its list is returned', async (fault) => {
     const returned: string[] = [];
-    const list = ({ signal }: ProviderCallOptions): AsyncIterable<readonly number[]> => ({
+    const list = (_: IdentityProvider, { signal }: ProviderCallOptions): AsyncIterable<readonly number[]> => ({
       [Symbol.asyncIterator]: () => ({
         next: () => Promise.resolve({ done: false, value: [signal.aborted ? 1 : 0] }),
         return: () => {

@@ -1,6 +1,6 @@
 import { ServiceError } from '../../common/service-error.js';
 import { ProviderError, ProviderUnavailable } from '../domain/errors.js';
-import type { ProviderCallOptions } from './ports/identity-provider.port.js';
+import type { IdentityProvider, ProviderCallOptions } from './ports/identity-provider.port.js';
 
 /** A client gets its answer within this time, in milliseconds. */
 export const ANSWER_WITHIN_MS = 10_000;
@@ -10,7 +10,10 @@ const TOKEN_CHECK_MS = 600;
 /** Calls the identity provider and waits at most for the time limit, even if an adapter hangs. */
 export class ProviderDeadline {
   /** @param timeoutMs the time limit of one call, or of one page of a list, in milliseconds. */
-  constructor(private readonly timeoutMs = ANSWER_WITHIN_MS - TOKEN_CHECK_MS) {}
+  constructor(
+    private readonly provider: IdentityProvider,
+    private readonly timeoutMs = ANSWER_WITHIN_MS - TOKEN_CHECK_MS,
+  ) {}
 
   /**
    * Makes one call.
@@ -18,9 +21,9 @@ export class ProviderDeadline {
    * @throws ProviderUnavailable when the time is over. The call's signal is then aborted. ProviderError in place of any
    * error that isn't a ServiceError.
    */
-  call<Result>(call: (options: ProviderCallOptions) => Promise<Result>): Promise<Result> {
+  call<Result>(call: (provider: IdentityProvider, options: ProviderCallOptions) => Promise<Result>): Promise<Result> {
     const controller = new AbortController();
-    return this.inTime(controller, () => call({ signal: controller.signal }));
+    return this.inTime(controller, () => call(this.provider, { signal: controller.signal }));
   }
 
   /**
@@ -30,12 +33,12 @@ export class ProviderDeadline {
    * @throws as `call`.
    */
   async *pages<Item, Listed>(
-    list: (options: ProviderCallOptions) => AsyncIterable<readonly Item[]>,
+    list: (provider: IdentityProvider, options: ProviderCallOptions) => AsyncIterable<readonly Item[]>,
     toListed: (item: Item) => Listed,
   ): AsyncGenerator<readonly Listed[], void, undefined> {
     const controller = new AbortController();
     const { signal } = controller;
-    const iterator = await this.inTime(controller, () => list({ signal })[Symbol.asyncIterator]());
+    const iterator = await this.inTime(controller, () => list(this.provider, { signal })[Symbol.asyncIterator]());
     const next = () => this.inTime(controller, () => iterator.next());
     let hasEnded = false;
     try {

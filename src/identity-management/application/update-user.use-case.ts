@@ -1,6 +1,5 @@
 import { Injectable } from '@nestjs/common';
 import { assertUserName } from '../domain/user.js';
-import { IdentityProvider } from './ports/identity-provider.port.js';
 import { ProviderDeadline } from './provider-deadline.js';
 
 export interface UpdateUserCommand {
@@ -10,10 +9,7 @@ export interface UpdateUserCommand {
 
 @Injectable()
 export class UpdateUser {
-  constructor(
-    private readonly identityProvider: IdentityProvider,
-    private readonly deadline: ProviderDeadline,
-  ) {}
+  constructor(private readonly deadline: ProviderDeadline) {}
 
   /**
    * Sets a user's display name.
@@ -22,6 +18,6 @@ export class UpdateUser {
    */
   async execute({ userId, newName }: UpdateUserCommand): Promise<void> {
     assertUserName(newName);
-    await this.deadline.call((options) => this.identityProvider.updateUser(userId, { name: newName }, options));
+    await this.deadline.call((provider, options) => provider.updateUser(userId, { name: newName }, options));
   }
 }

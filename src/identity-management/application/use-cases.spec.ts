@@ -14,14 +14,12 @@ import { CreateRole } from './create-role.use-case.js';
 import { CreateUser } from './create-user.use-case.js';
 import { ListRoles } from './list-roles.use-case.js';
 import { ListUsers } from './list-users.use-case.js';
-import { IdentityProvider } from './ports/identity-provider.port.js';
 import { ProviderDeadline } from './provider-deadline.js';
 import { UpdateUser } from './update-user.use-case.js';
 
 const asIs = <Item>(item: Item): Item => item;
 
 describe('the use cases of identity management', () => {
-  const provider = () => identityProvider;
   let identityProvider: InMemoryIdentityProvider;
   let createRole: CreateRole;
   let createUser: CreateUser;
@@ -36,8 +34,7 @@ describe('the use cases of identity management', () => {
     const module = await Test.createTestingModule({
       providers: [
         ...[CreateRole, CreateUser, UpdateUser, AssignRole, ListRoles, ListUsers],
-        { provide: IdentityProvider, useFactory: provider },
-        { provide: ProviderDeadline, useValue: new ProviderDeadline(20) },
+        { provide: ProviderDeadline, useFactory: () => new ProviderDeadline(identityProvider, 20) },
       ],
     }).compile();
     createRole = module.get(CreateRole);

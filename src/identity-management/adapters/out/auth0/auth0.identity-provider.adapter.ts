@@ -234,8 +234,7 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
   /** @returns whether there was a user to remove. */
   private async remove(userId: string, operation: Operation): Promise<boolean> {
     if (!(await this.find(userId, operation))) return false;
-    const answer = await this.api.call({ method: 'DELETE', path: userPath(userId), repeatable: true, operation });
-    if (answer.status !== 204 && answer.status !== 404) throw unexpected(answer);
+    await this.api.remove(userPath(userId), operation);
     return true;
   }
 }

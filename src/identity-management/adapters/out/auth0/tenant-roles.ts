@@ -55,7 +55,7 @@ export class TenantRoles {
         trace: { description },
         remove: async (attempt) => {
           const id = created ?? (await this.idOf(name, description, attempt));
-          if (id !== undefined) await this.remove(id, attempt);
+          if (id !== undefined) await this.api.remove(`/roles/${id}`, attempt);
           return id !== undefined;
         },
       }),
@@ -124,10 +124,5 @@ export class TenantRoles {
       if (ours) return ours.id;
     }
     return undefined;
-  }
-
-  private async remove(id: string, operation: Operation): Promise<void> {
-    const answer = await this.api.call({ method: 'DELETE', path: `/roles/${id}`, repeatable: true, operation });
-    if (answer.status !== 200 && answer.status !== 204 && answer.status !== 404) throw unexpected(answer);
   }
 }

@@ -2,7 +2,6 @@ import { z } from 'zod';
 import type { ServiceError } from '../../../../common/service-error.js';
 import { RoleNotFound, UserNotFound } from '../../../domain/errors.js';
 import { type ApiAnswer, ApiClient, unexpected } from '../provider-api/api-client.js';
-import type { Operation } from '../provider-api/operation.js';
 
 export interface KeycloakConnection {
   /** Keycloak's URL, without a trailing slash. */
@@ -50,10 +49,4 @@ export function notFound(answer: ApiAnswer): ServiceError {
   const { error = '' } = refusalOf(answer.body);
   const row = answer.status === 404 ? MISSING.find(([text]) => text.test(error)) : undefined;
   return row ? new row[1]('id') : unexpected(answer);
-}
-
-/** Removes what is at the path. Resolves also if it is missing. */
-export async function remove(api: ApiClient, path: string, operation: Operation): Promise<void> {
-  const answer = await api.call({ method: 'DELETE', path, repeatable: true, operation });
-  if (answer.status !== 204 && answer.status !== 404) throw unexpected(answer);
 }

@@ -9,7 +9,7 @@ import { LeftBehind } from '../provider-api/left-behind.js';
 import { Operation } from '../provider-api/operation.js';
 import { ProviderHealth } from '../provider-requirements/provider-health.js';
 import { type Findings, isWell } from '../provider-requirements/requirement.js';
-import { adminApi, notFound, refusalOf, remove, UUID } from './admin-api.js';
+import { adminApi, notFound, refusalOf, UUID } from './admin-api.js';
 import { offsetPages } from './offset-pages.js';
 import { UPDATE_PASSWORD } from './realm.js';
 import { NAMED_ONES } from './realm-admin.js';
@@ -110,7 +110,7 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
         trace: { createdTimestamp },
         remove: async (attempt) => {
           const id = created ?? (await this.idOfCreated(email, createdTimestamp, attempt));
-          if (id !== undefined) await remove(this.api, `/users/${id}`, attempt);
+          if (id !== undefined) await this.api.remove(`/users/${id}`, attempt);
           return id !== undefined;
         },
       }),

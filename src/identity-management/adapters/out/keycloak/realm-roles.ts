@@ -7,7 +7,7 @@ import { toNothingDone } from '../provider-api/api-failure.js';
 import type { LeftBehind } from '../provider-api/left-behind.js';
 import { Operation } from '../provider-api/operation.js';
 import { WHOLE_LIST_TIMEOUT_MS } from '../provider-api/time-budget.js';
-import { notFound, remove, UUID } from './admin-api.js';
+import { notFound, UUID } from './admin-api.js';
 import { composedRole, ROLE_ATTRIBUTE } from './realm.js';
 import { NAMED_ONES } from './realm-admin.js';
 import { offsetPages } from './offset-pages.js';
@@ -90,7 +90,7 @@ export class RealmRoles {
         trace: { description },
         remove: async (attempt) => {
           const role = await this.created(name, description, attempt);
-          if (role) await remove(this.api, `/roles-by-id/${role.id}`, attempt);
+          if (role) await this.api.remove(`/roles-by-id/${role.id}`, attempt);
           return role !== undefined;
         },
       }),

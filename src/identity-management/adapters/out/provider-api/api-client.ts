@@ -90,6 +90,16 @@ export class ApiClient {
   }
 
   /**
+   * Removes what is at the path. Resolves also when it is missing.
+   *
+   * @throws as `call`.
+   */
+  async remove(path: string, operation: Operation): Promise<void> {
+    const answer = await this.call({ method: 'DELETE', path, repeatable: true, operation });
+    if (![200, 204, 404].includes(answer.status)) throw unexpected(answer);
+  }
+
+  /**
    * Sends a GET. Callers that wait for their turn to read the same path share one call. The answer is never older than
    * the request.
    *
