@@ -4,15 +4,15 @@ import { IdentityManagementController } from './adapters/in/http/identity-manage
 import { AssignRole } from './application/assign-role.use-case.js';
 import { CreateRole } from './application/create-role.use-case.js';
 import { CreateUser } from './application/create-user.use-case.js';
-import { IdentityManagementLimits } from './application/identity-management.options.js';
 import { ListRoles } from './application/list-roles.use-case.js';
 import { ListUsers } from './application/list-users.use-case.js';
 import { IdentityProvider } from './application/ports/identity-provider.port.js';
+import { ProviderDeadline } from './application/provider-deadline.js';
 import { UpdateUser } from './application/update-user.use-case.js';
 import {
   type IdentityManagementAdapters,
   type IdentityManagementOptions,
-  JsonLimits,
+  JsonBodyLimits,
 } from './identity-management.options.js';
 
 const { ConfigurableModuleClass, MODULE_OPTIONS_TOKEN } = new ConfigurableModuleBuilder<IdentityManagementOptions>()
@@ -44,11 +44,11 @@ function withAdapters(definition: DynamicModule, adapters: IdentityManagementAda
     ListUsers,
     UpdateUser,
     {
-      provide: IdentityManagementLimits,
-      inject: [MODULE_OPTIONS_TOKEN],
-      useFactory: ({ providerTimeoutMs }: IdentityManagementOptions) => new IdentityManagementLimits(providerTimeoutMs),
+      provide: ProviderDeadline,
+      inject: [IdentityProvider, MODULE_OPTIONS_TOKEN],
+      useFactory: (provider: IdentityProvider, { providerTimeoutMs }: IdentityManagementOptions) => new ProviderDeadline(provider, providerTimeoutMs),
     },
-    { provide: JsonLimits, inject: [MODULE_OPTIONS_TOKEN], useFactory: (options: IdentityManagementOptions) => new JsonLimits(options) },
+    { provide: JsonBodyLimits, inject: [MODULE_OPTIONS_TOKEN], useFactory: (options: IdentityManagementOptions) => new JsonBodyLimits(options) },
   ],
   exports: [IdentityProvider],
 })

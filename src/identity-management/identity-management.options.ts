@@ -24,7 +24,7 @@ export interface IdentityManagementAdapters {
 const MOST_JSON_BYTES = 1_048_576;
 
 /** The limits for a request's body. */
-export class JsonLimits {
+export class JsonBodyLimits {
   readonly maxJsonBytes: number;
   readonly idleTimeoutMs: number;
 

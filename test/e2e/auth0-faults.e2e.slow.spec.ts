@@ -2,8 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Auth0IdentityProvider } from '../../src/identity-management/adapters/out/auth0/auth0.identity-provider.adapter.js';
-import { IdentityManagementLimits } from '../../src/identity-management/application/identity-management.options.js';
 import { IdentityProvider } from '../../src/identity-management/application/ports/identity-provider.port.js';
+import { ProviderDeadline } from '../../src/identity-management/application/provider-deadline.js';
 import { ProviderUnavailable } from '../../src/identity-management/domain/errors.js';
 import { type Auth0Exchange, type Auth0Fault, type Auth0StandIn, SERVICE_SCOPES } from '../../src/testing/index.js';
 import { auth0Options, auth0Variables, operatorToken, startTenant } from '../support/auth0-tenant.js';
@@ -55,21 +55,23 @@ describe('the service on an Auth0 tenant that', { timeout: 60_000 }, () => {
     if (email !== undefined && password !== undefined) passwords.set(email, password);
   };
 
-  /** @param limits default: those of the service. */
-  const start = (limits = new IdentityManagementLimits()) =>
-    startService({ ...auth0Variables(tenant), INGESTION_AUTH: 'required' }, (builder) =>
+  /** @param timeoutMs default: that of the service. */
+  const start = (timeoutMs?: number) => {
+    // Lets readiness report a fault at once.
+    const provider = new Auth0IdentityProvider({ ...auth0Options(tenant), wellForMs: 0 });
+    return startService({ ...auth0Variables(tenant), INGESTION_AUTH: 'required' }, (builder) =>
       builder
-        .overrideProvider(IdentityManagementLimits)
-        .useValue(limits)
-        // Lets readiness report a fault at once.
+        .overrideProvider(ProviderDeadline)
+        .useValue(new ProviderDeadline(provider, timeoutMs))
         .overrideProvider(IdentityProvider)
-        .useValue(new Auth0IdentityProvider({ ...auth0Options(tenant), wellForMs: 0 })),
+        .useValue(provider),
     );
+  };
 
   beforeAll(async () => {
     // The service's own tokens expire so soon that each outage affects new ones.
     tenant = (await startTenant({ tokenLifetimeSeconds: TOKEN_SECONDS }, notePassword)).standIn;
-    service = await start(new IdentityManagementLimits(PROVIDER_TIMEOUT_MS));
+    service = await start(PROVIDER_TIMEOUT_MS);
     Object.assign(target, { url: service.url, token: await operatorToken(tenant) });
     await makeKnown();
   });

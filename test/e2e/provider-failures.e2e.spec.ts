@@ -7,8 +7,8 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { NotFoundException } from '@nestjs/common';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { ServiceError } from '../../src/common/service-error.js';
-import { IdentityManagementLimits } from '../../src/identity-management/application/identity-management.options.js';
 import { IdentityProvider, type ProviderCallOptions } from '../../src/identity-management/application/ports/identity-provider.port.js';
+import { ProviderDeadline } from '../../src/identity-management/application/provider-deadline.js';
 import { ProviderError, ProviderMisconfigured, ProviderUnavailable } from '../../src/identity-management/domain/errors.js';
 import type { User } from '../../src/identity-management/domain/user.js';
 import { FileStorage } from '../../src/ingestion/application/ports/file-storage.port.js';
@@ -386,8 +386,8 @@ describe('when the provider does not respond', () => {
       builder
         .overrideProvider(IdentityProvider)
         .useValue(silent)
-        .overrideProvider(IdentityManagementLimits)
-        .useValue({ providerTimeoutMs: 20 }),
+        .overrideProvider(ProviderDeadline)
+        .useValue(new ProviderDeadline(silent, 20)),
     );
   });
   afterAll(() => impatient.close());

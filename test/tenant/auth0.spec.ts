@@ -4,11 +4,12 @@ import { setTimeout } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, it } from 'vitest';
 import { z } from 'zod';
 import { loadAuth0CheckEnvironment } from '../../src/configuration/commands.js';
-import { managementApi } from '../../src/identity-management/adapters/out/auth0/auth0-connection.js';
+import { managementApi } from '../../src/identity-management/adapters/out/auth0/management-api.js';
 import { Auth0IdentityProvider } from '../../src/identity-management/adapters/out/auth0/auth0.identity-provider.adapter.js';
 import { randomPassword } from '../../src/identity-management/adapters/out/auth0/random-password.js';
 import type { ApiAnswer } from '../../src/identity-management/adapters/out/provider-api/api-client.js';
 import { CallPace } from '../../src/identity-management/adapters/out/provider-api/call-pace.js';
+import { Operation } from '../../src/identity-management/adapters/out/provider-api/operation.js';
 import { identityProviderContract } from '../../src/testing/identity-provider.contract.js';
 import { Calls } from './calls.js';
 import { type Kind, Made } from './made.js';
@@ -35,7 +36,7 @@ const savedScopes = new SavedScopes('data/auth0-check/scopes.json', `${tenant.ur
 const left: string[] = [];
 
 const call = (method: 'GET' | 'POST' | 'PATCH' | 'DELETE', path: string, body?: unknown): Promise<ApiAnswer> =>
-  api.call({ method, path, body, repeatable: false, signal: new AbortController().signal });
+  api.call({ method, path, body, repeatable: false, operation: new Operation() });
 const refusal = z.object({ message: z.string().default(''), errorCode: z.string().default('') }).catch({ message: '', errorCode: '' });
 const told = ({ status, body }: ApiAnswer): string => {
   const { message, errorCode } = refusal.parse(body);

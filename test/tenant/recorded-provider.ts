@@ -13,33 +13,31 @@ export class RecordedProvider extends IdentityProvider {
   }
 
   override async createRole(role: NewRole, options: ProviderCallOptions): Promise<string> {
-    return this.made.note('roles', await this.provider.createRole(role, own(options)));
+    return this.made.note('roles', await this.provider.createRole(role, options));
   }
 
   override async createUser(user: NewUser, options: ProviderCallOptions): Promise<string> {
-    return this.made.note('users', await this.provider.createUser(user, own(options)));
+    return this.made.note('users', await this.provider.createUser(user, options));
   }
 
   override async updateUser(userId: string, change: { readonly name: string }, options: ProviderCallOptions): Promise<void> {
-    await this.provider.updateUser(userId, change, own(options));
+    await this.provider.updateUser(userId, change, options);
     this.made.latestUserId = userId;
   }
 
   override assignRole(userId: string, roleId: string, options: ProviderCallOptions): Promise<void> {
-    return this.provider.assignRole(userId, roleId, own(options));
+    return this.provider.assignRole(userId, roleId, options);
   }
 
   override listRoles(options: ProviderCallOptions): AsyncIterable<readonly Role[]> {
-    return this.provider.listRoles(own(options));
+    return this.provider.listRoles(options);
   }
 
   override listUsers(options: ProviderCallOptions): AsyncIterable<readonly User[]> {
-    return this.provider.listUsers(own(options));
+    return this.provider.listUsers(options);
   }
 
   override checkHealth(options: ProviderCallOptions): Promise<void> {
-    return this.provider.checkHealth(own(options));
+    return this.provider.checkHealth(options);
   }
 }
-
-const own = ({ signal }: ProviderCallOptions): ProviderCallOptions => ({ signal: AbortSignal.any([signal]) });

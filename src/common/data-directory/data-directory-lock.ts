@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import Database from 'libsql';
 import { DataDirectoryError } from './data-directory-error.js';
 import { irregularDatabaseFile } from './database-files.js';
-import { fileIdentity, isSameFile } from './file-identity.js';
+import { fileIdentity, identityUnlessUnreadable, isSameFile } from './file-identity.js';
 import { makeDirectories } from './make-directories.js';
 
 const ATTEMPTS = 40;
@@ -84,15 +84,6 @@ function createUnlessThere(path: string): void {
     closeSync(openSync(path, 'wx', 0o644));
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
-  }
-}
-
-function identityUnlessUnreadable(path: string): ReturnType<typeof fileIdentity> {
-  try {
-    return fileIdentity(path);
-  } catch {
-    // The volume fails, or the directory may not be searched.
-    return undefined;
   }
 }
 

@@ -21,3 +21,15 @@ export function statUnlessAbsent(path: string): BigIntStats | undefined {
 
 /** The identity of the file at a path. */
 export const fileIdentity: (path: string) => FileIdentity | undefined = statUnlessAbsent;
+
+/**
+ * Like `fileIdentity`, but undefined also if the path can't be read: the volume fails, or its directory may not be
+ * searched.
+ */
+export function identityUnlessUnreadable(path: string): FileIdentity | undefined {
+  try {
+    return statSync(path, { bigint: true });
+  } catch {
+    return undefined;
+  }
+}

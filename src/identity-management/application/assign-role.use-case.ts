@@ -1,7 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import { IdentityManagementLimits } from './identity-management.options.js';
-import { IdentityProvider } from './ports/identity-provider.port.js';
-import { callProvider } from './provider-deadline.js';
+import { ProviderDeadline } from './provider-deadline.js';
 
 export interface AssignRoleCommand {
   readonly userId: string;
@@ -10,10 +8,7 @@ export interface AssignRoleCommand {
 
 @Injectable()
 export class AssignRole {
-  constructor(
-    private readonly identityProvider: IdentityProvider,
-    private readonly limits: IdentityManagementLimits,
-  ) {}
+  constructor(private readonly deadline: ProviderDeadline) {}
 
   /**
    * Assigns a role to a user. Succeeds if the user already has the role.
@@ -21,6 +16,6 @@ export class AssignRole {
    * @throws UserNotFound, RoleNotFound, ProviderUnavailable, ProviderError
    */
   async execute({ userId, roleId }: AssignRoleCommand): Promise<void> {
-    await callProvider(this.limits, (options) => this.identityProvider.assignRole(userId, roleId, options));
+    await this.deadline.call((provider, options) => provider.assignRole(userId, roleId, options));
   }
 }

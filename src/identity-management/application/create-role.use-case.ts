@@ -1,8 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { newRole } from '../domain/role.js';
-import { IdentityManagementLimits } from './identity-management.options.js';
-import { IdentityProvider } from './ports/identity-provider.port.js';
-import { callProvider } from './provider-deadline.js';
+import { ProviderDeadline } from './provider-deadline.js';
 
 export interface CreateRoleCommand {
   readonly name: string;
@@ -12,10 +10,7 @@ export interface CreateRoleCommand {
 
 @Injectable()
 export class CreateRole {
-  constructor(
-    private readonly identityProvider: IdentityProvider,
-    private readonly limits: IdentityManagementLimits,
-  ) {}
+  constructor(private readonly deadline: ProviderDeadline) {}
 
   /**
    * Creates a role with its permissions.
@@ -25,6 +20,6 @@ export class CreateRole {
    */
   async execute({ name, permissions }: CreateRoleCommand): Promise<string> {
     const role = newRole(name, permissions);
-    return callProvider(this.limits, (options) => this.identityProvider.createRole(role, options));
+    return this.deadline.call((provider, options) => provider.createRole(role, options));
   }
 }

@@ -1,8 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { newUser } from '../domain/user.js';
-import { IdentityManagementLimits } from './identity-management.options.js';
-import { IdentityProvider } from './ports/identity-provider.port.js';
-import { callProvider } from './provider-deadline.js';
+import { ProviderDeadline } from './provider-deadline.js';
 
 export interface CreateUserCommand {
   /** An e-mail address in valid form, in any letter case. */
@@ -15,10 +13,7 @@ export interface CreateUserCommand {
 
 @Injectable()
 export class CreateUser {
-  constructor(
-    private readonly identityProvider: IdentityProvider,
-    private readonly limits: IdentityManagementLimits,
-  ) {}
+  constructor(private readonly deadline: ProviderDeadline) {}
 
   /**
    * Creates a user with their roles, all or nothing.
@@ -28,6 +23,6 @@ export class CreateUser {
    */
   async execute({ email, name, roleIds }: CreateUserCommand): Promise<string> {
     const user = newUser(email, name, roleIds);
-    return callProvider(this.limits, (options) => this.identityProvider.createUser(user, options));
+    return this.deadline.call((provider, options) => provider.createUser(user, options));
   }
 }

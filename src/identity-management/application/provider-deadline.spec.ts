@@ -1,13 +1,15 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { InMemoryIdentityProvider } from '../../testing/in-memory.identity-provider.js';
 import { ProviderError, ProviderUnavailable, RoleAlreadyExists } from '../domain/errors.js';
-import { IdentityManagementLimits } from './identity-management.options.js';
-import type { ProviderCallOptions } from './ports/identity-provider.port.js';
-import { callProvider, providerPages } from './provider-deadline.js';
+import type { IdentityProvider, ProviderCallOptions } from './ports/identity-provider.port.js';
+import { ProviderDeadline } from './provider-deadline.js';
 
-const PATIENT = new IdentityManagementLimits(10_000);
-const SHORT = new IdentityManagementLimits(20);
+/** The tests call providers of their own. */
+const UNUSED = new InMemoryIdentityProvider();
+const PATIENT = new ProviderDeadline(UNUSED, 10_000);
+const SHORT = new ProviderDeadline(UNUSED, 20);
 
+const asIs = <Item>(item: Item): Item => item;
 const unhandled: unknown[] = [];
 const noteUnhandled = (reason: unknown): void => void unhandled.push(reason);
 const turn = (): Promise<void> => new Promise(setImmediate);
@@ -32,10 +34,10 @@ async function all<Item>(pages: AsyncIterable<readonly Item[]>): Promise<Item[]>
   return items;
 }
 
-describe('callProvider', () => {
+describe('a call within a deadline', () => {
   it('passes on the answers and the refusals of the provider', async () => {
     const provider = new InMemoryIdentityProvider();
-    const create = () => callProvider(PATIENT, (options) => provider.createRole({ name: 'a', permissions: ['a:b'] }, options));
+    const create = () => PATIENT.call((_, options) => provider.createRole({ name: 'a', permissions: ['a:b'] }, options));
     await expect(create()).resolves.toMatch(/^role_/);
     await expect(create()).rejects.toThrow(RoleAlreadyExists);
     expect(provider.lastSignal?.aborted).toBe(false);
@@ -45,10 +47,10 @@ describe('callProvider', () => {
     const broken = new TypeError('broken');
     const provider = new InMemoryIdentityProvider();
     provider.failWith(broken);
-    const failed = callProvider(PATIENT, (options) => provider.checkHealth(options));
+    const failed = PATIENT.call((_, options) => provider.checkHealth(options));
     await expect(failed).rejects.toThrow(ProviderError);
     await expect(failed).rejects.toHaveProperty('cause', broken);
-    const thrown = callProvider(PATIENT, () => {
+    const thrown = PATIENT.call(() => {
       throw broken;
     });
     await expect(thrown).rejects.toThrow(ProviderError);
@@ -58,7 +60,7 @@ describe('callProvider', () => {
   it('gives up on a provider that hangs, and aborts the signal', async () => {
     const provider = new InMemoryIdentityProvider();
     provider.hang();
-    const failed = callProvider(SHORT, (options) => provider.checkHealth(options));
+    const failed = SHORT.call((_, options) => provider.checkHealth(options));
     expect(provider.lastSignal?.aborted).toBe(false);
     await expect(failed).rejects.toThrow(ProviderUnavailable);
     await expect(failed).rejects.toHaveProperty('retryAfterSeconds', 10);
@@ -66,9 +68,8 @@ describe('callProvider', () => {
   });
 
   it("prefers its own error to the provider's error about the abort", async () => {
-    const failed = callProvider(
-      SHORT,
-      ({ signal }) =>
+    const failed = SHORT.call(
+      (_, { signal }) =>
         new Promise((_, reject) => {
           signal.addEventListener('abort', () => {
             reject(new TypeError('aborted'));
@@ -82,7 +83,7 @@ describe('callProvider', () => {
     const provider = new InMemoryIdentityProvider();
     provider.hang();
     await expect(
-      callProvider(SHORT, (options) => provider.createUser({ email: 'a@example.com', name: 'a', roleIds: [] }, options)),
+      SHORT.call((_, options) => provider.createUser({ email: 'a@example.com', name: 'a', roleIds: [] }, options)),
     ).rejects.toThrow(ProviderUnavailable);
     if (outcome === 'rejects') provider.failWith(new Error('late'));
     else provider.recover();
@@ -92,18 +93,18 @@ describe('callProvider', () => {
   });
 });
 
-describe('providerPages', () => {
+describe('a list within a deadline', () => {
   it('yields the pages unchanged, and leaves nothing open', async () => {
     const provider = await filled(5, 2);
     const lengths: number[] = [];
-    for await (const page of providerPages(PATIENT, (options) => provider.listRoles(options))) lengths.push(page.length);
+    for await (const page of PATIENT.pages((_, options) => provider.listRoles(options), asIs)) lengths.push(page.length);
     expect(lengths).toEqual([2, 2, 1]);
     expect(provider.openLists).toBe(0);
   });
 
   it("ends the provider's list when it is returned, and aborts the signal", async () => {
     const provider = await filled(5, 2);
-    const pages = providerPages(PATIENT, (options) => provider.listRoles(options));
+    const pages = PATIENT.pages((_, options) => provider.listRoles(options), asIs);
     await pages.next();
     expect(provider.openLists).toBe(1);
     expect(provider.lastSignal?.aborted).toBe(false);
@@ -116,7 +117,7 @@ describe('providerPages', () => {
   it('does not call the provider before the first page is requested', async () => {
     const provider = await filled(1, 2);
     provider.lastSignal = undefined;
-    const pages = providerPages(PATIENT, (options) => provider.listRoles(options));
+    const pages = PATIENT.pages((_, options) => provider.listRoles(options), asIs);
     await turn();
     expect(provider.lastSignal).toBeUndefined();
     await pages.return();
@@ -125,13 +126,13 @@ describe('providerPages', () => {
   it('gives up on a provider that hangs at the first page', async () => {
     const provider = await filled(5, 2);
     provider.hang();
-    await expect(all(providerPages(SHORT, (options) => provider.listRoles(options)))).rejects.toThrow(ProviderUnavailable);
+    await expect(all(SHORT.pages((_, options) => provider.listRoles(options), asIs))).rejects.toThrow(ProviderUnavailable);
     expect(provider.lastSignal?.aborted).toBe(true);
   });
 
   it('gives up on a provider that hangs at a later page, and ends its list once it responds', async () => {
     const provider = await filled(5, 2);
-    const pages = providerPages(SHORT, (options) => provider.listRoles(options));
+    const pages = SHORT.pages((_, options) => provider.listRoles(options), asIs);
     expect((await pages.next()).value).toHaveLength(2);
     provider.hang();
     await expect(pages.next()).rejects.toThrow(ProviderUnavailable);
@@ -150,7 +151,7 @@ describe('providerPages', () => {
         yield [page];
       }
     }
-    const pages = providerPages(SHORT, slow);
+    const pages = SHORT.pages(slow, asIs);
     for (let page = 0; page < 4; page++) {
       const next = pages.next();
       await vi.advanceTimersByTimeAsync(15);
@@ -163,19 +164,19 @@ describe('providerPages', () => {
 
   it('turns any other error into ProviderError, at any page', async () => {
     const provider = await filled(5, 2);
-    const pages = providerPages(PATIENT, (options) => provider.listRoles(options));
+    const pages = PATIENT.pages((_, options) => provider.listRoles(options), asIs);
     await pages.next();
     provider.failWith(new TypeError('broken'));
     await expect(pages.next()).rejects.toThrow(ProviderError);
     const list = (): never => {
       throw new TypeError('broken');
     };
-    await expect(providerPages(PATIENT, list).next()).rejects.toThrow(ProviderError);
+    await expect(PATIENT.pages(list, asIs).next()).rejects.toThrow(ProviderError);
   });
 
   it.each(['throws', 'hangs'])('ends even if the provider %s when its list is returned', async (fault) => {
     const returned: string[] = [];
-    const list = ({ signal }: ProviderCallOptions): AsyncIterable<readonly number[]> => ({
+    const list = (_: IdentityProvider, { signal }: ProviderCallOptions): AsyncIterable<readonly number[]> => ({
       [Symbol.asyncIterator]: () => ({
         next: () => Promise.resolve({ done: false, value: [signal.aborted ? 1 : 0] }),
         return: () => {
@@ -184,7 +185,7 @@ describe('providerPages', () => {
         },
       }),
     });
-    const pages = providerPages(SHORT, list);
+    const pages = SHORT.pages(list, asIs);
     await pages.next();
     await expect(pages.return()).resolves.toEqual({ done: true, value: undefined });
     expect(returned).toEqual([fault]);

@@ -1,67 +1,77 @@
 import { ServiceError } from '../../common/service-error.js';
 import { ProviderError, ProviderUnavailable } from '../domain/errors.js';
-import type { IdentityManagementLimits } from './identity-management.options.js';
-import type { ProviderCallOptions } from './ports/identity-provider.port.js';
+import type { IdentityProvider, ProviderCallOptions } from './ports/identity-provider.port.js';
 
-/**
- * Calls the identity provider and waits at most for the limit, even if an adapter hangs.
- *
- * @throws ProviderUnavailable when the time is over. The call's signal is then aborted. ProviderError in place of any
- * error that isn't a ServiceError.
- */
-export function callProvider<Result>(
-  limits: IdentityManagementLimits,
-  call: (options: ProviderCallOptions) => Promise<Result>,
-): Promise<Result> {
-  const controller = new AbortController();
-  return withinDeadline(limits, controller, () => call({ signal: controller.signal }));
-}
+/** A client gets its answer within this time, in milliseconds. */
+export const ANSWER_WITHIN_MS = 10_000;
+/** The part that is left for the token check, which may wait a moment for newer keys. */
+const TOKEN_CHECK_MS = 600;
 
-/**
- * Reads a list of the identity provider. The limit applies to each page separately. Returning the iterator returns the
- * provider's iterator and aborts the signal.
- *
- * @throws as `callProvider`.
- */
-export async function* providerPages<Item>(
-  limits: IdentityManagementLimits,
-  list: (options: ProviderCallOptions) => AsyncIterable<readonly Item[]>,
-): AsyncGenerator<readonly Item[], void, undefined> {
-  const controller = new AbortController();
-  const { signal } = controller;
-  const iterator = await withinDeadline(limits, controller, () => list({ signal })[Symbol.asyncIterator]());
-  const next = () => withinDeadline(limits, controller, () => iterator.next());
-  try {
-    for (let page = await next(); !page.done; page = await next()) yield page.value;
-  } finally {
-    const hangs = signal.aborted;
-    // Whether the provider's iterator ends well doesn't affect the answer.
-    const ended = withinDeadline(limits, controller, () => iterator.return?.()).catch(() => undefined);
-    if (!hangs) await ended;
-    controller.abort();
+/** Calls the identity provider and waits at most for the time limit, even if an adapter hangs. */
+export class ProviderDeadline {
+  /** @param timeoutMs the time limit of one call, or of one page of a list, in milliseconds. */
+  constructor(
+    private readonly provider: IdentityProvider,
+    private readonly timeoutMs = ANSWER_WITHIN_MS - TOKEN_CHECK_MS,
+  ) {}
+
+  /**
+   * Makes one call.
+   *
+   * @throws ProviderUnavailable when the time is over. The call's signal is then aborted. ProviderError in place of any
+   * error that isn't a ServiceError.
+   */
+  call<Result>(call: (provider: IdentityProvider, options: ProviderCallOptions) => Promise<Result>): Promise<Result> {
+    const controller = new AbortController();
+    return this.inTime(controller, () => call(this.provider, { signal: controller.signal }));
   }
-}
 
-function withinDeadline<Result>(
-  { providerTimeoutMs }: IdentityManagementLimits,
-  controller: AbortController,
-  work: () => Result | PromiseLike<Result>,
-): Promise<Result> {
-  return new Promise<Result>((resolve, reject) => {
-    const timer = setTimeout(() => {
-      const silent = new ProviderUnavailable(`The identity provider was silent for ${providerTimeoutMs} ms.`);
-      reject(silent);
-      controller.abort(silent);
-    }, providerTimeoutMs);
-    // The handlers stay attached after the deadline, so that a late rejection isn't unhandled.
-    void new Promise<Result>((settle) => {
-      settle(work());
-    })
-      .then(resolve, (error: unknown) => {
-        reject(error instanceof ServiceError ? error : new ProviderError('The identity provider failed.', { cause: error }));
+  /**
+   * Reads a list, and converts each item. The limit applies to each page separately. Returning the iterator returns the
+   * provider's iterator and aborts the signal.
+   *
+   * @throws as `call`.
+   */
+  async *pages<Item, Listed>(
+    list: (provider: IdentityProvider, options: ProviderCallOptions) => AsyncIterable<readonly Item[]>,
+    toListed: (item: Item) => Listed,
+  ): AsyncGenerator<readonly Listed[], void, undefined> {
+    const controller = new AbortController();
+    const { signal } = controller;
+    const iterator = await this.inTime(controller, () => list(this.provider, { signal })[Symbol.asyncIterator]());
+    const next = () => this.inTime(controller, () => iterator.next());
+    let hasEnded = false;
+    try {
+      for (let page = await next(); !page.done; page = await next()) yield page.value.map(toListed);
+      hasEnded = true;
+    } finally {
+      if (!hasEnded) {
+        const hangs = signal.aborted;
+        // Whether the provider's iterator ends well doesn't affect the answer.
+        const ended = this.inTime(controller, () => iterator.return?.()).catch(() => undefined);
+        if (!hangs) await ended;
+      }
+      controller.abort();
+    }
+  }
+
+  private inTime<Result>(controller: AbortController, work: () => Result | PromiseLike<Result>): Promise<Result> {
+    return new Promise<Result>((resolve, reject) => {
+      const timer = setTimeout(() => {
+        const silent = new ProviderUnavailable(`The identity provider was silent for ${this.timeoutMs} ms.`);
+        reject(silent);
+        controller.abort(silent);
+      }, this.timeoutMs);
+      // The handlers stay attached after the deadline, so that a late rejection isn't unhandled.
+      void new Promise<Result>((settle) => {
+        settle(work());
       })
-      .finally(() => {
-        clearTimeout(timer);
-      });
-  });
+        .then(resolve, (error: unknown) => {
+          reject(error instanceof ServiceError ? error : new ProviderError('The identity provider failed.', { cause: error }));
+        })
+        .finally(() => {
+          clearTimeout(timer);
+        });
+    });
+  }
 }

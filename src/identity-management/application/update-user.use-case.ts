@@ -1,8 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { assertUserName } from '../domain/user.js';
-import { IdentityManagementLimits } from './identity-management.options.js';
-import { IdentityProvider } from './ports/identity-provider.port.js';
-import { callProvider } from './provider-deadline.js';
+import { ProviderDeadline } from './provider-deadline.js';
 
 export interface UpdateUserCommand {
   readonly userId: string;
@@ -11,10 +9,7 @@ export interface UpdateUserCommand {
 
 @Injectable()
 export class UpdateUser {
-  constructor(
-    private readonly identityProvider: IdentityProvider,
-    private readonly limits: IdentityManagementLimits,
-  ) {}
+  constructor(private readonly deadline: ProviderDeadline) {}
 
   /**
    * Sets a user's display name.
@@ -23,6 +18,6 @@ export class UpdateUser {
    */
   async execute({ userId, newName }: UpdateUserCommand): Promise<void> {
     assertUserName(newName);
-    await callProvider(this.limits, (options) => this.identityProvider.updateUser(userId, { name: newName }, options));
+    await this.deadline.call((provider, options) => provider.updateUser(userId, { name: newName }, options));
   }
 }

@@ -12,14 +12,14 @@ import {
 import { AssignRole } from './assign-role.use-case.js';
 import { CreateRole } from './create-role.use-case.js';
 import { CreateUser } from './create-user.use-case.js';
-import { IdentityManagementLimits } from './identity-management.options.js';
 import { ListRoles } from './list-roles.use-case.js';
 import { ListUsers } from './list-users.use-case.js';
-import { IdentityProvider } from './ports/identity-provider.port.js';
+import { ProviderDeadline } from './provider-deadline.js';
 import { UpdateUser } from './update-user.use-case.js';
 
+const asIs = <Item>(item: Item): Item => item;
+
 describe('the use cases of identity management', () => {
-  const provider = () => identityProvider;
   let identityProvider: InMemoryIdentityProvider;
   let createRole: CreateRole;
   let createUser: CreateUser;
@@ -34,8 +34,7 @@ describe('the use cases of identity management', () => {
     const module = await Test.createTestingModule({
       providers: [
         ...[CreateRole, CreateUser, UpdateUser, AssignRole, ListRoles, ListUsers],
-        { provide: IdentityProvider, useFactory: provider },
-        { provide: IdentityManagementLimits, useValue: new IdentityManagementLimits(20) },
+        { provide: ProviderDeadline, useFactory: () => new ProviderDeadline(identityProvider, 20) },
       ],
     }).compile();
     createRole = module.get(CreateRole);
@@ -48,11 +47,11 @@ describe('the use cases of identity management', () => {
   });
   afterEach(() => close());
 
-  const users = async () => (await listUsers.execute().next()).value;
+  const users = async () => (await listUsers.execute(asIs).next()).value;
 
   it('create a role whose repeated permissions count only once, and list it', async () => {
     const roleId = await createRole.execute({ name: 'Readers', permissions: ['a:b', 'c:d', 'a:b'] });
-    expect((await listRoles.execute().next()).value).toEqual([{ roleId, name: 'Readers' }]);
+    expect((await listRoles.execute(asIs).next()).value).toEqual([{ roleId, name: 'Readers' }]);
     const userId = await createUser.execute({ email: 'ada@example.com', roleIds: [roleId] });
     expect(identityProvider.permissionsOf(userId)).toEqual(['a:b', 'c:d']);
     await expect(createRole.execute({ name: 'Readers', permissions: ['a:b'] })).rejects.toThrow(RoleAlreadyExists);
@@ -100,8 +99,8 @@ describe('the use cases of identity management', () => {
     ['create-user', () => createUser.execute({ email: 'a@example.com', roleIds: [] })],
     ['update-user', () => updateUser.execute({ userId: 'memory|x', newName: 'x' })],
     ['assign-role', () => assignRole.execute({ userId: 'memory|x', roleId: 'role_x' })],
-    ['list-roles', () => listRoles.execute().next()],
-    ['list-users', () => listUsers.execute().next()],
+    ['list-roles', () => listRoles.execute(asIs).next()],
+    ['list-users', () => listUsers.execute(asIs).next()],
   ])('%s waits no longer than the time limit, and ends the call', async (_, call) => {
     identityProvider.hang();
     await expect(call()).rejects.toThrow(ProviderUnavailable);

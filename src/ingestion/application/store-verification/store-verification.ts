@@ -3,7 +3,7 @@ import { IDEMPOTENCY_PERIOD_MS, idempotencyScope } from '../../domain/idempotenc
 import type { UploadKind } from '../../domain/upload.js';
 import { concurrently } from './concurrently.js';
 import type { Finding, FindingKind } from './finding.js';
-import { KeySet, keyOf, partOf } from './key-set.js';
+import { DigestSet, digestOf, partOf } from './digest-set.js';
 import { uploadIdOfFile } from '../../domain/layout-names.js';
 import { checkLine } from './line-rules.js';
 import type { SegmentLine } from './segment-lines.js';
@@ -164,9 +164,9 @@ class Run {
   /** Checks that every file has a line, and that no upload has two. */
   private async *matches(): AsyncGenerator<Finding> {
     const parts = Math.max(1, Math.ceil(Math.max(this.totals.uploads, this.totals.files) / (this.options.uploadsPerPass ?? PLACES / 2)));
-    const files = new KeySet(PLACES);
-    const uploads = new KeySet(PLACES);
-    const keys = new KeySet(PLACES);
+    const files = new DigestSet(PLACES);
+    const uploads = new DigestSet(PLACES);
+    const keys = new DigestSet(PLACES);
     this.begin('matching', parts);
     for (let part = 0; part < parts; part++) {
       files.clear();
@@ -188,10 +188,10 @@ class Run {
         continue;
       }
       const { upload_id: uploadId, content_path: path } = members(line.value);
-      if (typeof path === 'string') files.delete(keyOf(path));
+      if (typeof path === 'string') files.delete(digestOf(path));
       const keyed = keyedLine(line);
       if (keyed && isOfPart(keyed.key) && !addPeriod(keys, keyed)) keySuspects.set(nameOf(keyed.key), []);
-      const key = typeof uploadId === 'string' ? keyOf(uploadId) : undefined;
+      const key = typeof uploadId === 'string' ? digestOf(uploadId) : undefined;
       if (!key || !isOfPart(key) || uploads.add(key) || !(await this.view.stays(line.segment, line.end))) continue;
       if (this.view.movesLines) suspects.add(key);
       else yield duplicate(line);
@@ -213,7 +213,7 @@ class Run {
         continue;
       }
       const { content_path: path } = members(line.value);
-      if (typeof path === 'string') files.delete(keyOf(path));
+      if (typeof path === 'string') files.delete(digestOf(path));
     }
     if (files.size === 0) return;
     for await (const { path, uploadId } of this.files((key) => files.has(key))) {
@@ -231,7 +231,7 @@ class Run {
         continue;
       }
       const { upload_id: uploadId } = members(line.value);
-      const key = typeof uploadId === 'string' ? keyOf(uploadId) : undefined;
+      const key = typeof uploadId === 'string' ? digestOf(uploadId) : undefined;
       const first = key && suspects.firstOf(key, line);
       if (!key || !first || (first.segment === line.segment && first.offset === line.offset)) continue;
       const relation = first.segment === line.segment ? 'both' : await this.view.relation(first.segment, line.segment);
@@ -273,7 +273,7 @@ class Run {
   private async *files(isWanted: (key: Buffer) => boolean): AsyncGenerator<{ key: Buffer; path: string; uploadId: string }> {
     for await (const { type, path, name } of this.view.content()) {
       if (type !== 'file') continue;
-      const key = keyOf(path);
+      const key = digestOf(path);
       if (isWanted(key)) yield { key, path, uploadId: uploadIdOfFile(name) };
     }
   }
@@ -301,10 +301,10 @@ class Run {
 }
 
 interface MatchingSets {
-  readonly files: KeySet;
-  readonly uploads: KeySet;
+  readonly files: DigestSet;
+  readonly uploads: DigestSet;
   /** The idempotency keys of lines, each with the period of 24 hours in which the line was received. */
-  readonly keys: KeySet;
+  readonly keys: DigestSet;
 }
 
 /** A line with an idempotency key. */
@@ -322,13 +322,13 @@ function keyedLine({ value }: SegmentLine): KeyedLine | undefined {
   if (typeof uploadId !== 'string' || typeof customerId !== 'string' || typeof idempotencyKey !== 'string') return undefined;
   const receivedAt = Date.parse(String(received));
   const scope = idempotencyScope({ kind: kind as UploadKind, customerId, idempotencyKey });
-  return scope === null || Number.isNaN(receivedAt) ? undefined : { scope, key: keyOf(scope), uploadId, receivedAt };
+  return scope === null || Number.isNaN(receivedAt) ? undefined : { scope, key: digestOf(scope), uploadId, receivedAt };
 }
 
 /** Returns false if an earlier line under the key may be less than 24 hours away. */
-function addPeriod(keys: KeySet, { key, receivedAt }: KeyedLine): boolean {
+function addPeriod(keys: DigestSet, { key, receivedAt }: KeyedLine): boolean {
   const period = Math.floor(receivedAt / IDEMPOTENCY_PERIOD_MS);
-  const nameIn = (other: number) => keyOf(`${nameOf(key)}\n${other}`);
+  const nameIn = (other: number) => digestOf(`${nameOf(key)}\n${other}`);
   const isNear = [period - 1, period + 1].some((other) => keys.has(nameIn(other)));
   return keys.add(nameIn(period)) && !isNear;
 }
@@ -382,5 +382,5 @@ class Suspects {
   }
 }
 
-/** Uses as many bits as a `KeySet` compares. */
+/** Uses as many bits as a `DigestSet` compares. */
 const nameOf = (key: Buffer): string => key.toString('latin1', 0, 16);

@@ -13,7 +13,6 @@ import { UpdateUser } from '../../../application/update-user.use-case.js';
 import { IdentityCommand, IdentityQuery } from './identity-operation.decorator.js';
 import { AssignRoleDto, CreateRoleDto, CreateUserDto, UpdateUserDto } from './identity.dto.js';
 import { JsonBody } from './json-body.pipe.js';
-import { mapPages } from './map-pages.js';
 import { NewUserBody } from './new-user-body.pipe.js';
 
 interface Success {
@@ -80,7 +79,7 @@ export class IdentityManagementController {
   @IdentityQuery('read:roles', 'List all roles')
   @ApiList('roles', ['role_id', 'name'])
   roles(@Req() request: IncomingMessage, @Res() response: ServerResponse): Promise<void> {
-    const pages = mapPages(this.listRolesUseCase.execute(), ({ roleId, name }) => ({ role_id: roleId, name }));
+    const pages = this.listRolesUseCase.execute(({ roleId, name }) => ({ role_id: roleId, name }));
     return sendJsonList(request, response, 'roles', pages);
   }
 
@@ -88,7 +87,7 @@ export class IdentityManagementController {
   @IdentityQuery('read:users', 'List all users')
   @ApiList('users', ['user_id', 'name', 'email'])
   users(@Req() request: IncomingMessage, @Res() response: ServerResponse): Promise<void> {
-    const pages = mapPages(this.listUsersUseCase.execute(), ({ userId, name, email }) => ({ user_id: userId, name, email }));
+    const pages = this.listUsersUseCase.execute(({ userId, name, email }) => ({ user_id: userId, name, email }));
     return sendJsonList(request, response, 'users', pages);
   }
 }

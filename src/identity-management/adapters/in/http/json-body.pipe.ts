@@ -8,14 +8,14 @@ import { BodyMemory } from '../../../../http/body-memory.js';
 import { hasBody, mediaType } from '../../../../http/content-headers.js';
 import { assertJsonContent, readJson } from '../../../../http/json-body.js';
 import { RequestParam } from '../../../../http/request-param.js';
-import { JsonLimits } from '../../../identity-management.options.js';
+import { JsonBodyLimits } from '../../../identity-management.options.js';
 
 /**
  * Reads a JSON object into the DTO of the parameter. It is a pipe because the body must not be read before the guards.
  */
 @Injectable()
 export class JsonBodyPipe implements PipeTransform<IncomingMessage, Promise<object>> {
-  constructor(private readonly limits: JsonLimits) {}
+  constructor(private readonly limits: JsonBodyLimits) {}
 
   /**
    * @throws ServiceError `payload-too-large` or `unsupported-media-type`, judging only by the headers;

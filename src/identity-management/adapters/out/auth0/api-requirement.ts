@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { PERMISSIONS } from '../../../../authentication/permissions.js';
+import { Operation } from '../provider-api/operation.js';
 import type { Repair, Requirement } from '../provider-requirements/requirement.js';
 import type { ApiScopes } from './api-scopes.js';
 import { API_SETTINGS, DIALECTS, newApi } from './tenant.js';
@@ -47,13 +48,13 @@ export function apiPart(admin: TenantAdmin, scopes: ApiScopes, audience: string)
     line: `+ ${name}`,
     problem: `There is no API "${audience}" (OIDC_AUDIENCE).`,
     isFatal: true,
-    make: async () => { await admin.send('POST', '/resource-servers', newApi(audience)); },
+    make: () => admin.send('POST', '/resource-servers', newApi(audience)),
   };
   const setting = (api: Api, { name: member, problem }: Setting): Repair => ({
     line: `~ ${name}: ${member}`,
     problem: `The API "${audience}" ${problem(api)}`,
     isFatal: true,
-    make: async () => { await admin.send('PATCH', path, { [member]: alike(api, member) }); },
+    make: () => admin.send('PATCH', path, { [member]: alike(api, member) }),
   });
   const permission = (missing: readonly string[]) => (value: string): Repair => ({
     line: `+ permission ${value}`,
@@ -61,7 +62,7 @@ export function apiPart(admin: TenantAdmin, scopes: ApiScopes, audience: string)
     isFatal: false,
     // Adds all missing scopes at once, because the list can only be replaced as a whole. The other changes then find
     // theirs present.
-    make: () => scopes.ensure(missing, new AbortController().signal),
+    make: () => scopes.ensure(missing, new Operation()),
   });
   return {
     name,

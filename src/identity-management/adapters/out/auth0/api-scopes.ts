@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { InvalidIdentityValue, ProviderUnavailable } from '../../../domain/errors.js';
 import { type ApiClient, unexpected } from '../provider-api/api-client.js';
 import { mayBeDone } from '../provider-api/api-failure.js';
+import type { Operation } from '../provider-api/operation.js';
 
 const SCOPE = z.object({ value: z.string(), description: z.string().nullish() });
 /** The member is missing if the API has no scopes. */
@@ -39,36 +40,36 @@ export class ApiScopes {
    * @throws InvalidIdentityValue when the API has no room for them. ProviderUnavailable when others repeatedly
    * overwrite them.
    */
-  async ensure(permissions: readonly string[], signal: AbortSignal): Promise<void> {
+  async ensure(permissions: readonly string[], operation: Operation): Promise<void> {
     const { writes } = this;
-    const scopes = await this.read(signal);
+    const scopes = await this.read(operation);
     const freshUntil = performance.now() + FRESH_MS;
     if (lacking(scopes, permissions).length === 0) return;
     await this.inTurn(async () => {
       // Don't write back a list that was read before another write.
       const isFresh = writes === this.writes && performance.now() < freshUntil;
-      await this.add(permissions, isFresh ? scopes : await this.read(signal), signal);
+      await this.add(permissions, isFresh ? scopes : await this.read(operation), operation);
     });
   }
 
   /** @throws ProviderError when the API doesn't exist. */
-  async read(signal: AbortSignal): Promise<readonly Scope[]> {
-    const { scopes } = await this.api.get(this.path, RESOURCE_SERVER, signal);
+  async read(operation: Operation): Promise<readonly Scope[]> {
+    const { scopes } = await this.api.get(this.path, RESOURCE_SERVER, operation);
     return scopes ?? [];
   }
 
-  private async add(permissions: readonly string[], present: readonly Scope[], signal: AbortSignal): Promise<void> {
+  private async add(permissions: readonly string[], present: readonly Scope[], operation: Operation): Promise<void> {
     let scopes = present;
     for (let attempt = 0; lacking(scopes, permissions).length > 0; attempt++) {
       if (attempt === ATTEMPTS) throw new ProviderUnavailable("The API's scopes are overwritten by others.");
-      await this.write([...scopes, ...lacking(scopes, permissions).map((value) => ({ value }))], signal);
-      scopes = await this.read(signal);
+      await this.write([...scopes, ...lacking(scopes, permissions).map((value) => ({ value }))], operation);
+      scopes = await this.read(operation);
     }
   }
 
-  private async write(scopes: readonly Scope[], signal: AbortSignal): Promise<void> {
+  private async write(scopes: readonly Scope[], operation: Operation): Promise<void> {
     try {
-      const answer = await this.api.call({ method: 'PATCH', path: this.path, body: { scopes }, signal });
+      const answer = await this.api.call({ method: 'PATCH', path: this.path, body: { scopes }, operation });
       if (answer.status === 400) throw new InvalidIdentityValue('permissions');
       // Auth0's documentation says 201, the tenant answers 200.
       if (answer.status !== 200 && answer.status !== 201) throw unexpected(answer);

@@ -1,35 +1,27 @@
-import { randomBytes, randomUUID } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import type { OnApplicationShutdown } from '@nestjs/common';
 import { z } from 'zod';
 import type { ServiceError } from '../../../../common/service-error.js';
-import { assertAwaited } from '../../../application/ports/awaited.js';
 import { IdentityProvider, type ProviderCallOptions } from '../../../application/ports/identity-provider.port.js';
-import {
-  InvalidIdentityValue,
-  ProviderError,
-  RoleAlreadyExists,
-  RoleNotFound,
-  UserAlreadyExists,
-  UserNotFound,
-} from '../../../domain/errors.js';
+import { InvalidIdentityValue, ProviderError, RoleNotFound, UserAlreadyExists, UserNotFound } from '../../../domain/errors.js';
 import type { NewRole, Role } from '../../../domain/role.js';
 import type { NewUser, User } from '../../../domain/user.js';
 import { type ApiAnswer, type ApiClient, read, unexpected } from '../provider-api/api-client.js';
 import { mayBeDone } from '../provider-api/api-failure.js';
-import { ListTurns, urgent } from '../provider-api/call-turns.js';
 import { LeftBehind } from '../provider-api/left-behind.js';
+import { ListTurns, Operation } from '../provider-api/operation.js';
 import { type Look, ProviderHealth } from '../provider-requirements/provider-health.js';
 import { ApiScopes } from './api-scopes.js';
-import { type Auth0Connection, managementApi } from './auth0-connection.js';
 import { FOUND_USER, type FoundUser, toUser, USER_FIELDS } from './found-user.js';
-import { InvitationMail } from './invitation-mail.js';
 import { ListCalls } from './list-calls.js';
-import { listPages, pageOf } from './list-pages.js';
+import { type Auth0Connection, listPages, managementApi, pageOf } from './management-api.js';
 import { randomPassword } from './random-password.js';
 import { RecentUsers } from './recent-users.js';
 import { checkTenant } from './tenant-check.js';
+import { TenantInvitations } from './tenant-invitations.js';
+import { TenantRoles } from './tenant-roles.js';
 import { exportedUsers } from './user-export.js';
-import { usersByCreation, type UserSource } from './users-by-creation.js';
+import { usersByCreation } from './users-by-creation.js';
 
 export interface Auth0Options extends Auth0Connection {
   /** The identifier of the API whose scopes are the permissions. */
@@ -49,27 +41,14 @@ export interface Auth0Options extends Auth0Connection {
  * A prefix chosen by Auth0, such as `auth0` or `google-oauth2`, then any text. Auth0's ids have at most 300 characters.
  */
 const USER_ID = /^(?=.{1,300}$)[a-z0-9_-]+\|[^\s\p{Cc}\p{Cs}]+$/u;
-const ROLE_ID = /^rol_[A-Za-z0-9]{16}$/;
 const MOST_ROLES_OF_A_USER = 50;
 const SEARCH_PAGES = 10;
 /** Few, because together they have the time limit of one page. */
 const READ_AT_ONCE = 2;
-/**
- * With more roles than this, they are looked up in the list of all roles. One call per role would take too long on a
- * small plan.
- */
-const MAX_LOOK_UPS = 5;
 
-const ROLE = z.object({ id: z.string(), name: z.string(), description: z.string().nullish(), type: z.string().nullish() });
-const ROLES = z.object({ start: z.number(), total: z.number(), roles: z.array(ROLE) });
 const USERS = z.object({ start: z.number(), total: z.number(), users: z.array(FOUND_USER) });
 const ID = z.object({ id: z.string() });
 const REFUSAL = z.object({ message: z.string().default(''), errorCode: z.string().default('') });
-
-type Auth0Role = z.infer<typeof ROLE>;
-
-/** Roles of an organization don't count. */
-const isTenantRole = ({ type }: Auth0Role): boolean => type == null || type === 'tenant';
 
 /**
  * A tenant of Auth0, accessed through its Management API v2. A permission is a scope of the API; a role is a role of
@@ -87,84 +66,63 @@ const isTenantRole = ({ type }: Auth0Role): boolean => type == null || type === 
  */
 export class Auth0IdentityProvider extends IdentityProvider implements OnApplicationShutdown {
   private readonly api: ApiClient;
-  private readonly scopes: ApiScopes;
   private readonly leftBehind = new LeftBehind();
+  private readonly roles: TenantRoles;
   private readonly recentUsers = new RecentUsers();
-  private readonly invitationMail: InvitationMail | undefined;
+  private readonly invitations: TenantInvitations | undefined;
   private readonly health: ProviderHealth;
 
   constructor(private readonly options: Auth0Options) {
     super();
-    this.api = managementApi(options);
-    this.scopes = new ApiScopes(this.api, options.audience);
     const { url, connection, clientId, audience, invitationClientId } = options;
-    this.invitationMail = invitationClientId === undefined ? undefined : new InvitationMail({ url, connection, clientId: invitationClientId });
-    const look: Look = (previous, signal) => {
+    this.api = managementApi(options);
+    const scopes = new ApiScopes(this.api, audience);
+    this.roles = new TenantRoles(this.api, this.leftBehind, scopes, audience);
+    this.invitations = invitationClientId === undefined ? undefined : new TenantInvitations({ url, connection, clientId: invitationClientId });
+    const look: Look = (previous, operation) => {
       // A missing scope may have been granted since the last check.
       const mayRenewToken = (previous?.problems.length ?? 0) > 0;
-      return checkTenant(this.api, this.scopes, { clientId, audience, mayRenewToken }, urgent(signal));
+      return checkTenant(this.api, scopes, { clientId, audience, mayRenewToken }, operation);
     };
     this.health = new ProviderHealth('Auth0', look, options.wellForMs ?? 10_000);
   }
 
-  override async createRole({ name, permissions }: NewRole, { signal }: ProviderCallOptions): Promise<string> {
-    await this.leftBehind.free('role', name, signal);
-    await this.scopes.ensure(permissions, signal);
-    // Identifies a role whose creation got no answer.
-    const description = `Created by the load-data service, ${randomUUID()}`;
-    let id: string | undefined;
-    try {
-      const answer = await this.api.call({ method: 'POST', path: '/roles', body: { name, description }, signal });
-      if (answer.status === 409) throw new RoleAlreadyExists('role name');
-      if (answer.status === 400) throw new InvalidIdentityValue('role name');
-      id = read(answer, ROLE).id;
-      await this.givePermissions(id, permissions, signal);
-      assertAwaited(signal);
-      return id;
-    } catch (error) {
-      if (id !== undefined || mayBeDone(error)) {
-        const remove = async (limit: AbortSignal): Promise<boolean> => {
-          const roleId = id ?? (await this.idOfRole(name, description, limit));
-          if (roleId !== undefined) await this.removeRole(roleId, limit);
-          return roleId !== undefined;
-        };
-        await this.leftBehind.remove({ what: 'role', name, isUncertain: id === undefined, trace: { description }, remove });
-      }
-      throw error;
-    }
+  override createRole(role: NewRole, { signal }: ProviderCallOptions): Promise<string> {
+    return this.roles.create(role, new Operation(signal));
   }
 
   override async createUser({ email, name, roleIds }: NewUser, { signal }: ProviderCallOptions): Promise<string> {
+    const operation = new Operation(signal);
     if (roleIds.length > MOST_ROLES_OF_A_USER) throw new InvalidIdentityValue('roles');
-    for (const roleId of roleIds) assertRoleId(roleId);
-    await this.assertRoles(roleIds, signal);
-    await this.leftBehind.free('user', email, signal);
+    await this.roles.assertAssignable(roleIds, operation);
+    await this.leftBehind.free('user', email, operation);
     // Chosen by us, so that a user whose creation got no answer can be identified.
     const ownId = randomBytes(12).toString('hex');
-    let userId: string | undefined;
-    try {
-      const user = await this.makeUser({ email, name, user_id: ownId }, signal);
-      userId = user.user_id;
-      if (roleIds.length > 0) await this.giveRoles(userId, roleIds, signal);
-      assertAwaited(signal);
-      this.recentUsers.add(userId, user.updated_at);
-      this.invitationMail?.send(userId, email);
-      return userId;
-    } catch (error) {
-      if (userId !== undefined || mayBeDone(error)) {
-        const id = userId ?? `auth0|${ownId}`;
+    const { user_id: userId, updated_at: updatedAt } = await this.leftBehind.allOrNothing({
+      operation,
+      what: 'user',
+      name: email,
+      create: () => this.makeUser({ email, name, user_id: ownId }, operation),
+      complete: async (user) => {
+        if (roleIds.length > 0) await this.giveRoles(user.user_id, roleIds, operation);
+        return user;
+      },
+      undo: (created) => {
+        const id = created?.user_id ?? `auth0|${ownId}`;
         this.recentUsers.add(id, Infinity);
-        const remove = (limit: AbortSignal) => this.removeUser(id, limit);
-        await this.leftBehind.remove({ what: 'user', name: email, isUncertain: userId === undefined, trace: { userId: id }, remove });
-      }
-      throw error;
-    }
+        return { trace: { userId: id }, remove: (attempt) => this.remove(id, attempt) };
+      },
+    });
+    this.recentUsers.add(userId, updatedAt);
+    this.invitations?.send(userId, email);
+    return userId;
   }
 
   override async updateUser(userId: string, { name }: { readonly name: string }, { signal }: ProviderCallOptions): Promise<void> {
+    const operation = new Operation(signal);
     const path = userPath(userId);
     try {
-      const answer = await this.api.call({ method: 'PATCH', path, body: { name }, repeatable: true, signal });
+      const answer = await this.api.call({ method: 'PATCH', path, body: { name }, repeatable: true, operation });
       if (answer.status === 404) throw new UserNotFound('user_id');
       // Auth0 also answers 400 for a user from another source, who must be renamed there.
       if (answer.status === 400) throw new InvalidIdentityValue('new_name');
@@ -176,27 +134,14 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
   }
 
   override async assignRole(userId: string, roleId: string, { signal }: ProviderCallOptions): Promise<void> {
+    const operation = new Operation(signal);
     assertUserId(userId);
-    assertRoleId(roleId);
-    await this.assertRole(roleId, signal);
-    await this.giveRoles(userId, [roleId], signal);
+    await this.roles.assertAssignable([roleId], operation);
+    await this.giveRoles(userId, [roleId], operation);
   }
 
-  /** Lists each role once. A role may be missing if, during the listing, one role is deleted and another is created. */
-  override async *listRoles({ signal }: ProviderCallOptions): AsyncGenerator<readonly Role[], void, undefined> {
-    const turns = new ListTurns(signal);
-    const listed = new Set<string>();
-    for (let page = 0, known = 0, isLast = false; !isLast; ) {
-      const { start, total, roles } = await this.api.get(`/roles?${pageOf(page)}`, ROLES, turns.next());
-      const fresh = roles.filter((role) => isTenantRole(role) && !listed.has(role.id));
-      for (const { id } of fresh) listed.add(id);
-      yield fresh.map(({ id, name }) => ({ roleId: id, name }));
-      // A role was deleted, so the roles after it have moved up.
-      const isShorter = total < known;
-      known = total;
-      page = isShorter ? 0 : page + 1;
-      isLast = !isShorter && (roles.length === 0 || start + roles.length >= total);
-    }
+  override listRoles({ signal }: ProviderCallOptions): AsyncGenerator<readonly Role[], void, undefined> {
+    return this.roles.list(signal);
   }
 
   /**
@@ -206,9 +151,11 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
    */
   override async *listUsers({ signal }: ProviderCallOptions): AsyncGenerator<readonly User[], void, undefined> {
     const turns = new ListTurns(signal);
+    const calls = new ListCalls(turns);
     const outdated = this.recentUsers.updateTimes();
     const source = {
-      search: this.search(new ListCalls(turns)),
+      search: (from: number | undefined, page: number) =>
+        calls.make((operation) => this.api.get(`/users?${searchOf(from, page)}`, USERS, operation)),
       searchPages: SEARCH_PAGES,
       exported: () => exportedUsers(this.api, turns),
     };
@@ -220,7 +167,7 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     const left = [...outdated.keys()];
     for (let start = 0; start < left.length; start += READ_AT_ONCE) {
       const turn = turns.next();
-      const users = await Promise.all(left.slice(start, start + READ_AT_ONCE).map((userId) => this.user(userId, turn)));
+      const users = await Promise.all(left.slice(start, start + READ_AT_ONCE).map((userId) => this.find(userId, turn)));
       yield users.filter((user) => user !== undefined).map(toUser);
     }
   }
@@ -240,26 +187,25 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
 
   async onApplicationShutdown(): Promise<void> {
     this.leftBehind.close();
-    await Promise.all([this.api.close(), this.invitationMail?.close()]);
+    await Promise.all([this.api.close(), this.invitations?.close()]);
   }
 
-  private async givePermissions(roleId: string, names: readonly string[], signal: AbortSignal): Promise<void> {
-    const permissions = names.map((name) => ({ resource_server_identifier: this.options.audience, permission_name: name }));
-    const give = () => this.api.call({ method: 'POST', path: `/roles/${roleId}/permissions`, body: { permissions }, signal });
-    let answer = await give();
-    if (answer.status === 400 || answer.status === 404) {
-      // Others may have overwritten the API's scopes in the meantime.
-      await this.scopes.ensure(names, signal);
-      answer = await give();
+  private async giveRoles(userId: string, roleIds: readonly string[], operation: Operation): Promise<void> {
+    const path = `${userPath(userId)}/roles`;
+    try {
+      const answer = await this.api.call({ method: 'POST', path, body: { roles: roleIds }, operation });
+      if (answer.status === 404 || answer.status === 400) throw missing(answer);
+      if (answer.status !== 204) throw unexpected(answer);
+    } catch (error) {
+      if (!mayBeDone(error) || !(await this.hasRoles(path, roleIds, operation))) throw error;
     }
-    if (answer.status !== 201) throw unexpected(answer);
   }
 
-  private async makeUser(user: { email: string; name: string; user_id: string }, signal: AbortSignal): Promise<FoundUser> {
+  private async makeUser(user: { email: string; name: string; user_id: string }, operation: Operation): Promise<FoundUser> {
     // Otherwise a mail is sent at once, before the roles are assigned.
     const flags = { email_verified: false, verify_email: false };
     const body = { ...user, ...flags, connection: this.options.connection, password: randomPassword() };
-    const answer = await this.api.call({ method: 'POST', path: '/users', body, signal });
+    const answer = await this.api.call({ method: 'POST', path: '/users', body, operation });
     const { errorCode, message } = refusalOf(answer);
     if (answer.status === 409 && errorCode !== 'custom_domain_conflict') throw new UserAlreadyExists('email');
     if (answer.status === 400 && errorCode === 'invalid_body') throw new InvalidIdentityValue('email');
@@ -271,83 +217,25 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     return read(answer, FOUND_USER, 201);
   }
 
-  /** @throws as `assertRole`. */
-  private async assertRoles(roleIds: readonly string[], signal: AbortSignal): Promise<void> {
-    const unseen = new Set(roleIds);
-    if (unseen.size > MAX_LOOK_UPS) {
-      for await (const roles of listPages(this.api, '/roles', { member: 'roles', schema: ROLE, turn: () => signal })) {
-        for (const { id } of roles.filter(isTenantRole)) unseen.delete(id);
-        if (unseen.size === 0) return;
-      }
-      // A few roles may have moved up in the list while it was read, so only those are looked up.
-      if (unseen.size > MAX_LOOK_UPS) throw new RoleNotFound('role_id');
-    }
-    await Promise.all([...unseen].map((roleId) => this.assertRole(roleId, signal)));
-  }
-
-  /**
-   * Reads a role before it is assigned, because Auth0 documents no answer for one that was deleted. Commands that wait
-   * for their turn share one read, because a tenant accepts few calls per second.
-   *
-   * @throws RoleNotFound also for a role of an organization.
-   */
-  private async assertRole(roleId: string, signal: AbortSignal): Promise<void> {
-    const answer = await this.api.readShared(`/roles/${roleId}`, signal);
-    if (answer.status === 404 || answer.status === 400 || !isTenantRole(read(answer, ROLE))) throw new RoleNotFound('role_id');
-  }
-
-  private async giveRoles(userId: string, roleIds: readonly string[], signal: AbortSignal): Promise<void> {
-    const path = `${userPath(userId)}/roles`;
-    try {
-      const answer = await this.api.call({ method: 'POST', path, body: { roles: roleIds }, signal });
-      if (answer.status === 404 || answer.status === 400) throw missing(answer);
-      if (answer.status !== 204) throw unexpected(answer);
-    } catch (error) {
-      if (!mayBeDone(error) || !(await this.hasRoles(path, roleIds, signal))) throw error;
-    }
-  }
-
-  private async hasRoles(path: string, roleIds: readonly string[], signal: AbortSignal): Promise<boolean> {
+  private async hasRoles(path: string, roleIds: readonly string[], operation: Operation): Promise<boolean> {
     const left = new Set(roleIds);
-    for await (const roles of listPages(this.api, path, { member: 'roles', schema: ID, turn: () => signal })) {
+    for await (const roles of listPages(this.api, path, { member: 'roles', schema: ID, turn: () => operation })) {
       for (const { id } of roles) left.delete(id);
       if (left.size === 0) return true;
     }
     return false;
   }
 
-  private search(calls: ListCalls): UserSource['search'] {
-    return (from, page) => calls.make((signal) => this.api.get(`/users?${searchOf(from, page)}`, USERS, signal));
-  }
-
   /** Undefined if there is no such user. */
-  private async user(userId: string, signal: AbortSignal): Promise<FoundUser | undefined> {
-    const path = `${userPath(userId)}?fields=${USER_FIELDS.join(',')}&include_fields=true`;
-    const answer = await this.api.call({ method: 'GET', path, signal });
-    return answer.status === 404 ? undefined : read(answer, FOUND_USER);
+  private find(userId: string, operation: Operation): Promise<FoundUser | undefined> {
+    return this.api.find(`${userPath(userId)}?fields=${USER_FIELDS.join(',')}&include_fields=true`, FOUND_USER, operation);
   }
 
   /** @returns whether there was a user to remove. */
-  private async removeUser(userId: string, signal: AbortSignal): Promise<boolean> {
-    if (!(await this.user(userId, signal))) return false;
-    const answer = await this.api.call({ method: 'DELETE', path: userPath(userId), repeatable: true, signal });
-    if (answer.status !== 204 && answer.status !== 404) throw unexpected(answer);
+  private async remove(userId: string, operation: Operation): Promise<boolean> {
+    if (!(await this.find(userId, operation))) return false;
+    await this.api.remove(userPath(userId), operation);
     return true;
-  }
-
-  /** The id of the role with this name and description; undefined if there is none. */
-  private async idOfRole(name: string, description: string, signal: AbortSignal): Promise<string | undefined> {
-    const path = `/roles?name_filter=${encodeURIComponent(name)}`;
-    for await (const roles of listPages(this.api, path, { member: 'roles', schema: ROLE, turn: () => signal })) {
-      const ours = roles.find((role) => role.description === description);
-      if (ours) return ours.id;
-    }
-    return undefined;
-  }
-
-  private async removeRole(id: string, signal: AbortSignal): Promise<void> {
-    const answer = await this.api.call({ method: 'DELETE', path: `/roles/${id}`, repeatable: true, signal });
-    if (answer.status !== 200 && answer.status !== 204 && answer.status !== 404) throw unexpected(answer);
   }
 }
 
@@ -360,15 +248,12 @@ function missing(answer: ApiAnswer): ServiceError {
   return /\brole does not exist/i.test(message) ? new RoleNotFound('role_id') : new InvalidIdentityValue('roles');
 }
 
+/** @throws UserNotFound when the id doesn't have Auth0's form. */
 function assertUserId(userId: string): void {
   if (!USER_ID.test(userId)) throw new UserNotFound('user_id');
 }
 
-function assertRoleId(roleId: string): void {
-  if (!ROLE_ID.test(roleId)) throw new RoleNotFound('role_id');
-}
-
-/** @throws UserNotFound when the id doesn't have Auth0's form. */
+/** @throws as `assertUserId`. */
 function userPath(userId: string): string {
   assertUserId(userId);
   return `/users/${encodeURIComponent(userId)}`;

@@ -1,6 +1,6 @@
 import { setTimeout } from 'node:timers/promises';
 import { OutcomeUnknown } from '../provider-api/api-failure.js';
-import type { ListTurns } from '../provider-api/call-turns.js';
+import type { ListTurns, Operation } from '../provider-api/operation.js';
 
 const AGAIN_AFTER_MS = 500;
 
@@ -19,7 +19,7 @@ export class ListCalls {
    * @throws errors of `call`, if the previous call failed too, the error isn't `OutcomeUnknown`, or the list was
    * aborted.
    */
-  async make<Result>(call: (signal: AbortSignal) => Promise<Result>): Promise<Result | undefined> {
+  async make<Result>(call: (operation: Operation) => Promise<Result>): Promise<Result | undefined> {
     try {
       const result = await call(this.turns.next());
       this.hasFailed = false;

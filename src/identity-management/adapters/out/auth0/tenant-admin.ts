@@ -1,29 +1,11 @@
 import { z } from 'zod';
-import { ProviderError } from '../../../domain/errors.js';
-import { type ApiAnswer, type ApiClient, read } from '../provider-api/api-client.js';
-import { listPages } from './list-pages.js';
+import { ProviderAdmin } from '../provider-requirements/provider-admin.js';
+import { listPages } from './management-api.js';
 
 const REFUSAL = z.object({ message: z.string() });
 
-/** Reads and changes a tenant, with the scopes of the API's token. */
-export class TenantAdmin {
-  /** @param turn returns the signal of a call. Calls with the same signal wait for Auth0 as one operation. */
-  constructor(
-    private readonly api: ApiClient,
-    private readonly turn: () => AbortSignal,
-  ) {}
-
-  /** @throws as `ApiClient.get`. */
-  get<Schema extends z.ZodType>(path: string, schema: Schema): Promise<z.infer<Schema>> {
-    return this.api.get(path, schema, this.turn());
-  }
-
-  /** Undefined if it doesn't exist at Auth0. Otherwise like `get`. */
-  async find<Schema extends z.ZodType>(path: string, schema: Schema): Promise<z.infer<Schema> | undefined> {
-    const answer = await this.api.call({ method: 'GET', path, signal: this.turn() });
-    return answer.status === 404 ? undefined : read(answer, schema);
-  }
-
+/** Reads and changes a tenant. */
+export class TenantAdmin extends ProviderAdmin {
   /**
    * All items of a list with pages.
    *
@@ -32,23 +14,11 @@ export class TenantAdmin {
    */
   async all<Schema extends z.ZodType>(path: string, member: string, schema: Schema): Promise<z.infer<Schema>[]> {
     const found: z.infer<Schema>[] = [];
-    for await (const page of listPages(this.api, path, { member, schema, turn: this.turn })) found.push(...page);
+    for await (const page of listPages(this.api, path, { member, schema, turn: this.operation })) found.push(...page);
     return found;
   }
 
-  /**
-   * @returns the answer's body.
-   * @throws ProviderError with Auth0's reason when it refuses; otherwise as `ApiClient.call`.
-   */
-  async send(method: 'POST' | 'PATCH', path: string, body: unknown): Promise<unknown> {
-    const answer = await this.api.call({ method, path, body, signal: this.turn() });
-    assertDone(answer);
-    return answer.body;
+  protected override reasonOf(body: unknown): string | undefined {
+    return REFUSAL.safeParse(body).data?.message;
   }
-}
-
-function assertDone({ label, status, body }: ApiAnswer): void {
-  if (status >= 200 && status < 300) return;
-  const { message } = REFUSAL.safeParse(body).data ?? {};
-  throw new ProviderError(`${label} with ${status}${message === undefined ? '.' : `: ${message}`}`);
 }

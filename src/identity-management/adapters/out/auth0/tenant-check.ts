@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import type { ApiClient } from '../provider-api/api-client.js';
 import type { TokenRefused } from '../provider-api/api-failure.js';
+import type { Operation } from '../provider-api/operation.js';
 import { claimsOf, tokenOrProblem } from '../provider-requirements/service-token-check.js';
 import { type Findings, findingsOf } from '../provider-requirements/requirement.js';
 import { apiPart } from './api-requirement.js';
@@ -29,16 +30,16 @@ const CLAIMS = z.object({ scope: z.string().default('') });
  *
  * @throws as `ApiClient.call`.
  */
-export async function checkTenant(api: ApiClient, scopes: ApiScopes, options: TenantCheckOptions, signal: AbortSignal): Promise<Findings> {
+export async function checkTenant(api: ApiClient, scopes: ApiScopes, options: TenantCheckOptions, operation: Operation): Promise<Findings> {
   const { clientId, audience, mayRenewToken } = options;
-  const token = await tokenOrProblem(() => api.token.get(signal), (refused) => refusal(refused, clientId));
+  const token = await tokenOrProblem(() => api.token.get(operation.signal), (refused) => refusal(refused, clientId));
   if ('problem' in token) return { problems: [token.problem], warnings: [] };
   const held = new Set(claimsOf(token.value, CLAIMS).scope.split(' '));
   const missing = SERVICE_SCOPES.filter((scope) => !held.has(scope));
   if (missing.length > 0 && mayRenewToken && api.token.discard(token.value, 'outdated')) {
-    return await checkTenant(api, scopes, { ...options, mayRenewToken: false }, signal);
+    return await checkTenant(api, scopes, { ...options, mayRenewToken: false }, operation);
   }
-  const repairs = held.has('read:resource_servers') ? await apiPart(new TenantAdmin(api, () => signal), scopes, audience).changes() : [];
+  const repairs = held.has('read:resource_servers') ? await apiPart(new TenantAdmin(api, () => operation), scopes, audience).changes() : [];
   const { problems, warnings } = findingsOf(repairs);
   const missingScopes = missing.map((scope) => `The application "${clientId}" lacks the scope ${scope} of the Management API.`);
   return { problems: [...missingScopes, ...problems], warnings };

@@ -2,11 +2,11 @@ import { z } from 'zod';
 import { PERMISSIONS } from '../../../../authentication/permissions.js';
 import { ProviderError } from '../../../domain/errors.js';
 import type { ApiClient } from '../provider-api/api-client.js';
-import { lacking, type Members } from '../provider-requirements/lacking.js';
-import type { Change, Requirement } from '../provider-requirements/requirement.js';
+import { Operation } from '../provider-api/operation.js';
+import { type Change, type Requirement, lacking, type Members } from '../provider-requirements/requirement.js';
 import { apiPart } from './api-requirement.js';
 import { ApiScopes } from './api-scopes.js';
-import { managementApi } from './auth0-connection.js';
+import { managementApi } from './management-api.js';
 import { randomPassword } from './random-password.js';
 import {
   ADMINISTRATOR_ROLE,
@@ -77,7 +77,7 @@ export class TenantSetup {
   constructor(private readonly options: TenantSetupOptions) {
     this.api = managementApi({ url: options.url, ...options.credentials });
     // Each call is a separate operation for the tenant's rate limit.
-    this.admin = new TenantAdmin(this.api, () => new AbortController().signal);
+    this.admin = new TenantAdmin(this.api, () => new Operation());
     this.scopes = new ApiScopes(this.api, options.audience);
   }
 
@@ -158,9 +158,7 @@ export class TenantSetup {
 
   private application(named: NamedApplication, wanted: Members, atFirst: Members = {}): Requirement {
     const name = `application ${named.name}`;
-    const make = async (): Promise<void> => {
-      await this.admin.send('POST', '/clients', { name: named.name, ...wanted, ...atFirst });
-    };
+    const make = () => this.admin.send('POST', '/clients', { name: named.name, ...wanted, ...atFirst });
     return {
       name,
       changes: async () => {
@@ -169,9 +167,7 @@ export class TenantSetup {
         const change = lacking(present, wanted);
         const members = Object.keys(change);
         if (members.length === 0) return [];
-        const alter = async (): Promise<void> => {
-          await this.admin.send('PATCH', `/clients/${encodeURIComponent(present.client_id)}`, change);
-        };
+        const alter = () => this.admin.send('PATCH', `/clients/${encodeURIComponent(present.client_id)}`, change);
         return [{ line: `~ ${name}: ${members.join(', ')}`, make: alter }];
       },
     };
@@ -217,9 +213,7 @@ export class TenantSetup {
       if (found.strategy !== 'auth0') throw new ProviderError(`The connection "${connection}" (AUTH0_CONNECTION) is no database of Auth0's.`);
       return `/connections/${encodeURIComponent(found.id)}/clients`;
     };
-    const make = async (): Promise<void> => {
-      await this.admin.send('PATCH', await pathOf(), [{ client_id: await this.swaggerUiClientId(), status: true }]);
-    };
+    const make = async () => this.admin.send('PATCH', await pathOf(), [{ client_id: await this.swaggerUiClientId(), status: true }]);
     return {
       name,
       changes: async () => {
@@ -286,17 +280,15 @@ export class TenantSetup {
       if (!user) throw new ProviderError(`There is no user ${email}.`);
       return user.user_id;
     };
-    const create = async (): Promise<void> => {
-      await this.admin.send('POST', '/users', { email, connection, password: randomPassword(), email_verified: false, verify_email: false });
-    };
+    const create = () =>
+      this.admin.send('POST', '/users', { email, connection, password: randomPassword(), email_verified: false, verify_email: false });
     let ticket = '';
     const makeTicket = async (): Promise<void> => {
       const body = { user_id: await existing(), ttl_sec: TICKET_SECONDS, mark_email_as_verified: false };
       ({ ticket } = TICKET.parse(await this.admin.send('POST', '/tickets/password-change', body)));
     };
-    const giveRole = async (): Promise<void> => {
-      await this.admin.send('POST', `/users/${encodeURIComponent(await existing())}/roles`, { roles: [await this.existingRole()] });
-    };
+    const giveRole = async () =>
+      this.admin.send('POST', `/users/${encodeURIComponent(await existing())}/roles`, { roles: [await this.existingRole()] });
     const user: Change = { line: `+ user ${email}`, make: create };
     const link: Change = {
       line: `+ link for ${email} to set a password`,

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { ProviderError, ProviderUnavailable } from '../../../domain/errors.js';
 import { type ApiClient, read } from '../provider-api/api-client.js';
 import { AnswerUnreadable } from '../provider-api/api-failure.js';
-import type { ListTurns } from '../provider-api/call-turns.js';
+import type { ListTurns } from '../provider-api/operation.js';
 import { FOUND_USER, type FoundUser, USER_FIELDS } from './found-user.js';
 import { ListCalls } from './list-calls.js';
 
@@ -25,7 +25,7 @@ const USERS_PER_PAGE = 500;
 export async function* exportedUsers(api: ApiClient, turns: ListTurns): AsyncGenerator<readonly FoundUser[], void, undefined> {
   const { signal } = turns;
   const body = { format: 'json', fields: USER_FIELDS.map((name) => ({ name })) };
-  const { id } = read(await api.call({ method: 'POST', path: '/jobs/users-exports', body, signal: turns.next() }), NEW_JOB);
+  const { id } = read(await api.call({ method: 'POST', path: '/jobs/users-exports', body, operation: turns.next() }), NEW_JOB);
   const calls = new ListCalls(turns);
   const end = performance.now() + GIVE_UP_AFTER_MS;
   for (let look = 0; performance.now() < end; look++) {

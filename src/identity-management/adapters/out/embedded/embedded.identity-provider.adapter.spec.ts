@@ -156,7 +156,7 @@ describe('EmbeddedIdentityProvider', () => {
   });
 
   it('uses a write-ahead log, full synchronization and foreign keys', () => {
-    const { database } = provider as unknown as { database: IdentityDatabase };
+    const { database } = (provider as unknown as { store: { database: IdentityDatabase } }).store;
     expect(database.pragma('journal_mode')).toEqual([{ journal_mode: 'wal' }]);
     expect(database.pragma('synchronous')).toEqual([{ synchronous: 2 }]);
     expect(database.pragma('foreign_keys')).toEqual([{ foreign_keys: 1 }]);
@@ -175,7 +175,7 @@ describe('EmbeddedIdentityProvider', () => {
   });
 
   it('reports why the database failed, undoes the work, and stays usable', async () => {
-    const { database } = provider as unknown as { database: IdentityDatabase };
+    const { database } = (provider as unknown as { store: { database: IdentityDatabase } }).store;
     const [{ page_count: pages }] = database.pragma('page_count') as [{ page_count: number }];
     database.pragma(`max_page_count = ${pages}`);
     const permissions = Array.from({ length: 256 }, (_, index) => `a:${'x'.repeat(240)}${index}`);
@@ -187,7 +187,7 @@ describe('EmbeddedIdentityProvider', () => {
   });
 
   it('is unhealthy while a health check finds the disk full, and healthy again with free space', async () => {
-    const { database } = provider as unknown as { database: IdentityDatabase };
+    const { database } = (provider as unknown as { store: { database: IdentityDatabase } }).store;
     const exec = vi.spyOn(database, 'exec').mockImplementation((sql) => {
       if (sql === 'COMMIT') throw new Database.SqliteError('database or disk is full', 'SQLITE_FULL', 13);
       return Database.prototype.exec.call(database, sql);

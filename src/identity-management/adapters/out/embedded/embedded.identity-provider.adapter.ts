@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { setImmediate } from 'node:timers/promises';
 import type { OnApplicationShutdown } from '@nestjs/common';
 import { SharedProbe } from '../../../../common/shared-probe.js';
 import { assertAwaited } from '../../../application/ports/awaited.js';
@@ -6,15 +7,12 @@ import { IdentityProvider, type ProviderCallOptions } from '../../../application
 import { RoleAlreadyExists, RoleNotFound, UserAlreadyExists, UserNotFound } from '../../../domain/errors.js';
 import type { NewRole, Role } from '../../../domain/role.js';
 import type { NewUser, User } from '../../../domain/user.js';
-import type { IdentityDatabase } from './identity-database.js';
+import { type IdentityDatabase, toProviderFailure } from './identity-database.js';
 import { IdentityStore } from './identity-store.js';
-import { keysetPages, PAGE_SIZE } from './keyset-pages.js';
-import { attempt, toProviderFailure } from './provider-failure.js';
 
 const ROLE_ID = /^role_[0-9a-f]{32}$/;
 const USER_ID = /^embedded\|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
-
-type Row<Item> = Item & { readonly seq: number };
+const PAGE_SIZE = 500;
 
 /** The default identity provider. Keeps roles and users in its own database, `DATA_DIR/identity/identity.db`. */
 export class EmbeddedIdentityProvider extends IdentityProvider implements OnApplicationShutdown {
@@ -32,65 +30,56 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
     return new EmbeddedIdentityProvider(await IdentityStore.open(dataDirectory, shared));
   }
 
-  override createRole({ name, permissions }: NewRole, options: ProviderCallOptions): Promise<string> {
+  override createRole({ name, permissions }: NewRole, { signal }: ProviderCallOptions): Promise<string> {
     const roleId = `role_${randomUUID().replaceAll('-', '')}`;
-    return this.write(options, () => {
-      const { changes, lastInsertRowid: seq } = this.database
+    return this.store.write((database) => {
+      const { changes, lastInsertRowid: seq } = database
         .prepare('INSERT INTO roles (role_id, name) VALUES (?, ?) ON CONFLICT (name) DO NOTHING')
         .run(roleId, name);
       if (changes === 0) throw new RoleAlreadyExists('role name');
-      const insert = this.database.prepare('INSERT INTO role_permissions (role_seq, permission) VALUES (?, ?)');
+      const insert = database.prepare('INSERT INTO role_permissions (role_seq, permission) VALUES (?, ?)');
       for (const permission of permissions) insert.run(seq, permission);
       return roleId;
-    });
+    }, signal);
   }
 
-  override createUser({ email, name, roleIds }: NewUser, options: ProviderCallOptions): Promise<string> {
+  override createUser({ email, name, roleIds }: NewUser, { signal }: ProviderCallOptions): Promise<string> {
     const userId = `embedded|${randomUUID()}`;
-    return this.write(options, () => {
-      const { changes, lastInsertRowid: seq } = this.database
+    return this.store.write((database) => {
+      const { changes, lastInsertRowid: seq } = database
         .prepare('INSERT INTO users (user_id, email, name) VALUES (?, ?, ?) ON CONFLICT (email) DO NOTHING')
         .run(userId, email, name);
       if (changes === 0) throw new UserAlreadyExists('email');
-      for (const roleId of roleIds) this.giveRole(Number(seq), roleId);
+      for (const roleId of roleIds) giveRole(database, Number(seq), roleId);
       return userId;
-    });
+    }, signal);
   }
 
-  override updateUser(userId: string, { name }: { readonly name: string }, options: ProviderCallOptions): Promise<void> {
-    return this.write(options, () => {
-      const seq = this.seqOfUser(userId);
-      this.database.prepare('UPDATE users SET name = ? WHERE seq = ?').run(name, seq);
-    });
+  override updateUser(userId: string, { name }: { readonly name: string }, { signal }: ProviderCallOptions): Promise<void> {
+    return this.store.write((database) => {
+      database.prepare('UPDATE users SET name = ? WHERE seq = ?').run(name, seqOfUser(database, userId));
+    }, signal);
   }
 
-  override assignRole(userId: string, roleId: string, options: ProviderCallOptions): Promise<void> {
-    return this.write(options, () => {
-      this.giveRole(this.seqOfUser(userId), roleId);
-    });
+  override assignRole(userId: string, roleId: string, { signal }: ProviderCallOptions): Promise<void> {
+    return this.store.write((database) => {
+      giveRole(database, seqOfUser(database, userId), roleId);
+    }, signal);
   }
 
-  override async *listRoles({ signal }: ProviderCallOptions): AsyncGenerator<readonly Role[], void, undefined> {
-    const select = `SELECT seq, role_id AS roleId, name FROM roles WHERE seq > ? ORDER BY seq LIMIT ${PAGE_SIZE}`;
-    await this.assertAvailable();
-    for await (const rows of keysetPages((after) => this.page<Role>(signal, select, after))) {
-      yield rows.map(({ roleId, name }) => ({ roleId, name }));
-    }
+  override listRoles({ signal }: ProviderCallOptions): AsyncGenerator<readonly Role[], void, undefined> {
+    return this.pages<Role>('role_id AS roleId, name FROM roles', ({ roleId, name }) => ({ roleId, name }), signal);
   }
 
-  override async *listUsers({ signal }: ProviderCallOptions): AsyncGenerator<readonly User[], void, undefined> {
-    const select = `SELECT seq, user_id AS userId, name, email FROM users WHERE seq > ? ORDER BY seq LIMIT ${PAGE_SIZE}`;
-    await this.assertAvailable();
-    for await (const rows of keysetPages((after) => this.page<User>(signal, select, after))) {
-      yield rows.map(({ userId, name, email }) => ({ userId, name, email }));
-    }
+  override listUsers({ signal }: ProviderCallOptions): AsyncGenerator<readonly User[], void, undefined> {
+    return this.pages<User>('user_id AS userId, name, email FROM users', ({ userId, name, email }) => ({ userId, name, email }), signal);
   }
 
   /** Commits a small write. Callers share one attempt, and its result for one second. */
-  override checkHealth({ signal }: ProviderCallOptions): Promise<void> {
-    return attempt(() => {
-      assertAwaited(signal);
-      return this.health.check();
+  override async checkHealth({ signal }: ProviderCallOptions): Promise<void> {
+    assertAwaited(signal);
+    await this.health.check().catch((error: unknown) => {
+      throw toProviderFailure(error);
     });
   }
 
@@ -99,7 +88,7 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
    * then.
    */
   assertAvailable(): Promise<void> {
-    return attempt(() => this.store.available());
+    return this.store.available();
   }
 
   /**
@@ -114,15 +103,15 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
           `SELECT DISTINCT permission FROM role_permissions JOIN user_roles USING (role_seq)
            WHERE user_seq = ? ORDER BY permission`,
         )
-        .all(this.seqOfUser(userId)) as { permission: string }[];
+        .all(seqOfUser(database, userId)) as { permission: string }[];
       return rows.map(({ permission }) => permission);
     });
   }
 
   /** Records the issuer that the running service puts into its tokens, for processes that issue tokens beside it. */
   recordIssuer(issuer: string): Promise<void> {
-    return this.store.write(() => {
-      this.setting('issuer', issuer);
+    return this.store.write((database) => {
+      setting(database, 'issuer', issuer);
     });
   }
 
@@ -143,52 +132,53 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
     this.close();
   }
 
-  private get database(): IdentityDatabase {
-    return this.store.database;
-  }
-
   /** Reads and writes, because a full or read-only disk fails only on a write. */
   private probe(): Promise<void> {
     return this.store.write((database) => {
       database.prepare('SELECT seq FROM users LIMIT 1').get();
-      this.setting('health', new Date().toISOString());
+      setting(database, 'health', new Date().toISOString());
     });
   }
 
-  private setting(name: string, value: string): void {
-    this.database
-      .prepare('INSERT INTO settings VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value')
-      .run(name, value);
-  }
-
-  private giveRole(userSeq: number, roleId: string): void {
-    const role = ROLE_ID.test(roleId) && this.database.prepare('SELECT seq FROM roles WHERE role_id = ?').get(roleId);
-    if (!role) throw new RoleNotFound('role_id');
-    this.database
-      .prepare('INSERT INTO user_roles (user_seq, role_seq) VALUES (?, ?) ON CONFLICT DO NOTHING')
-      .run(userSeq, (role as { seq: number }).seq);
-  }
-
-  private seqOfUser(userId: string): number {
-    const user = USER_ID.test(userId) && this.database.prepare('SELECT seq FROM users WHERE user_id = ?').get(userId);
-    if (!user) throw new UserNotFound('user_id');
-    return (user as { seq: number }).seq;
-  }
-
-  private write<Result>({ signal }: ProviderCallOptions, work: () => Result): Promise<Result> {
-    return attempt(() => {
+  /**
+   * Reads a table in pages, in the order of `seq`. Each page is read only on demand, after one turn of the event loop.
+   *
+   * @param select the selected columns and the table.
+   */
+  private async *pages<Item>(
+    select: string,
+    toItem: (row: Item) => Item,
+    signal: AbortSignal,
+  ): AsyncGenerator<readonly Item[], void, undefined> {
+    const query = `SELECT seq, ${select} WHERE seq > ? ORDER BY seq LIMIT ${PAGE_SIZE}`;
+    await this.assertAvailable();
+    for (let after = 0, isLast = false; !isLast; ) {
+      await setImmediate();
       assertAwaited(signal);
-      return this.store.write(work, signal);
-    });
-  }
-
-  private page<Item>(signal: AbortSignal, select: string, after: number): readonly Row<Item>[] {
-    try {
-      assertAwaited(signal);
-      this.store.assertHere();
-      return this.database.prepare(select).all(after) as Row<Item>[];
-    } catch (error) {
-      throw toProviderFailure(error);
+      const rows = this.store.readNow((database) => database.prepare(query).all(after)) as (Item & { readonly seq: number })[];
+      after = rows.at(-1)?.seq ?? after;
+      isLast = rows.length < PAGE_SIZE;
+      yield rows.map(toItem);
     }
   }
+}
+
+function setting(database: IdentityDatabase, name: string, value: string): void {
+  database
+    .prepare('INSERT INTO settings VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value')
+    .run(name, value);
+}
+
+function giveRole(database: IdentityDatabase, userSeq: number, roleId: string): void {
+  const role = ROLE_ID.test(roleId) && database.prepare('SELECT seq FROM roles WHERE role_id = ?').get(roleId);
+  if (!role) throw new RoleNotFound('role_id');
+  database
+    .prepare('INSERT INTO user_roles (user_seq, role_seq) VALUES (?, ?) ON CONFLICT DO NOTHING')
+    .run(userSeq, (role as { seq: number }).seq);
+}
+
+function seqOfUser(database: IdentityDatabase, userId: string): number {
+  const user = USER_ID.test(userId) && database.prepare('SELECT seq FROM users WHERE user_id = ?').get(userId);
+  if (!user) throw new UserNotFound('user_id');
+  return (user as { seq: number }).seq;
 }

@@ -5,6 +5,8 @@ import { setTimeout } from 'node:timers/promises';
 import Database from 'libsql';
 import { DataDirectoryError } from '../../../../common/data-directory/data-directory-error.js';
 import { irregularDatabaseFile } from '../../../../common/data-directory/database-files.js';
+import { ServiceError } from '../../../../common/service-error.js';
+import { ProviderError, ProviderUnavailable } from '../../../domain/errors.js';
 import { isCode, syncDirectory } from './private-files.js';
 
 export type IdentityDatabase = Database.Database;
@@ -152,11 +154,19 @@ function transaction<Result>(database: IdentityDatabase, work: () => Result): Re
 }
 
 /** Whether another connection held a lock for longer than we wait. */
-export const isBusy = (error: unknown): boolean => error instanceof Database.SqliteError && error.code.startsWith('SQLITE_BUSY');
+const isBusy = (error: unknown): boolean => error instanceof Database.SqliteError && error.code.startsWith('SQLITE_BUSY');
 
 /** Whether the disk is full, read-only or failing. A retry may help. */
-export const isUnwritable = (error: unknown): boolean =>
+const isUnwritable = (error: unknown): boolean =>
   error instanceof Database.SqliteError && /^SQLITE_(FULL|READONLY|IOERR|CANTOPEN)/.test(error.code);
+
+/** The domain error for a failure of the database, or of work on it. */
+export function toProviderFailure(error: unknown): ServiceError {
+  if (error instanceof ServiceError) return error;
+  if (isBusy(error)) return new ProviderUnavailable('The identity database is busy.', { cause: error });
+  if (isUnwritable(error)) return new ProviderUnavailable('The disk of the identity database fails or is full.', { cause: error });
+  return new ProviderError('The identity database failed.', { cause: error });
+}
 
 /**
  * SQLite creates its companion files (-wal, -shm) with the database's mode, so the mode is set before SQLite opens the

@@ -3,11 +3,11 @@ import { join } from 'node:path';
 import { Logger } from '@nestjs/common';
 import { SharedProbe } from '../../../../common/shared-probe.js';
 import { type DataDirectoryLock, isLocked, lockDataDirectory } from '../../../../common/data-directory/data-directory-lock.js';
-import { type FileIdentity, fileIdentity, isSameFile } from '../../../../common/data-directory/file-identity.js';
+import { type FileIdentity, fileIdentity, identityUnlessUnreadable, isSameFile } from '../../../../common/data-directory/file-identity.js';
+import { assertAwaited } from '../../../application/ports/awaited.js';
 import { ProviderError, ProviderUnavailable } from '../../../domain/errors.js';
-import { checkpoint, type IdentityDatabase, idInFile, idOf, immediately, isIntact, openIdentityDatabase } from './identity-database.js';
+import { checkpoint, type IdentityDatabase, idInFile, idOf, immediately, isIntact, openIdentityDatabase, toProviderFailure } from './identity-database.js';
 import { privateDirectory } from './private-files.js';
-import { attempt } from './provider-failure.js';
 
 interface Opened {
   readonly database: IdentityDatabase;
@@ -62,7 +62,7 @@ export class IdentityStore {
     }
   }
 
-  get database(): IdentityDatabase {
+  private get database(): IdentityDatabase {
     return this.opened.database;
   }
 
@@ -76,8 +76,7 @@ export class IdentityStore {
     this.assertHere();
   }
 
-  /** @throws ProviderUnavailable while the open database isn't the one at its path; ProviderError when it is closed. */
-  assertHere(): void {
+  private assertHere(): void {
     if (this.isClosed) throw new ProviderError('The identity database is closed.');
     if (!this.isHere()) throw new ProviderUnavailable('The identity database is away.');
   }
@@ -85,18 +84,23 @@ export class IdentityStore {
   /**
    * Runs synchronous work in one transaction.
    *
-   * @throws ProviderUnavailable; ProviderError; errors of the work.
+   * @param signal ends the wait for other processes when it aborts.
+   * @throws ProviderUnavailable; ProviderError; domain errors of the work.
    */
-  write<Result>(work: (database: IdentityDatabase) => Result, signal?: AbortSignal): Promise<Result> {
-    return attempt(async () => {
+  async write<Result>(work: (database: IdentityDatabase) => Result, signal?: AbortSignal): Promise<Result> {
+    try {
+      if (signal) assertAwaited(signal);
       await this.available();
-      const result = await immediately(this.database, () => {
+      const { database } = this.opened;
+      const result = await immediately(database, () => {
         this.assertHere();
-        return work(this.database);
+        return work(database);
       }, signal);
       this.assertHere();
       return result;
-    });
+    } catch (error) {
+      throw toProviderFailure(error);
+    }
   }
 
   /**
@@ -104,11 +108,23 @@ export class IdentityStore {
    *
    * @throws as `write`.
    */
-  read<Result>(work: (database: IdentityDatabase) => Result): Promise<Result> {
-    return attempt(async () => {
-      await this.available();
-      return work(this.database);
-    });
+  async read<Result>(work: (database: IdentityDatabase) => Result): Promise<Result> {
+    await this.available();
+    return this.readNow(work);
+  }
+
+  /**
+   * Like `read`, without trying to reopen the database.
+   *
+   * @throws as `write`.
+   */
+  readNow<Result>(work: (database: IdentityDatabase) => Result): Result {
+    try {
+      this.assertHere();
+      return work(this.opened.database);
+    } catch (error) {
+      throw toProviderFailure(error);
+    }
   }
 
   /** Closes the database and releases the lock. Idempotent. */
@@ -119,17 +135,9 @@ export class IdentityStore {
   }
 
   private isHere(): boolean {
-    const { file, log } = this.opened;
-    return this.database.open && this.lock?.isHeld() !== false && isSameFile(file, this.at('')) && isSameFile(log, this.at('-wal'));
-  }
-
-  private at(suffix: string): FileIdentity | undefined {
-    try {
-      return fileIdentity(`${this.path}${suffix}`);
-    } catch {
-      // The volume fails, or the directory may not be searched.
-      return undefined;
-    }
+    const { database, file, log } = this.opened;
+    if (!database.open || this.lock?.isHeld() === false) return false;
+    return isSameFile(file, identityUnlessUnreadable(this.path)) && isSameFile(log, identityUnlessUnreadable(`${this.path}-wal`));
   }
 
   private async comeBack(): Promise<void> {
@@ -148,17 +156,17 @@ export class IdentityStore {
   private async takeLock(): Promise<void> {
     if (!this.lock || this.lock.isHeld()) return;
     // If the database is missing, this may not be our directory, so nothing may be created in it.
-    if (!this.at('')) throw new Error(`${this.path} is gone: put it back or mount its volume; a restart before that begins with an empty one`);
+    if (!identityUnlessUnreadable(this.path)) throw new Error(`${this.path} is gone: put it back or mount its volume; a restart before that begins with an empty one`);
     this.lock.release();
     this.lock = await lockDataDirectory(this.dataDirectory, 'identity', { create: false });
   }
 
   private async openAgain(): Promise<void> {
     const { file, log } = this.opened;
-    const there = this.at('');
+    const there = identityUnlessUnreadable(this.path);
     if (!there) throw new Error(`${this.path} is gone: put it back or mount its volume; a restart before that begins with an empty one`);
     if (isSameFile(file, there)) {
-      if (this.database.open && isSameFile(log, this.at('-wal'))) return;
+      if (this.database.open && isSameFile(log, identityUnlessUnreadable(`${this.path}-wal`))) return;
       // Only the log was removed. Its content is still accessible through the open file, and moves into the database.
       if (this.database.open) checkpoint(this.database);
     } else {

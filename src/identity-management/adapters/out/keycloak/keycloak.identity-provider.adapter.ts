@@ -1,74 +1,35 @@
-import { randomUUID } from 'node:crypto';
 import type { OnApplicationShutdown } from '@nestjs/common';
 import { z } from 'zod';
-import type { ServiceError } from '../../../../common/service-error.js';
-import { assertAwaited } from '../../../application/ports/awaited.js';
 import { IdentityProvider, type ProviderCallOptions } from '../../../application/ports/identity-provider.port.js';
-import {
-  InvalidIdentityValue,
-  ProviderError,
-  ProviderUnavailable,
-  RoleAlreadyExists,
-  RoleNotFound,
-  UserAlreadyExists,
-  UserNotFound,
-} from '../../../domain/errors.js';
+import { InvalidIdentityValue, ProviderError, ProviderUnavailable, UserAlreadyExists, UserNotFound } from '../../../domain/errors.js';
 import type { NewRole, Role } from '../../../domain/role.js';
 import type { NewUser, User } from '../../../domain/user.js';
-import { type ApiAnswer, type ApiClient, read, unexpected } from '../provider-api/api-client.js';
-import { mayBeDone, toNothingDone } from '../provider-api/api-failure.js';
+import { type ApiClient, read, unexpected } from '../provider-api/api-client.js';
 import { LeftBehind } from '../provider-api/left-behind.js';
+import { Operation } from '../provider-api/operation.js';
 import { ProviderHealth } from '../provider-requirements/provider-health.js';
 import { type Findings, isWell } from '../provider-requirements/requirement.js';
-import { InvitationMail, type InvitationMailOptions } from './invitation-mail.js';
-import { adminApi, type KeycloakConnection } from './keycloak-connection.js';
-import { composedRole, ROLE_ATTRIBUTE, UPDATE_PASSWORD } from './realm.js';
-import { checkRealm } from './realm-check.js';
+import { adminApi, notFound, refusalOf, UUID } from './admin-api.js';
+import { offsetPages } from './offset-pages.js';
+import { UPDATE_PASSWORD } from './realm.js';
+import { NAMED_ONES } from './realm-admin.js';
+import { checkRealm, type RealmCheckOptions } from './realm-check.js';
+import { RealmInvitations, type RealmInvitationsOptions } from './realm-invitations.js';
+import { type NamedRole, RealmRoles, type RealmRolesOptions } from './realm-roles.js';
 import { fromKeycloakNames, type KeycloakNames, toKeycloakNames } from './user-name.js';
-import { offsetPages } from './user-pages.js';
 
-export interface KeycloakOptions extends KeycloakConnection {
-  /** The `clientId` of the API, whose client roles are the permissions. */
-  readonly audience: string;
-  /** The expected `iss` of tokens. Default: the realm's URL. */
-  readonly issuer?: string | undefined;
+export interface KeycloakOptions extends RealmCheckOptions, RealmRolesOptions {
   /** Settings for mails to new users. No mails are sent if undefined. */
-  readonly invitationMail?: InvitationMailOptions | undefined;
-  /** The public client of Swagger UI, if there should be one. */
-  readonly swaggerUiClientId?: string | undefined;
+  readonly invitationMail?: RealmInvitationsOptions | undefined;
   /** How many users are read per page (default: 1,000). */
   readonly usersPerPage?: number;
   /** How long a clean check of the whole realm stays valid, in milliseconds (default: 30,000). */
   readonly checkedForMs?: number;
-  /**
-   * How long a read of all roles at once may take before they are read page by page, in milliseconds (default: 2,000).
-   */
-  readonly allRolesTimeoutMs?: number;
 }
 
-const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const USER_PREFIX = 'keycloak|';
-/** The size of Keycloak's column for role names, in UTF-16 units. */
-const MAX_ROLE_NAME_UNITS = 255;
 const ASSIGN_ATTEMPTS = 4;
-const CALLS_AT_ONCE = 8;
-/** With more roles than this, all roles of the realm are read at once. One call per role would take too long. */
-const MAX_LOOK_UPS = 32;
-const ALL_ROLES_PATH = '/roles?briefRepresentation=false';
-const ROLES_PER_PAGE = 100;
-const ROLES_IN_PAGES_FOR_MS = 600_000;
 
-const ROLE = z.object({
-  id: z.string(),
-  name: z.string(),
-  description: z.string().nullish(),
-  composite: z.boolean().nullish(),
-  clientRole: z.boolean().nullish(),
-  attributes: z.object({ [ROLE_ATTRIBUTE]: z.array(z.string().nullable()).nullish() }).nullish(),
-});
-const ROLES = z.array(ROLE);
-const NAMED = z.array(z.object({ id: z.string(), name: z.string() }));
-const CLIENTS = z.array(z.object({ id: z.string() }));
 const USER = z.object({
   id: z.string(),
   email: z.string().nullish(),
@@ -77,11 +38,8 @@ const USER = z.object({
 });
 const USERS = z.array(USER);
 const CREATED = z.array(z.object({ id: z.string(), createdTimestamp: z.number().nullish() }));
-const REFUSAL = z.object({ error: z.string().optional(), errorMessage: z.string().optional(), field: z.string().optional() });
 
-type KeycloakRole = z.infer<typeof ROLE>;
 type KeycloakUser = z.infer<typeof USER>;
-type NamedRole = Pick<KeycloakRole, 'id' | 'name'>;
 
 const NAME_DROPPED = "Keycloak has dropped a user's name: see the attributes firstName and lastName of the realm's user profile.";
 
@@ -95,9 +53,6 @@ const toUser = ({ id, email, firstName, lastName }: KeycloakUser): User => ({
 const lacksNames = (user: KeycloakUser, { firstName, lastName }: KeycloakNames): boolean =>
   !user.firstName || (user.firstName === firstName && lastName !== '' && !user.lastName);
 
-const isOurs = ({ clientRole, attributes }: KeycloakRole): boolean =>
-  clientRole !== true && attributes?.[ROLE_ATTRIBUTE]?.includes('true') === true;
-
 /**
  * A realm of Keycloak 26 or newer. A permission is a client role of the API; a role is a composite realm role; a
  * display name is the first name. A role name of more than 255 UTF-16 units is refused, because Keycloak has no room
@@ -110,119 +65,92 @@ const isOurs = ({ clientRole, attributes }: KeycloakRole): boolean =>
 export class KeycloakIdentityProvider extends IdentityProvider implements OnApplicationShutdown {
   private readonly api: ApiClient;
   private readonly leftBehind = new LeftBehind();
-  private readonly invitationMail: InvitationMail | undefined;
-  private readonly health = new ProviderHealth('Keycloak', (previous, signal) => this.look(previous, signal));
+  private readonly roles: RealmRoles;
+  private readonly invitations: RealmInvitations | undefined;
+  private readonly health = new ProviderHealth('Keycloak', (previous, operation) => this.look(previous, operation));
   private latestCreation = 0;
-  private rolesInPagesUntil = -Infinity;
   /** When everything that the service needs in the realm was last checked. */
   private checkedAt = -Infinity;
 
   constructor(private readonly options: KeycloakOptions) {
     super();
     this.api = adminApi(options);
-    this.invitationMail = options.invitationMail && new InvitationMail(this.api, options.invitationMail);
+    this.roles = new RealmRoles(this.api, this.leftBehind, options);
+    this.invitations = options.invitationMail && new RealmInvitations(this.api, options.invitationMail);
   }
 
-  override async createRole({ name, permissions }: NewRole, { signal }: ProviderCallOptions): Promise<string> {
-    if (name.length > MAX_ROLE_NAME_UNITS) throw new InvalidIdentityValue('role name');
-    const description = `Created by the load-data service, ${randomUUID()}`;
-    const body = { ...composedRole(name, this.options.audience, permissions), description };
-    const create = (): Promise<ApiAnswer> => this.api.call({ method: 'POST', path: '/roles', body, signal });
-    await this.leftBehind.free('role', name, signal);
-    let isCreated = false;
-    try {
-      let answer = await create();
-      if (answer.status === 404) {
-        await this.makePermissions(permissions, signal).catch(toNothingDone);
-        answer = await create();
-      }
-      if (answer.status === 409) throw new RoleAlreadyExists('role name');
-      if (answer.status !== 201) throw unexpected(answer);
-      isCreated = true;
-      const role = await this.createdRole(name, description, signal);
-      if (!role) throw new ProviderError('Keycloak does not have the role that it has created.');
-      // Keycloak ignores the permissions if the API's client is missing.
-      if (permissions.length > 0 && !role.composite) throw new ProviderError('Keycloak has created the role without its permissions.');
-      assertAwaited(signal);
-      return role.id;
-    } catch (error) {
-      if (isCreated || mayBeDone(error)) {
-        const remove = async (limit: AbortSignal): Promise<boolean> => {
-          const role = await this.createdRole(name, description, limit);
-          if (role) await this.remove(`/roles-by-id/${role.id}`, limit);
-          return role !== undefined;
-        };
-        await this.leftBehind.remove({ what: 'role', name, isUncertain: !isCreated, trace: { description }, remove });
-      }
-      throw error;
-    }
+  override createRole(role: NewRole, { signal }: ProviderCallOptions): Promise<string> {
+    return this.roles.create(role, new Operation(signal));
   }
 
   override async createUser({ email, name, roleIds }: NewUser, { signal }: ProviderCallOptions): Promise<string> {
-    for (const roleId of roleIds) assertUuid(roleId, RoleNotFound);
-    const roles = await this.roles(roleIds, signal);
-    await this.leftBehind.free('user', email, signal);
+    const operation = new Operation(signal);
+    const roles = await this.roles.assignable(roleIds, operation);
+    await this.leftBehind.free('user', email, operation);
     // Identifies a user whose creation got no answer.
     const createdTimestamp = (this.latestCreation = Math.max(Date.now(), this.latestCreation + 1));
     const body = { username: email, email, ...toKeycloakNames(name), enabled: true, requiredActions: [UPDATE_PASSWORD], createdTimestamp };
-    let id: string | undefined;
-    try {
-      const answer = await this.api.call({ method: 'POST', path: '/users', body, signal });
-      if (answer.status === 409) throw new UserAlreadyExists('email');
-      if (answer.status === 400) throw new InvalidIdentityValue(isAboutEmail(answer) ? 'email' : 'name');
-      const newId = answer.location.split('/').at(-1) ?? '';
-      if (answer.status !== 201 || !UUID.test(newId)) throw unexpected(answer);
-      id = newId;
-      await Promise.all([this.assertAsAsked({ id, email, name }, signal), roles.length > 0 ? this.giveRoles(id, roles, signal) : undefined]);
-      assertAwaited(signal);
-      this.invitationMail?.send(id);
-      return USER_PREFIX + id;
-    } catch (error) {
-      if (id !== undefined || mayBeDone(error)) {
-        const remove = async (limit: AbortSignal): Promise<boolean> => {
-          const userId = id ?? (await this.idOfCreated(email, createdTimestamp, limit));
-          if (userId !== undefined) await this.remove(`/users/${userId}`, limit);
-          return userId !== undefined;
-        };
-        await this.leftBehind.remove({ what: 'user', name: email, isUncertain: id === undefined, trace: { createdTimestamp }, remove });
-      }
-      throw error;
-    }
+    const id = await this.leftBehind.allOrNothing({
+      operation,
+      what: 'user',
+      name: email,
+      create: async () => {
+        const answer = await this.api.call({ method: 'POST', path: '/users', body, operation });
+        if (answer.status === 409) throw new UserAlreadyExists('email');
+        if (answer.status === 400) throw new InvalidIdentityValue(isAboutEmail(answer.body) ? 'email' : 'name');
+        const id = answer.location.split('/').at(-1) ?? '';
+        if (answer.status !== 201 || !UUID.test(id)) throw unexpected(answer);
+        return id;
+      },
+      complete: async (id) => {
+        await Promise.all([this.assertAsAsked({ id, email, name }, operation), roles.length > 0 ? this.giveRoles(id, roles, operation) : undefined]);
+        return id;
+      },
+      undo: (created) => ({
+        trace: { createdTimestamp },
+        remove: async (attempt) => {
+          const id = created ?? (await this.idOfCreated(email, createdTimestamp, attempt));
+          if (id !== undefined) await this.api.remove(`/users/${id}`, attempt);
+          return id !== undefined;
+        },
+      }),
+    });
+    this.invitations?.send(id, email);
+    return USER_PREFIX + id;
   }
 
   override async updateUser(userId: string, { name }: { readonly name: string }, { signal }: ProviderCallOptions): Promise<void> {
+    const operation = new Operation(signal);
     const path = `/users/${idOfUser(userId)}`;
     const names = toKeycloakNames(name);
-    const answer = await this.api.call({ method: 'PUT', path, body: names, repeatable: true, signal });
+    const answer = await this.api.call({ method: 'PUT', path, body: names, repeatable: true, operation });
     if (answer.status === 400) throw new InvalidIdentityValue('name');
     if (answer.status !== 204) throw notFound(answer);
-    const user = await this.api.call({ method: 'GET', path, signal });
+    const user = await this.api.call({ method: 'GET', path, operation });
     if (user.status === 404) throw notFound(user);
     // Any other difference comes from a later call.
     if (lacksNames(read(user, USER), names) && toUser(read(user, USER)).name !== name) throw new ProviderError(NAME_DROPPED);
   }
 
   override async assignRole(userId: string, roleId: string, { signal }: ProviderCallOptions): Promise<void> {
+    const operation = new Operation(signal);
     const id = idOfUser(userId);
-    assertUuid(roleId, RoleNotFound);
-    await this.giveRoles(id, await this.roles([roleId], signal), signal);
+    await this.giveRoles(id, await this.roles.assignable([roleId], operation), operation);
   }
 
-  /** Lists all roles. A role that is created or deleted in the meantime may or may not be listed. */
-  override async *listRoles({ signal }: ProviderCallOptions): AsyncGenerator<readonly Role[], void, undefined> {
-    for await (const page of this.rolePages(signal)) yield page.filter(isOurs).map(({ id, name }) => ({ roleId: id, name }));
+  override listRoles({ signal }: ProviderCallOptions): AsyncGenerator<readonly Role[], void, undefined> {
+    return this.roles.list(new Operation(signal));
   }
 
   /**
    * Lists all users. A user who is created or deleted in the meantime may or may not be listed; every other user is
    * listed once.
    */
-  override async *listUsers({ signal }: ProviderCallOptions): AsyncGenerator<readonly User[], void, undefined> {
-    const read = (first: number, count: number) =>
-      this.api.get(`/users?briefRepresentation=true&first=${first}&max=${count}`, USERS, signal);
-    for await (const page of offsetPages(this.options.usersPerPage ?? 1_000, read)) {
-      yield page.map(toUser);
-    }
+  override listUsers({ signal }: ProviderCallOptions): AsyncGenerator<readonly User[], void, undefined> {
+    const operation = new Operation(signal);
+    const read = async (first: number, count: number): Promise<readonly User[]> =>
+      (await this.api.get(`/users?briefRepresentation=true&first=${first}&max=${count}`, USERS, operation)).map(toUser);
+    return offsetPages(this.options.usersPerPage ?? 1_000, read, ({ userId }) => userId);
   }
 
   /**
@@ -241,22 +169,22 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
   async onApplicationShutdown(): Promise<void> {
     this.leftBehind.close();
     await this.api.close();
-    await this.invitationMail?.close();
+    await this.invitations?.close();
   }
 
-  private async look(previous: Findings | undefined, signal: AbortSignal): Promise<Findings> {
+  private async look(previous: Findings | undefined, operation: Operation): Promise<Findings> {
     const isRecent = performance.now() - this.checkedAt < (this.options.checkedForMs ?? 30_000);
-    if (previous && isWell(previous) && isRecent && (await this.hasApi(signal))) return previous;
+    if (previous && isWell(previous) && isRecent && (await this.hasApi(operation))) return previous;
     // Set before the check. If the whole check is too slow to answer in time, the next ones need only one call, which
     // may succeed.
     this.checkedAt = performance.now();
-    return await checkRealm(this.api, this.options, signal);
+    return await checkRealm(this.api, this.options, operation);
   }
 
   /** Whether the realm seems unchanged, judging by one call. False if someone may have to fix something. */
-  private async hasApi(signal: AbortSignal): Promise<boolean> {
+  private async hasApi(operation: Operation): Promise<boolean> {
     try {
-      await this.idOfApi(signal);
+      await this.roles.idOfApi(operation);
       return true;
     } catch (error) {
       if (error instanceof ProviderError) return false;
@@ -264,105 +192,23 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
     }
   }
 
-  /** Keycloak's internal id of the API's client. */
-  private async idOfApi(signal: AbortSignal): Promise<string> {
-    const [api] = await this.api.get(`/clients?clientId=${encodeURIComponent(this.options.audience)}`, CLIENTS, signal);
-    if (!api) throw new ProviderError('The realm has no client for the API (OIDC_AUDIENCE).');
-    return api.id;
-  }
-
-  /**
-   * Reads all roles of the realm at once. That takes Keycloak milliseconds if it has them cached. Otherwise the time
-   * grows with the square of their number, and they are read page by page.
-   */
-  private async *rolePages(signal: AbortSignal): AsyncGenerator<readonly KeycloakRole[], void, undefined> {
-    const all = await this.allRoles(signal);
-    const read = (first: number, count: number) => this.api.get(`${ALL_ROLES_PATH}&first=${first}&max=${count}`, ROLES, signal);
-    yield* all ? [all] : offsetPages(ROLES_PER_PAGE, read);
-  }
-
-  /**
-   * Undefined when they take too long. Keycloak finishes a request even if nobody waits for it, so after a timeout this
-   * isn't tried again for ten minutes.
-   */
-  private async allRoles(signal: AbortSignal): Promise<KeycloakRole[] | undefined> {
-    if (performance.now() < this.rolesInPagesUntil) return undefined;
-    // Fetched first, because a slow token mustn't count as slow roles.
-    await this.api.token.get(signal);
-    const patience = AbortSignal.timeout(this.options.allRolesTimeoutMs ?? 2_000);
-    try {
-      return await this.api.getAgain(ALL_ROLES_PATH, ROLES, AbortSignal.any([signal, patience]));
-    } catch (error) {
-      if (signal.aborted || !patience.aborted) throw error;
-      this.rolesInPagesUntil = performance.now() + ROLES_IN_PAGES_FOR_MS;
-      return undefined;
+  private async giveRoles(id: string, roles: readonly NamedRole[], operation: Operation): Promise<void> {
+    const path = `/users/${id}/role-mappings/realm`;
+    for (let attempt = 0; attempt < ASSIGN_ATTEMPTS; attempt++) {
+      const answer = await this.api.call({ method: 'POST', path, body: roles, repeatable: true, operation });
+      if (answer.status === 204) return;
+      // Simultaneous calls for one user collide (keycloak/keycloak#45434).
+      if (answer.status !== 400 && answer.status !== 409) throw notFound(answer);
     }
-  }
-
-  private async makePermissions(permissions: readonly string[], signal: AbortSignal): Promise<void> {
-    const path = `/clients/${await this.idOfApi(signal)}/roles`;
-    const present = new Set((await this.api.get(path, NAMED, signal)).map(({ name }) => name));
-    const absent = permissions.filter((permission) => !present.has(permission));
-    const make = async (name: string): Promise<void> => {
-      const answer = await this.api.call({ method: 'POST', path, body: { name }, repeatable: true, signal });
-      // A concurrent call may just have created it.
-      if (answer.status !== 201 && answer.status !== 409) throw unexpected(answer);
-    };
-    for (let start = 0; start < absent.length; start += CALLS_AT_ONCE) {
-      await Promise.all(absent.slice(start, start + CALLS_AT_ONCE).map(make));
-    }
-  }
-
-  /** The role with this name, if it has this description. A role created by others counts as missing. */
-  private async createdRole(name: string, description: string, signal: AbortSignal): Promise<KeycloakRole | undefined> {
-    // These names have a different meaning in a path, encoded or not.
-    const isDots = name === '.' || name === '..';
-    if (isDots) {
-      const roles = await this.api.get('/roles?briefRepresentation=true', ROLES, signal);
-      return roles.find((one) => one.name === name && one.description === description);
-    }
-    const answer = await this.api.call({ method: 'GET', path: `/roles/${encodeURIComponent(name)}`, signal });
-    // Any other 404 says nothing about the role.
-    if (answer.status === 404 && notFound(answer) instanceof RoleNotFound) return undefined;
-    const role = read(answer, ROLE);
-    return role.description === description ? role : undefined;
-  }
-
-  /**
-   * Reads the roles' current state, because a role may have become unassignable.
-   *
-   * @throws RoleNotFound also for a role that the service doesn't manage.
-   */
-  private async roles(ids: readonly string[], signal: AbortSignal): Promise<readonly NamedRole[]> {
-    if (ids.length > MAX_LOOK_UPS) return await this.rolesOfAll(ids, signal);
-    const roles: NamedRole[] = [];
-    for (let start = 0; start < ids.length; start += CALLS_AT_ONCE) {
-      roles.push(...(await Promise.all(ids.slice(start, start + CALLS_AT_ONCE).map((id) => this.role(id, signal)))));
-    }
-    return roles;
-  }
-
-  private async rolesOfAll(ids: readonly string[], signal: AbortSignal): Promise<readonly NamedRole[]> {
-    const unseen = new Set(ids);
-    const roles: NamedRole[] = [];
-    for await (const page of this.rolePages(signal)) {
-      for (const { id, name } of page.filter((role) => isOurs(role) && unseen.delete(role.id))) roles.push({ id, name });
-    }
-    if (unseen.size > 0) throw new RoleNotFound('role_id');
-    return roles;
-  }
-
-  private async role(id: string, signal: AbortSignal): Promise<NamedRole> {
-    const answer = await this.api.call({ method: 'GET', path: `/roles-by-id/${id}`, signal });
+    const answer = await this.api.call({ method: 'GET', path, operation });
     if (answer.status === 404) throw notFound(answer);
-    const role = read(answer, ROLE);
-    if (!isOurs(role)) throw new RoleNotFound('role_id');
-    return { id: role.id, name: role.name };
+    const given = new Set(read(answer, NAMED_ONES).map((role) => role.id));
+    if (!roles.every((role) => given.has(role.id))) throw new ProviderUnavailable('Keycloak does not give the user the roles.');
   }
 
   /** The id of the user with this e-mail and creation time; undefined if there is none. */
-  private async idOfCreated(email: string, createdTimestamp: number, signal: AbortSignal): Promise<string | undefined> {
-    const found = await this.api.get(`/users?exact=true&email=${encodeURIComponent(email)}`, CREATED, signal);
+  private async idOfCreated(email: string, createdTimestamp: number, operation: Operation): Promise<string | undefined> {
+    const found = await this.api.get(`/users?exact=true&email=${encodeURIComponent(email)}`, CREATED, operation);
     return found.find((user) => user.createdTimestamp === createdTimestamp)?.id;
   }
 
@@ -373,58 +219,20 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
    *
    * @throws UserAlreadyExists, ProviderError
    */
-  private async assertAsAsked({ id, email, name }: { readonly id: string; readonly email: string; readonly name: string }, signal: AbortSignal): Promise<void> {
-    const users = await this.api.get(`/users?exact=true&email=${encodeURIComponent(email)}`, USERS, signal);
+  private async assertAsAsked({ id, email, name }: Pick<NewUser, 'email' | 'name'> & { readonly id: string }, operation: Operation): Promise<void> {
+    const users = await this.api.get(`/users?exact=true&email=${encodeURIComponent(email)}`, USERS, operation);
     if (users.some((user) => user.id !== id)) throw new UserAlreadyExists('email');
     const user = users.find((one) => one.id === id);
     if (!user) throw new ProviderError("Keycloak has created a user without the e-mail: see the realm's user profile.");
     if (toUser(user).name !== name) throw new ProviderError(NAME_DROPPED);
   }
-
-  private async remove(path: string, signal: AbortSignal): Promise<void> {
-    const answer = await this.api.call({ method: 'DELETE', path, repeatable: true, signal });
-    if (answer.status !== 204 && answer.status !== 404) throw unexpected(answer);
-  }
-
-  private async giveRoles(userId: string, roles: readonly NamedRole[], signal: AbortSignal): Promise<void> {
-    const path = `/users/${userId}/role-mappings/realm`;
-    for (let attempt = 0; attempt < ASSIGN_ATTEMPTS; attempt++) {
-      const answer = await this.api.call({ method: 'POST', path, body: roles, repeatable: true, signal });
-      if (answer.status === 204) return;
-      // Simultaneous calls for one user collide (keycloak/keycloak#45434).
-      if (answer.status !== 400 && answer.status !== 409) throw notFound(answer);
-    }
-    const answer = await this.api.call({ method: 'GET', path, signal });
-    if (answer.status === 404) throw notFound(answer);
-    const given = new Set(read(answer, NAMED).map(({ id }) => id));
-    if (!roles.every(({ id }) => given.has(id))) throw new ProviderUnavailable('Keycloak does not give the user the roles.');
-  }
-}
-
-function assertUuid(id: string, Unknown: typeof RoleNotFound | typeof UserNotFound): void {
-  if (!UUID.test(id)) throw new Unknown('id');
 }
 
 /** @throws UserNotFound when the id doesn't have Keycloak's form. */
 function idOfUser(userId: string): string {
   const id = userId.startsWith(USER_PREFIX) ? userId.slice(USER_PREFIX.length) : '';
-  assertUuid(id, UserNotFound);
+  if (!UUID.test(id)) throw new UserNotFound('id');
   return id;
 }
 
-const MISSING: readonly (readonly [RegExp, typeof RoleNotFound | typeof UserNotFound])[] = [
-  [/^User not found/, UserNotFound],
-  [/^(Role not found|Could not find role)/, RoleNotFound],
-];
-
-/**
- * The error for a 404, by the thing that Keycloak reports as missing. A missing realm or path breaks the contract, as
- * does any other status.
- */
-function notFound(answer: ApiAnswer): ServiceError {
-  const { error = '' } = REFUSAL.safeParse(answer.body).data ?? {};
-  const row = answer.status === 404 ? MISSING.find(([text]) => text.test(error)) : undefined;
-  return row ? new row[1]('id') : unexpected(answer);
-}
-
-const isAboutEmail = ({ body }: ApiAnswer): boolean => ['email', 'username'].includes(REFUSAL.safeParse(body).data?.field ?? '');
+const isAboutEmail = (body: unknown): boolean => ['email', 'username'].includes(refusalOf(body).field ?? '');

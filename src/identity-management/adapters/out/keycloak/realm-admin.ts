@@ -1,36 +1,16 @@
 import { z } from 'zod';
 import { ProviderError } from '../../../domain/errors.js';
-import { type ApiAnswer, type ApiClient, read } from '../provider-api/api-client.js';
+import { ProviderAdmin } from '../provider-requirements/provider-admin.js';
+import { refusalOf } from './admin-api.js';
 
 export const NAMED = z.object({ id: z.string(), name: z.string() });
-export type Named = z.infer<typeof NAMED>;
+export const NAMED_ONES = z.array(NAMED);
+type Named = z.infer<typeof NAMED>;
 const CLIENT = z.looseObject({ id: z.string(), clientId: z.string() });
-export type Client = z.infer<typeof CLIENT>;
-const REFUSAL = z.object({ error: z.string().optional(), errorMessage: z.string().optional() });
+type Client = z.infer<typeof CLIENT>;
 
-/** Reads and changes a realm, with the rights of the API's token. */
-export class RealmAdmin {
-  constructor(
-    private readonly api: ApiClient,
-    private readonly signal: AbortSignal,
-  ) {}
-
-  /** @throws as `ApiClient.get`. */
-  get<Schema extends z.ZodType>(path: string, schema: Schema): Promise<z.infer<Schema>> {
-    return this.api.get(path, schema, this.signal);
-  }
-
-  /** Undefined if it, or the whole realm, doesn't exist in Keycloak. Otherwise like `get`. */
-  async find<Schema extends z.ZodType>(path: string, schema: Schema): Promise<z.infer<Schema> | undefined> {
-    const answer = await this.api.call({ method: 'GET', path, signal: this.signal });
-    return answer.status === 404 ? undefined : read(answer, schema);
-  }
-
-  /** @throws ProviderError with Keycloak's reason when it refuses; otherwise as `ApiClient.call`. */
-  async send(method: 'POST' | 'PUT', path: string, body?: unknown): Promise<void> {
-    assertDone(await this.api.call({ method, path, body, signal: this.signal }));
-  }
-
+/** Reads and changes a realm. `find` is undefined also if the whole realm doesn't exist. */
+export class RealmAdmin extends ProviderAdmin {
   /** The client with this `clientId`; undefined if there is none. */
   async client(clientId: string): Promise<Client | undefined> {
     return (await this.find(`/clients?clientId=${encodeURIComponent(clientId)}`, z.array(CLIENT)))?.[0];
@@ -46,14 +26,11 @@ export class RealmAdmin {
   /** The client's roles; empty if there is no such client. */
   async rolesOfClient(clientId: string): Promise<readonly Named[]> {
     const client = await this.client(clientId);
-    return client ? await this.get(`/clients/${client.id}/roles`, z.array(NAMED)) : [];
+    return client ? await this.get(`/clients/${client.id}/roles`, NAMED_ONES) : [];
   }
-}
 
-/** @throws ProviderError with Keycloak's reason, unless the status is a success. */
-export function assertDone({ label, status, body }: ApiAnswer): void {
-  if (status >= 200 && status < 300) return;
-  const { error, errorMessage } = REFUSAL.safeParse(body).data ?? {};
-  const reason = errorMessage ?? error;
-  throw new ProviderError(`${label} with ${status}${reason === undefined ? '.' : `: ${reason}`}`);
+  protected override reasonOf(body: unknown): string | undefined {
+    const { error, errorMessage } = refusalOf(body);
+    return errorMessage ?? error;
+  }
 }

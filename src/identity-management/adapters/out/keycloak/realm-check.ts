@@ -1,12 +1,13 @@
 import { z } from 'zod';
 import type { ApiClient } from '../provider-api/api-client.js';
 import type { TokenRefused } from '../provider-api/api-failure.js';
+import type { Operation } from '../provider-api/operation.js';
 import { claimsOf, tokenOrProblem } from '../provider-requirements/service-token-check.js';
 import { type Findings, findingsOf, type Repair, type Requirement } from '../provider-requirements/requirement.js';
-import { type KeycloakConnection, realmUrl } from './keycloak-connection.js';
+import { type KeycloakConnection, realmUrl } from './admin-api.js';
 import { REALM_MANAGEMENT, SERVICE_RIGHTS } from './realm.js';
 import { RealmAdmin } from './realm-admin.js';
-import { mailProblems } from './invitation-mail.js';
+import { mailProblems } from './realm-invitations.js';
 import { apiClient, defaultClientScope, permissions, userProfile } from './realm-requirements.js';
 
 export interface RealmCheckOptions extends KeycloakConnection {
@@ -40,8 +41,8 @@ const CLAIMS = z.object({
  *
  * @throws as `ApiClient.call`.
  */
-export async function checkRealm(api: ApiClient, options: RealmCheckOptions, signal: AbortSignal): Promise<Findings> {
-  const token = await tokenOrProblem(() => api.token.getNew(signal), (refused) => refusal(refused, options));
+export async function checkRealm(api: ApiClient, options: RealmCheckOptions, operation: Operation): Promise<Findings> {
+  const token = await tokenOrProblem(() => api.token.getNew(operation.signal), (refused) => refusal(refused, options));
   if ('problem' in token) return { problems: [token.problem], warnings: [] };
   const { iss, resource_access: access } = claimsOf(token.value, CLAIMS);
 
@@ -49,7 +50,7 @@ export async function checkRealm(api: ApiClient, options: RealmCheckOptions, sig
   const otherIssuer = iss === issuer ? [] : [`Keycloak issues tokens as "${iss}", and the service believes "${issuer}" (OIDC_ISSUER).`];
   const rights = new Set(access[REALM_MANAGEMENT]?.roles);
   const missing = SERVICE_RIGHTS.filter((right) => !rights.has(right));
-  const admin = new RealmAdmin(api, signal);
+  const admin = new RealmAdmin(api, () => operation);
   const repairs = await necessaryRepairs(admin, options.audience, (right) => rights.has(right));
 
   const { problems, warnings } = findingsOf(repairs);
@@ -61,7 +62,7 @@ export async function checkRealm(api: ApiClient, options: RealmCheckOptions, sig
       ...(isBelievable ? otherIssuer : []),
       ...warnings,
       ...(rights.has('manage-clients') ? await swaggerUiProblems(admin, options) : []),
-      ...(rights.has('manage-realm') && options.invitationMail ? await mailProblems(api, signal) : []),
+      ...(rights.has('manage-realm') && options.invitationMail ? await mailProblems(api, operation) : []),
     ],
   };
 }

@@ -1,14 +1,12 @@
 import { z } from 'zod';
 import { PERMISSIONS } from '../../../../authentication/permissions.js';
-import { lacking } from '../provider-requirements/lacking.js';
-import type { Repair, Requirement } from '../provider-requirements/requirement.js';
+import { type Repair, type Requirement, lacking } from '../provider-requirements/requirement.js';
 import { API_CLIENT, clientScope, protocolMappers } from './realm.js';
-import { NAMED, type RealmAdmin } from './realm-admin.js';
+import { NAMED, NAMED_ONES, type RealmAdmin } from './realm-admin.js';
 import { profileDefects, USER_PROFILE } from './user-profile.js';
 
 const MAPPER = z.looseObject({ id: z.string(), name: z.string() });
 const SCOPES = z.array(NAMED.extend({ protocolMappers: z.array(MAPPER).nullish() }));
-const NAMED_ONES = z.array(NAMED);
 
 /** The API as a client. */
 export function apiClient(admin: RealmAdmin, audience: string): Requirement<Repair> {
@@ -44,7 +42,7 @@ export function defaultClientScope(admin: RealmAdmin, audience: string): Require
   const wanted = clientScope(audience);
   const present = async () => (await admin.find('/client-scopes', SCOPES))?.find((scope) => scope.name === wanted.name);
 
-  const makeDefault = async (): Promise<void> => admin.send('PUT', `${defaults}/${(await present())?.id ?? ''}`);
+  const makeDefault = async () => admin.send('PUT', `${defaults}/${(await present())?.id ?? ''}`);
   const make = async (): Promise<void> => {
     await admin.send('POST', '/client-scopes', wanted);
     await makeDefault();

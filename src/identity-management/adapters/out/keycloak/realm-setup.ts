@@ -2,9 +2,9 @@ import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import { PERMISSIONS } from '../../../../authentication/permissions.js';
 import { ApiClient } from '../provider-api/api-client.js';
-import { lacking, type Members } from '../provider-requirements/lacking.js';
-import type { Requirement } from '../provider-requirements/requirement.js';
-import { realmUrl } from './keycloak-connection.js';
+import { Operation } from '../provider-api/operation.js';
+import { type Requirement, lacking, type Members } from '../provider-requirements/requirement.js';
+import { realmUrl } from './admin-api.js';
 import {
   ADMINISTRATOR_ROLE,
   composedRole,
@@ -18,7 +18,7 @@ import {
   swaggerUiAddresses,
   UPDATE_PASSWORD,
 } from './realm.js';
-import { assertDone, NAMED, RealmAdmin } from './realm-admin.js';
+import { NAMED, NAMED_ONES, RealmAdmin } from './realm-admin.js';
 import { apiClient, defaultClientScope, permissions, userProfile } from './realm-requirements.js';
 
 export interface RealmSetupOptions {
@@ -41,7 +41,6 @@ export interface RealmSetupOptions {
 
 const REALM = z.looseObject({ enabled: z.boolean().nullish() });
 const ROLE = NAMED.extend({ attributes: z.record(z.string(), z.array(z.string().nullable())).nullish() });
-const NAMED_ONES = z.array(NAMED);
 const USERS = z.array(z.object({ id: z.string(), requiredActions: z.array(z.string()).default([]) }));
 const CREDENTIALS = z.array(z.object({ type: z.string() }));
 const SCOPE_NAMES = z.array(z.string()).default([]);
@@ -53,16 +52,18 @@ const DISCOVERY = z.object({ issuer: z.string() });
  * user with that role. Set up by an administrator of Keycloak. Nothing that already exists is removed.
  */
 export class RealmSetup {
-  /** The API of the whole server. `api` is that of this realm. */
-  private readonly keycloak: ApiClient;
-  private readonly api: ApiClient;
+  /** The API of the whole server. */
+  private readonly serverApi: ApiClient;
+  private readonly realmApi: ApiClient;
+  private readonly server: RealmAdmin;
   private readonly admin: RealmAdmin;
-  private readonly signal = new AbortController().signal;
 
   constructor(private readonly options: RealmSetupOptions) {
-    this.keycloak = this.connect('');
-    this.api = this.connect(`/admin/realms/${encodeURIComponent(options.realm)}`);
-    this.admin = new RealmAdmin(this.api, this.signal);
+    this.serverApi = this.connect('');
+    this.realmApi = this.connect(`/admin/realms/${encodeURIComponent(options.realm)}`);
+    const operation = new Operation();
+    this.server = new RealmAdmin(this.serverApi, () => operation);
+    this.admin = new RealmAdmin(this.realmApi, () => operation);
   }
 
   /**
@@ -107,11 +108,11 @@ export class RealmSetup {
   /** The issuer in the realm's tokens, as Keycloak reports it at this URL. */
   async issuer(): Promise<string> {
     const path = `/realms/${encodeURIComponent(this.options.realm)}/.well-known/openid-configuration`;
-    return (await this.keycloak.get(path, DISCOVERY, this.signal)).issuer;
+    return (await this.server.get(path, DISCOVERY)).issuer;
   }
 
   async close(): Promise<void> {
-    await Promise.all([this.keycloak.close(), this.api.close()]);
+    await Promise.all([this.serverApi.close(), this.realmApi.close()]);
   }
 
   private connect(path: string): ApiClient {
@@ -124,9 +125,7 @@ export class RealmSetup {
   private realm(): Requirement {
     const { realm } = this.options;
     const name = `realm ${realm}`;
-    const make = async (): Promise<void> => {
-      assertDone(await this.keycloak.call({ method: 'POST', path: '/admin/realms', body: newRealm(realm), signal: this.signal }));
-    };
+    const make = () => this.server.send('POST', '/admin/realms', newRealm(realm));
     return {
       name,
       changes: async () => {

@@ -9,8 +9,9 @@ import { ServiceError } from '../../../../common/service-error.js';
 import { ProviderError, ProviderUnavailable } from '../../../domain/errors.js';
 import { ApiClient, type ApiRequest } from './api-client.js';
 import { mayBeDone, OutcomeUnknown } from './api-failure.js';
+import { Operation } from './operation.js';
 
-const { signal } = new AbortController();
+const operation = new Operation();
 const PATIENCE = { timeout: 20_000 };
 
 const open = (url: string, tokenUrl = `${url}/token`) =>
@@ -53,7 +54,7 @@ describe('a client of an API', () => {
     server.closeAllConnections();
   });
 
-  const get = () => api.call({ method: 'GET', path: '/items', signal });
+  const get = () => api.call({ method: 'GET', path: '/items', operation });
 
   it.each<[string, (response: ServerResponse) => unknown]>([
     ['request fails', (response) => response.writeHead(500).end()],
@@ -61,7 +62,7 @@ describe('a client of an API', () => {
     ['is not JSON', (response) => response.end('<html>')],
   ])('reports that a call had no effect when its token %s', async (_, answer) => {
     server.removeAllListeners('request').on('request', (_request, response: ServerResponse) => { answer(response); });
-    const failure: unknown = await api.call({ method: 'POST', path: '/items', signal }).catch((error: unknown) => error);
+    const failure: unknown = await api.call({ method: 'POST', path: '/items', operation }).catch((error: unknown) => error);
     expect(failure).toBeInstanceOf(ServiceError);
     expect(mayBeDone(failure)).toBe(false);
   });
@@ -69,8 +70,8 @@ describe('a client of an API', () => {
   it('reuses its connections for successive calls of any kind', async () => {
     for (let count = 0; count < 20; count++) {
       await get();
-      await api.call({ method: 'POST', path: '/items', body: { count }, signal });
-      await api.call({ method: 'DELETE', path: '/items', signal });
+      await api.call({ method: 'POST', path: '/items', body: { count }, operation });
+      await api.call({ method: 'DELETE', path: '/items', operation });
     }
     expect(used).toHaveLength(60);
     // The first connection may not be free yet when the next call follows at once.
@@ -90,7 +91,7 @@ describe('a client of an API', () => {
     const hanging = Array.from({ length: 128 }, get);
     await vi.waitFor(() => { expect(taken).toBe(128); }, PATIENCE);
     const leaving = new AbortController();
-    const call = api.call({ method: 'GET', path: '/items', signal: leaving.signal });
+    const call = api.call({ method: 'GET', path: '/items', operation: new Operation(leaving.signal) });
     // By then the call has its token and waits in the queue.
     await turn();
     leaving.abort();
@@ -108,7 +109,7 @@ describe('a client of an API', () => {
     const busy = Array.from({ length: 128 }, get);
     await vi.waitFor(() => { expect(taken).toHaveLength(128); }, PATIENCE);
     const leaving = new AbortController();
-    const calls = Array.from({ length: 50 }, () => api.call({ method: 'POST', path: '/items', signal: leaving.signal }).catch(mayBeDone));
+    const calls = Array.from({ length: 50 }, () => api.call({ method: 'POST', path: '/items', operation: new Operation(leaving.signal) }).catch(mayBeDone));
     await turn();
     leaving.abort();
     expect(new Set(await Promise.all(calls))).toEqual(new Set([false]));
@@ -132,7 +133,7 @@ describe('a client of an API', () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     let isOver = false;
     const call = api
-      .call({ method: 'POST', path: '/items', signal })
+      .call({ method: 'POST', path: '/items', operation })
       .catch((error: unknown) => error)
       .finally(() => (isOver = true));
     await new Promise<void>((resolve) => {
@@ -161,7 +162,7 @@ describe('a client of an API', () => {
       asked++;
       socket.destroy();
     });
-    await expect(api.call({ ...request, path: '/items', signal })).rejects.toThrow(OutcomeUnknown);
+    await expect(api.call({ ...request, path: '/items', operation })).rejects.toThrow(OutcomeUnknown);
     expect(asked).toBe(times);
   });
 
@@ -178,7 +179,7 @@ describe('a client of an API', () => {
       if (++asked === 128) leaving.abort();
     };
     server.removeAllListeners('request').on('request', (_request, response: ServerResponse) => { answer(response, leave); });
-    const calls = Array.from({ length: 128 }, () => api.call({ method: 'POST', path: '/items', signal: leaving.signal }));
+    const calls = Array.from({ length: 128 }, () => api.call({ method: 'POST', path: '/items', operation: new Operation(leaving.signal) }));
     expect(new Set((await Promise.allSettled(calls)).map(({ status }) => status))).toEqual(new Set(['rejected']));
 
     const waiting: ServerResponse[] = [];
@@ -196,7 +197,7 @@ describe('a client of an API', () => {
       server.close();
       response.destroy();
     });
-    const failure: unknown = await api.call({ method: 'PATCH', path: '/items', repeatable: true, signal }).catch((error: unknown) => error);
+    const failure: unknown = await api.call({ method: 'PATCH', path: '/items', repeatable: true, operation }).catch((error: unknown) => error);
     expect(mayBeDone(failure)).toBe(true);
   });
 
@@ -210,7 +211,7 @@ describe('a client of an API', () => {
       const [status, text] = answers.shift() ?? [200, '[]'];
       response.writeHead(status, { 'content-type': 'application/json' }).end(text);
     });
-    const again = () => api.getAgain('/items', z.array(z.string()), signal).catch(() => undefined);
+    const again = () => api.getAgain('/items', z.array(z.string()), operation).catch(() => undefined);
     const results: unknown[] = [];
     while (answers.length > 0) results.push(await again());
     const [first] = results;
@@ -305,7 +306,7 @@ describe.runIf(process.platform === 'linux')('a client of an API whose address d
   });
 
   it('gives up before the time for the answer is over, and reports that the call had no effect', async () => {
-    const error: unknown = await api.call({ method: 'POST', path: '/items', body: {}, signal }).catch((reason: unknown) => reason);
+    const error: unknown = await api.call({ method: 'POST', path: '/items', body: {}, operation }).catch((reason: unknown) => reason);
     expect(error).toBeInstanceOf(ProviderUnavailable);
     // It would be one after the ten seconds for the answer.
     expect(error).not.toBeInstanceOf(OutcomeUnknown);

@@ -3,8 +3,10 @@ import { ProviderError } from '../../../domain/errors.js';
 import { ApiConnections, type RawAnswer, type RawRequest } from './api-connections.js';
 import { AnswerUnreadable, PermissionDenied, TokenRefused, toNothingDone, toStatusFailure } from './api-failure.js';
 import type { CallPace } from './call-pace.js';
+import type { Operation } from './operation.js';
 import { type IssuedToken, ServiceToken } from './service-token.js';
 import { type SharedReader, SharedReads } from './shared-reads.js';
+import { REQUEST_TIMEOUT_MS, TOKEN_TIMEOUT_MS } from './time-budget.js';
 
 export interface ApiClientOptions {
   /** The provider's name in messages: `Keycloak`. */
@@ -25,7 +27,8 @@ export interface ApiRequest {
   readonly body?: unknown;
   /** Whether sending the request twice is harmless. Default: true for GET, otherwise false. */
   readonly repeatable?: boolean;
-  readonly signal: AbortSignal;
+  /** The operation that the call is a part of. */
+  readonly operation: Operation;
 }
 
 /** An answer that the operation interprets: 2xx, 400, 404, 409 and similar. */
@@ -38,9 +41,6 @@ export interface ApiAnswer {
   /** Names the provider and the request, without data from clients: `Keycloak answers GET /users`. */
   readonly label: string;
 }
-
-const REQUEST_TIMEOUT_MS = 10_000;
-const TOKEN_TIMEOUT_MS = 5_000;
 
 const TOKEN = z.object({ access_token: z.string().min(1), expires_in: z.number().positive() });
 const TOKEN_REFUSAL = z.object({ error: z.string(), error_description: z.string().default('') });
@@ -79,8 +79,24 @@ export class ApiClient {
    * @throws as `call`; ProviderError also for a status other than 200, `AnswerUnreadable` if the answer has another
    * form.
    */
-  async get<Schema extends z.ZodType>(path: string, schema: Schema, signal: AbortSignal): Promise<z.infer<Schema>> {
-    return read(await this.call({ method: 'GET', path, signal }), schema);
+  async get<Schema extends z.ZodType>(path: string, schema: Schema, operation: Operation): Promise<z.infer<Schema>> {
+    return read(await this.call({ method: 'GET', path, operation }), schema);
+  }
+
+  /** Undefined when the answer is 404. Otherwise like `get`. */
+  async find<Schema extends z.ZodType>(path: string, schema: Schema, operation: Operation): Promise<z.infer<Schema> | undefined> {
+    const answer = await this.call({ method: 'GET', path, operation });
+    return answer.status === 404 ? undefined : read(answer, schema);
+  }
+
+  /**
+   * Removes what is at the path. Resolves also when it is missing.
+   *
+   * @throws as `call`.
+   */
+  async remove(path: string, operation: Operation): Promise<void> {
+    const answer = await this.call({ method: 'DELETE', path, repeatable: true, operation });
+    if (![200, 204, 404].includes(answer.status)) throw unexpected(answer);
   }
 
   /**
@@ -89,8 +105,8 @@ export class ApiClient {
    *
    * @throws as `call`.
    */
-  async readShared(path: string, signal: AbortSignal): Promise<ApiAnswer> {
-    const request: ApiRequest = { method: 'GET', path, signal };
+  async readShared(path: string, operation: Operation): Promise<ApiAnswer> {
+    const request: ApiRequest = { method: 'GET', path, operation };
     const label = labelOf(request);
     return this.parse(label, await this.sharedReads.join(path, (reader) => this.exchange(label, request, reader)));
   }
@@ -98,8 +114,8 @@ export class ApiClient {
   /**
    * Like `get`, for a long answer that seldom changes. If its text equals the previous answer, it isn't parsed again.
    */
-  async getAgain<Schema extends z.ZodType>(path: string, schema: Schema, signal: AbortSignal): Promise<z.infer<Schema>> {
-    const request: ApiRequest = { method: 'GET', path, signal };
+  async getAgain<Schema extends z.ZodType>(path: string, schema: Schema, operation: Operation): Promise<z.infer<Schema>> {
+    const request: ApiRequest = { method: 'GET', path, operation };
     const label = labelOf(request);
     const answer = await this.exchange(label, request);
     const before = this.latest.get(path);
@@ -121,9 +137,10 @@ export class ApiClient {
 
   private async exchange(
     label: string,
-    { method, path, body, repeatable = method === 'GET', signal }: ApiRequest,
+    { method, path, body, repeatable = method === 'GET', operation }: ApiRequest,
     reader?: SharedReader,
   ): Promise<RawAnswer> {
+    const { signal } = operation;
     const request = { label, url: this.options.url + path, method, repeatable, timeoutMs: REQUEST_TIMEOUT_MS, signal };
     const ask = (token: string): Promise<RawAnswer> => {
       const headers = { authorization: `Bearer ${token}`, accept: 'application/json' };
@@ -132,7 +149,7 @@ export class ApiClient {
     };
     const askForAll = (token: string): Promise<RawAnswer> => reader?.send(() => ask(token)) ?? ask(token);
     const shared = reader && (() => reader.sharedAnswer(({ status }) => !saysNothingOfToken(status)));
-    const askInTurn = (token: string): Promise<RawAnswer> => this.options.pace?.run(signal, () => askForAll(token), shared) ?? askForAll(token);
+    const askInTurn = (token: string): Promise<RawAnswer> => this.options.pace?.run(operation, () => askForAll(token), shared) ?? askForAll(token);
     let token = await this.token.get(signal);
     let answer = await askInTurn(token);
     if ((answer.status === 401 && this.token.discard(token, 'refused')) || (lacksScope(answer) && this.token.discard(token, 'outdated'))) {

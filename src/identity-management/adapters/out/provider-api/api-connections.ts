@@ -7,6 +7,7 @@ import { ProviderError } from '../../../domain/errors.js';
 import { onAbort } from './abort.js';
 import { isUnsent, toConnectionFailure, UNSENT } from './api-failure.js';
 import { textLines } from './text-lines.js';
+import { CONNECT_TIMEOUT_MS } from './time-budget.js';
 
 export interface RawRequest {
   /** Describes the request without data from clients: `GET /users`. */
@@ -28,7 +29,6 @@ export interface RawAnswer {
   readonly text: string;
 }
 
-const CONNECT_TIMEOUT_MS = 3_000;
 /** The most simultaneous connections. Further requests wait for one of them, within their own time limit. */
 const MOST_CONNECTIONS = 128;
 const MOST_BYTES = 64 * 1024 * 1024;

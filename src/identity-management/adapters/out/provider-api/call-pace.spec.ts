@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 
 import { ProviderUnavailable } from '../../../domain/errors.js';
 import type { RawAnswer } from './api-connections.js';
 import { CallPace } from './call-pace.js';
-import { ListTurns, urgent } from './call-turns.js';
+import { ListTurns, Operation } from './operation.js';
 
 const LATENCY_MS = 20;
 /** Not a whole second, because headers have only whole seconds. */
@@ -54,7 +54,7 @@ class Bucket {
   }
 }
 
-const aSignal = (): AbortSignal => new AbortController().signal;
+const aList = (): ListTurns => new ListTurns(new AbortController().signal);
 const after = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 function abortedAfter(ms: number): AbortSignal {
   const controller = new AbortController();
@@ -70,8 +70,8 @@ describe('the pace of calls', () => {
   /** The outcomes of simultaneous operations, each of which makes `calls` calls. */
   async function outcomes(pace: CallPace, bucket: Bucket, operations: number, calls = 1): Promise<{ done: number; errors: ProviderUnavailable[] }> {
     const run = async () => {
-      const signal = aSignal();
-      for (let call = 0; call < calls; call++) await pace.run(signal, () => bucket.answer());
+      const operation = new Operation();
+      for (let call = 0; call < calls; call++) await pace.run(operation, () => bucket.answer());
     };
     const settled = Promise.allSettled(Array.from({ length: operations }, run));
     await vi.advanceTimersByTimeAsync(20_000);
@@ -83,8 +83,8 @@ describe('the pace of calls', () => {
   function storm(pace: CallPace, bucket: Bucket, perSecond: number, calls = 1): { ended: { done: number; failed: number }; stop: () => void } {
     const ended = { done: 0, failed: 0 };
     const run = async () => {
-      const signal = aSignal();
-      for (let call = 0; call < calls; call++) await pace.run(signal, () => bucket.answer());
+      const operation = new Operation();
+      for (let call = 0; call < calls; call++) await pace.run(operation, () => bucket.answer());
     };
     const arrivals = setInterval(() => void run().then(() => ended.done++, () => ended.failed++), 1_000 / perSecond);
     return { ended, stop: () => { clearInterval(arrivals); } };
@@ -130,27 +130,27 @@ describe('the pace of calls', () => {
     { limit: 15, arrivals: 30, calls: 1, least: 300 },
     { limit: 15, arrivals: 15, calls: 5, least: 60 },
   ])('while $arrivals operations of $calls calls start each second and $limit calls a second are allowed', ({ limit, arrivals, calls, least }) => {
-    it.each<[string, (call: (signal: AbortSignal) => Promise<unknown>) => Promise<void>]>([
+    it.each<[string, (call: (operation: Operation) => Promise<unknown>) => Promise<void>]>([
       ['of three started lists', async (call) => {
         const list = async (turns: ListTurns) => {
           for (let page = 0; page < 4; page++) await call(turns.next());
         };
-        await Promise.all([list(new ListTurns(aSignal())), list(new ListTurns(aSignal())), list(new ListTurns(aSignal()))]);
+        await Promise.all([list(aList()), list(aList()), list(aList())]);
       }],
       ['that are urgent, each within a second or two', async (call) => {
         for (let time = 0; time < 10; time++) {
-          await call(urgent(abortedAfter(2_000)));
+          await call(new Operation(abortedAfter(2_000), 'urgent'));
           await after(2_000);
         }
       }],
       ['of an urgent operation with several calls', async (call) => {
         await after(10_000);
-        const signal = urgent(aSignal());
-        for (let time = 0; time < 5; time++) await call(signal);
+        const operation = new Operation(undefined, 'urgent');
+        for (let time = 0; time < 5; time++) await call(operation);
       }],
     ])('makes all calls %s', async (_, work) => {
       const [pace, bucket] = [new CallPace(), new Bucket(limit, limit)];
-      const outcome = expect(work((signal) => pace.run(signal, () => bucket.answer()))).resolves.toBeUndefined();
+      const outcome = expect(work((operation) => pace.run(operation, () => bucket.answer()))).resolves.toBeUndefined();
       const { ended, stop } = storm(pace, bucket, arrivals, calls);
       await vi.advanceTimersByTimeAsync(40_000);
       stop();
@@ -173,7 +173,7 @@ describe('the pace of calls', () => {
   async function listsOf(pages: number, count: number, pace: CallPace, bucket: Bucket): Promise<{ whole: number; refused: number; broken: number }> {
     const ended = { whole: 0, refused: 0, broken: 0 };
     const list = async () => {
-      const turns = new ListTurns(aSignal());
+      const turns = aList();
       let page = 0;
       const read = async () => {
         for (; page < pages; page++) await pace.run(turns.next(), () => bucket.answer());
@@ -236,7 +236,7 @@ describe('the pace of calls', () => {
       const pace = new CallPace();
       const sentAt: number[] = [];
       const send = (): Promise<RawAnswer> => Promise.resolve({ ...ok, ...(sentAt.push(performance.now()) === 1 && first) });
-      const both = pace.run(aSignal(), send).then(() => pace.run(aSignal(), send));
+      const both = pace.run(new Operation(), send).then(() => pace.run(new Operation(), send));
       await vi.advanceTimersByTimeAsync(2_000);
       await both;
       const [begin = NaN, next = NaN] = sentAt;
@@ -256,18 +256,18 @@ describe('the pace of calls', () => {
   it('uses the limits of the latest call, whichever answer arrives first', async () => {
     const pace = new CallPace();
     const limits = (remaining: number) => ({ 'x-ratelimit-limit': '10', 'x-ratelimit-remaining': String(remaining), 'x-ratelimit-reset': String(Math.ceil(Date.now() / 1000) + 5) });
-    await pace.run(aSignal(), () => Promise.resolve(ok));
+    await pace.run(new Operation(), () => Promise.resolve(ok));
     const answerAfter = async (ms: number, remaining: number): Promise<RawAnswer> => {
       await after(ms);
       return { ...ok, headers: limits(remaining) };
     };
-    const slow = pace.run(aSignal(), () => answerAfter(200, 9));
+    const slow = pace.run(new Operation(), () => answerAfter(200, 9));
     await vi.advanceTimersByTimeAsync(50);
-    const quick = pace.run(aSignal(), () => answerAfter(50, 0));
+    const quick = pace.run(new Operation(), () => answerAfter(50, 0));
     await vi.advanceTimersByTimeAsync(150);
     await Promise.all([slow, quick]);
     let isSent = false;
-    const next = pace.run(aSignal(), () => {
+    const next = pace.run(new Operation(), () => {
       isSent = true;
       return Promise.resolve(ok);
     });
@@ -281,7 +281,7 @@ describe('the pace of calls', () => {
     const [pace, small, large] = [new CallPace(), new Bucket(2, 2), new Bucket(50, 16)];
     expect(await outcomes(pace, small, 5)).toMatchObject({ done: 5 });
     await vi.advanceTimersByTimeAsync(60_000);
-    const calls = Array.from({ length: 20 }, () => pace.run(aSignal(), () => large.answer()));
+    const calls = Array.from({ length: 20 }, () => pace.run(new Operation(), () => large.answer()));
     // First the calls that reveal the new limit, then all others.
     await vi.advanceTimersByTimeAsync(2 * LATENCY_MS);
     expect(large.served).toBe(20);
@@ -291,8 +291,8 @@ describe('the pace of calls', () => {
   it('delays no call when no limit is reported', async () => {
     const pace = new CallPace();
     let underWay = 0;
-    await pace.run(aSignal(), () => Promise.resolve(ok));
-    const hanging = Array.from({ length: 50 }, () => pace.run(aSignal(), () => new Promise<RawAnswer>((resolve) => {
+    await pace.run(new Operation(), () => Promise.resolve(ok));
+    const hanging = Array.from({ length: 50 }, () => pace.run(new Operation(), () => new Promise<RawAnswer>((resolve) => {
       underWay++;
       setTimeout(() => { resolve(ok); }, 1);
     })));
@@ -309,7 +309,7 @@ describe('the pace of calls', () => {
     const [pace, bucket] = [new CallPace(), new Bucket(1, 0.001)];
     bucket.take();
     const ask = async () => {
-      const call = pace.run(aSignal(), () => bucket.answer({ 'retry-after': retryAfter }));
+      const call = pace.run(new Operation(), () => bucket.answer({ 'retry-after': retryAfter }));
       const toldSeconds = expect.toSatisfy((seconds: number) => seconds >= told && seconds <= 60) as number;
       const refused = expect(call).rejects.toMatchObject({ name: 'ProviderUnavailable', retryAfterSeconds: toldSeconds });
       await vi.advanceTimersByTimeAsync(LATENCY_MS);
@@ -325,10 +325,10 @@ describe('the pace of calls', () => {
 
   it('releases an abandoned call, and continues with the next', async () => {
     const [pace, bucket] = [new CallPace(), new Bucket(1, 1)];
-    await Promise.all([pace.run(aSignal(), () => bucket.answer()), vi.advanceTimersByTimeAsync(LATENCY_MS)]);
+    await Promise.all([pace.run(new Operation(), () => bucket.answer()), vi.advanceTimersByTimeAsync(LATENCY_MS)]);
     const leaving = new AbortController();
-    const left = pace.run(leaving.signal, () => bucket.answer());
-    const next = pace.run(aSignal(), () => bucket.answer());
+    const left = pace.run(new Operation(leaving.signal), () => bucket.answer());
+    const next = pace.run(new Operation(), () => bucket.answer());
     leaving.abort();
     await expect(left).rejects.toThrow(ProviderUnavailable);
     await vi.advanceTimersByTimeAsync(5_000);
@@ -338,13 +338,13 @@ describe('the pace of calls', () => {
 
   it('starts no call that is already aborted', async () => {
     const bucket = new Bucket(1, 1);
-    await expect(new CallPace().run(AbortSignal.abort(), () => bucket.answer())).rejects.toThrow(ProviderUnavailable);
+    await expect(new CallPace().run(new Operation(AbortSignal.abort()), () => bucket.answer())).rejects.toThrow(ProviderUnavailable);
     expect(bucket.served).toBe(0);
   });
 
   it('continues after a call that fails', async () => {
     const pace = new CallPace();
-    for (let time = 0; time < 5; time++) await expect(pace.run(aSignal(), () => Promise.reject(new Error('down')))).rejects.toThrow('down');
-    expect(await pace.run(aSignal(), () => Promise.resolve(ok))).toBe(ok);
+    for (let time = 0; time < 5; time++) await expect(pace.run(new Operation(), () => Promise.reject(new Error('down')))).rejects.toThrow('down');
+    expect(await pace.run(new Operation(), () => Promise.resolve(ok))).toBe(ok);
   });
 });

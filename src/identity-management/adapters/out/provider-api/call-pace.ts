@@ -2,7 +2,8 @@ import { assertAwaited, noLongerAwaited } from '../../../application/ports/await
 import { ProviderUnavailable } from '../../../domain/errors.js';
 import { onAbort } from './abort.js';
 import type { RawAnswer } from './api-connections.js';
-import { type Standing, standingOf } from './call-turns.js';
+import type { Operation, Place } from './operation.js';
+import { BEGUN_GOES_FIRST_AFTER_MS, FIRST_CALL_WITHIN_MS, LAST_CALL_WITHIN_MS } from './time-budget.js';
 
 /** The known state of one of the provider's rate limits, a token bucket. */
 interface Limit {
@@ -15,33 +16,11 @@ interface Limit {
   readonly refillMs: number;
 }
 
-/** An operation, which may take several calls. */
-interface Operation {
-  /** Its place in the order of arrival. Urgent operations come before all others. */
-  readonly place: number;
-  readonly since: number;
-  hasBegun: boolean;
-  readonly standing: Standing | undefined;
-}
-
 interface Waiter {
-  readonly operation: Operation;
+  readonly place: Place;
   readonly go: () => void;
 }
 
-/**
- * How long a new operation waits for its first call. No longer, so that its other calls have time before the caller
- * gives up.
- */
-const FIRST_CALL_WITHIN_MS = 6_000;
-/** How long after its start an operation waits for a further call. A caller waits for ten seconds. */
-const LAST_CALL_WITHIN_MS = 9_000;
-/**
- * How long a turn of work already begun, such as a list, waits behind operations that came earlier. If it waited
- * longer, it might wait in vain: behind operations with many calls, or because a full bucket has let many lists begin,
- * each of which then needs a turn.
- */
-const BEGUN_GOES_FIRST_AFTER_MS = 4_000;
 /** The most simultaneous calls while the limits are unknown: the limit of Auth0's smallest plan. */
 const AT_FIRST = 2;
 const SHORTEST_REFILL_MS = 10;
@@ -71,14 +50,10 @@ const HALF_A_SECOND_MS = 500;
  * than a started one, so a started one reaches the head of the line however many arrive. The next turn of a list goes
  * before everything but urgent calls once it has waited for four seconds. A call answered with 429 wasn't carried out
  * and is sent again.
- *
- * An operation is identified by its signal: all calls with the same signal are one operation. It counts as new unless
- * the signal is marked otherwise (`call-turns.ts`).
  */
 export class CallPace {
   /** The known limits by bucket size, because nothing else tells the limits apart. */
   private readonly limits = new Map<number, Limit>();
-  private readonly operations = new WeakMap<AbortSignal, Operation>();
   private readonly line: Waiter[] = [];
   private count = 0;
   private underWay = 0;
@@ -98,11 +73,10 @@ export class CallPace {
    * @throws ProviderUnavailable when the turn would come too late. The call wasn't made, or was refused with 429.
    * `retryAfterSeconds` is when the provider accepts calls again, one minute at most. Also throws errors of `send`.
    */
-  async run(signal: AbortSignal, send: () => Promise<RawAnswer>, shared?: () => Promise<RawAnswer | undefined> | undefined): Promise<RawAnswer> {
-    const operation = this.operations.get(signal) ?? this.toOperation(signal);
-    this.operations.set(signal, operation);
+  async run(operation: Operation, send: () => Promise<RawAnswer>, shared?: () => Promise<RawAnswer | undefined> | undefined): Promise<RawAnswer> {
+    const place = (operation.place ??= this.placeOf(operation));
     for (;;) {
-      await this.turn(operation, signal);
+      await this.turn(place, operation.signal);
       try {
         // Awaited only if there is a shared answer. Otherwise the first of several calls released together is sent at
         // once, and the others share it.
@@ -113,7 +87,7 @@ export class CallPace {
         const answer = await send();
         this.learn(answer, sentAt);
         if (answer.status !== 429) {
-          operation.hasBegun = true;
+          place.hasBegun = true;
           return answer;
         }
       } finally {
@@ -123,31 +97,26 @@ export class CallPace {
     }
   }
 
-  private toOperation(signal: AbortSignal): Operation {
-    const standing = standingOf(signal);
-    return {
-      place: standing === 'urgent' ? -Infinity : this.count++,
-      since: performance.now(),
-      hasBegun: standing !== undefined,
-      standing,
-    };
+  private placeOf({ standing }: Operation): Place {
+    const order = standing === 'urgent' ? -Infinity : this.count++;
+    return { order, since: performance.now(), hasBegun: standing !== 'new', standing };
   }
 
-  private async turn(operation: Operation, signal: AbortSignal): Promise<void> {
-    const end = operation.since + (operation.hasBegun ? LAST_CALL_WITHIN_MS : FIRST_CALL_WITHIN_MS);
+  private async turn(place: Place, signal: AbortSignal): Promise<void> {
+    const end = place.since + (place.hasBegun ? LAST_CALL_WITHIN_MS : FIRST_CALL_WITHIN_MS);
     assertAwaited(signal);
     if (Math.max(this.closedUntil, performance.now()) > end) throw this.refusal();
     let timer: NodeJS.Timeout | undefined;
     let stopListening: (() => void) | undefined;
     await new Promise<void>((resolve, reject) => {
-      const waiter = { operation, go: resolve };
+      const waiter = { place, go: resolve };
       const leave = (reason: () => Error) => () => {
         this.line.splice(this.line.indexOf(waiter), 1);
         reject(reason());
       };
       timer = setTimeout(leave(() => this.refusal()), end - performance.now());
       stopListening = onAbort(signal, leave(() => noLongerAwaited(signal)));
-      const behind = this.line.findIndex((other) => other.operation.place > operation.place);
+      const behind = this.line.findIndex((other) => other.place.order > place.order);
       this.line.splice(behind < 0 ? this.line.length : behind, 0, waiter);
       this.moveOn();
     }).finally(() => {
@@ -167,15 +136,15 @@ export class CallPace {
         return;
       }
       this.underWay++;
-      this.line.splice(this.nextPlace(), 1)[0]?.go();
+      this.line.splice(this.nextIndex(), 1)[0]?.go();
     }
   }
 
   /** The index in the line of the call to release next. Urgent calls are at the head. */
-  private nextPlace(): number {
+  private nextIndex(): number {
     const longAgo = performance.now() - BEGUN_GOES_FIRST_AFTER_MS;
-    const isFirst = ({ standing, since }: Operation): boolean => standing === 'urgent' || (standing === 'begun' && since < longAgo);
-    return Math.max(0, this.line.findIndex(({ operation }) => isFirst(operation)));
+    const isFirst = ({ standing, since }: Place): boolean => standing === 'urgent' || (standing === 'begun' && since < longAgo);
+    return Math.max(0, this.line.findIndex(({ place }) => isFirst(place)));
   }
 
   /** How long until one more call may be made, as far as is known, in milliseconds. */

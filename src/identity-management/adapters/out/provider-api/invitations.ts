@@ -5,23 +5,18 @@ import { Logger } from '@nestjs/common';
  * answer waits for a mail server. The log shows the user's id for each accepted mail and each failure. A failed mail
  * isn't retried.
  */
-export class Invitations {
-  private readonly logger = new Logger(Invitations.name);
+export abstract class Invitations {
+  private readonly log = new Logger('Invitations');
   private latest: Promise<void> = Promise.resolve();
 
-  /**
-   * Queues a mail.
-   *
-   * @param mail resolves to whether the provider has accepted the mail. False means that none can be sent, which is
-   * logged elsewhere.
-   */
-  send(userId: string, mail: () => Promise<boolean>): void {
-    this.latest = this.latest.then(mail).then(
+  /** Queues a mail with a link to set the password. */
+  send(userId: string, email: string): void {
+    this.latest = this.latest.then(() => this.mail(userId, email)).then(
       (isTaken) => {
-        if (isTaken) this.logger.log({ msg: 'The identity provider sends a new user an invitation', userId });
+        if (isTaken) this.log.log({ msg: 'The identity provider sends a new user an invitation', userId });
       },
       (error: unknown) => {
-        this.logger.warn({ msg: 'A new user may have got no invitation', userId, err: error });
+        this.log.warn({ msg: 'A new user may have got no invitation', userId, err: error });
       },
     );
   }
@@ -30,4 +25,9 @@ export class Invitations {
   async close(): Promise<void> {
     await this.latest;
   }
+
+  /**
+   * @returns whether the provider has accepted the mail. False means that none can be sent, which is logged elsewhere.
+   */
+  protected abstract mail(userId: string, email: string): Promise<boolean>;
 }

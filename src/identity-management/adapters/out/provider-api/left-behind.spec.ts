@@ -1,5 +1,6 @@
 import { expect, it, vi } from 'vitest';
 import { LeftBehind } from './left-behind.js';
+import { Operation } from './operation.js';
 
 it('looks again for an item that was absent, even after several seconds, because its creation may still have been in progress', async () => {
   const leftBehind = new LeftBehind();
@@ -55,17 +56,17 @@ it.each([
 
 it('frees a name immediately, only from its own remnants, and no longer once they are removed', async () => {
   const leftBehind = new LeftBehind();
-  const { signal } = new AbortController();
+  const operation = new Operation();
   let isStuck = true;
   const remove = vi.fn(() => (isStuck ? down() : Promise.resolve(true)));
   await leftBehind.remove({ what: 'role', name: 'auditor', isUncertain: false, trace: {}, remove });
-  await expect(leftBehind.free('role', 'auditor', signal)).rejects.toThrow('down');
+  await expect(leftBehind.free('role', 'auditor', operation)).rejects.toThrow('down');
   isStuck = false;
   const calls = remove.mock.calls.length;
-  await leftBehind.free('user', 'auditor', signal);
-  await leftBehind.free('role', 'Auditor', signal);
+  await leftBehind.free('user', 'auditor', operation);
+  await leftBehind.free('role', 'Auditor', operation);
   expect(remove.mock.calls.length).toBe(calls);
-  await leftBehind.free('role', 'auditor', signal);
+  await leftBehind.free('role', 'auditor', operation);
   expect(remove.mock.calls.length).toBe(calls + 1);
   leftBehind.close();
 });

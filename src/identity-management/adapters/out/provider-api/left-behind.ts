@@ -1,7 +1,20 @@
-import { setMaxListeners } from 'node:events';
-import { setTimeout } from 'node:timers/promises';
 import { Logger } from '@nestjs/common';
-import { begun, urgent } from './call-turns.js';
+import { BackgroundRetries } from '../../../../common/background-retries.js';
+import { assertAwaited } from '../../../application/ports/awaited.js';
+import { mayBeDone } from './api-failure.js';
+import { Operation, type Standing } from './operation.js';
+import { REMOVAL_TIMEOUT_MS } from './time-budget.js';
+
+/** A user or role to create in two steps. */
+export interface Creation<Created, Result> extends Pick<Remnant, 'what' | 'name'> {
+  readonly operation: Operation;
+  /** Creates it. */
+  readonly create: () => Promise<Created>;
+  /** Does the rest. */
+  readonly complete: (created: Created) => Promise<Result>;
+  /** How to remove it. Called when a step has failed; with undefined if the answer to `create` was lost. */
+  readonly undo: (created: Created | undefined) => Pick<Remnant, 'trace' | 'remove'>;
+}
 
 /** A user or role that must be removed. */
 export interface Remnant {
@@ -13,7 +26,7 @@ export interface Remnant {
   /** Details for the log. */
   readonly trace: Readonly<Record<string, unknown>>;
   /** Resolves to true when it was removed, and to false when it was missing (so far). */
-  readonly remove: (signal: AbortSignal) => Promise<boolean>;
+  readonly remove: (operation: Operation) => Promise<boolean>;
 }
 
 /** Pauses between attempts while the provider fails, in milliseconds. The last one repeats. */
@@ -24,11 +37,10 @@ const PAUSES_MS = [500, 1_000, 2_000, 5_000];
  */
 const LOOK_PAUSES_MS = [500, 1_000, 2_000, 5_000, 10_000, 20_000, 30_000, 60_000];
 const GIVE_UP_AFTER_MS = 600_000;
-const REMOVAL_TIMEOUT_MS = 10_000;
 
 /**
- * Removes users and roles whose creation failed, retrying for up to ten minutes. Remnants that are left then, or when
- * the process ends, are logged.
+ * Creates users and roles, all or nothing. Removes those whose creation failed, retrying for up to ten minutes.
+ * Remnants that are left then, or when the process ends, are logged.
  *
  * The first attempt goes before all waiting calls, because there are never more first attempts than creations that had
  * their turn. Further attempts may be many and are mostly in vain. To keep operations from waiting for them, only one
@@ -37,7 +49,7 @@ const REMOVAL_TIMEOUT_MS = 10_000;
  */
 export class LeftBehind {
   private readonly logger = new Logger(LeftBehind.name);
-  private readonly closing = new AbortController();
+  private readonly retries = new BackgroundRetries();
   /** Remnants that may still exist. */
   private readonly remnants = new Set<Remnant>();
   /** Attempts in progress. */
@@ -45,15 +57,31 @@ export class LeftBehind {
   private latestLook: Promise<unknown> = Promise.resolve();
   private latestRemoval: Promise<unknown> = Promise.resolve();
 
-  constructor() {
-    // Each remnant's pause adds a listener.
-    setMaxListeners(0, this.closing.signal);
+  /**
+   * Creates a user or role. If a step fails, or the operation's signal has aborted by the end, the user or role is
+   * removed again, after the answer if necessary.
+   *
+   * @throws errors of the steps; ProviderUnavailable when the signal has aborted.
+   */
+  async allOrNothing<Created extends object | string, Result>(creation: Creation<Created, Result>): Promise<Result> {
+    const { operation, what, name, create, complete, undo } = creation;
+    let created: Created | undefined;
+    try {
+      created = await create();
+      const result = await complete(created);
+      assertAwaited(operation.signal);
+      return result;
+    } catch (error) {
+      const isUncertain = created === undefined;
+      if (!isUncertain || mayBeDone(error)) await this.remove({ what, name, isUncertain, ...undo(created) });
+      throw error;
+    }
   }
 
   /** Resolves after the first attempt, whether or not it succeeded. Further attempts continue in the background. */
   async remove(remnant: Remnant): Promise<void> {
     this.remnants.add(remnant);
-    const isGone = await this.attempt(remnant, urgent);
+    const isGone = await this.attempt(remnant, 'urgent');
     void this.goOn(remnant, isGone).finally(() => this.remnants.delete(remnant));
   }
 
@@ -63,17 +91,17 @@ export class LeftBehind {
    *
    * @throws ProviderUnavailable, ProviderError when a remnant can't be removed now.
    */
-  async free(what: Remnant['what'], name: string, signal: AbortSignal): Promise<void> {
+  async free(what: Remnant['what'], name: string, operation: Operation): Promise<void> {
     for (const remnant of [...this.remnants].filter((one) => one.what === what && one.name === name)) {
       // Two simultaneous removals would interfere with each other.
       const isRemoved = (await this.attempts.get(remnant)) !== undefined;
-      if (!isRemoved && (await remnant.remove(signal))) this.remnants.delete(remnant);
+      if (!isRemoved && (await remnant.remove(operation))) this.remnants.delete(remnant);
     }
   }
 
   /** Starts no further attempts. */
   close(): void {
-    this.closing.abort();
+    void this.retries.close();
   }
 
   /** @param first the result of the first attempt. */
@@ -82,40 +110,41 @@ export class LeftBehind {
     const end = performance.now() + GIVE_UP_AFTER_MS;
     const lookPauses = isUncertain ? [...LOOK_PAUSES_MS] : [];
     let failures = 0;
-    for (let isGone = first; !isGone; isGone = await this.attemptInTurn(remnant)) {
-      const wasAbsent = isGone === false;
-      const pause = wasAbsent ? lookPauses.shift() : PAUSES_MS[Math.min(failures++, PAUSES_MS.length - 1)];
-      if (pause === undefined) {
-        if (isUncertain) this.logger.warn({ msg: `A ${what} whose creation failed was not found for two minutes, and is left if the provider creates it yet`, ...trace });
-        return;
+    const pauseAfter = (isGone: boolean | undefined): number | undefined => {
+      if (isGone) return undefined;
+      const pauseMs = isGone === false ? lookPauses.shift() : PAUSES_MS[Math.min(failures++, PAUSES_MS.length - 1)];
+      if (pauseMs === undefined && isUncertain) {
+        this.logger.warn({ msg: `A ${what} whose creation failed was not found for two minutes, and is left if the provider creates it yet`, ...trace });
       }
-      const isClosing = await setTimeout(pause, false, { signal: this.closing.signal, ref: false }).catch(() => true);
-      if (!this.remnants.has(remnant)) return;
-      if (isClosing || performance.now() >= end) {
-        this.logger.error({ msg: `A ${what} whose creation failed may be left`, ...trace });
-        return;
-      }
-    }
+      return pauseMs;
+    };
+    const attempt = async (): Promise<number | undefined> => {
+      if (!this.remnants.has(remnant)) return undefined;
+      if (!this.retries.isClosed && performance.now() < end) return pauseAfter(await this.attemptInTurn(remnant));
+      this.logger.error({ msg: `A ${what} whose creation failed may be left`, ...trace });
+      return undefined;
+    };
+    await this.retries.repeat(attempt, pauseAfter(first));
   }
 
   /** Makes a further attempt after the earlier ones of its kind (searches or removals) are over. */
   private attemptInTurn(remnant: Remnant): Promise<boolean | undefined> {
     const line = remnant.isUncertain ? 'latestLook' : 'latestRemoval';
-    const attempt = this[line].then(() => (this.closing.signal.aborted ? undefined : this.attempt(remnant, begun)));
+    const attempt = this[line].then(() => (this.retries.isClosed ? undefined : this.attempt(remnant, 'begun')));
     this[line] = attempt;
     return attempt;
   }
 
-  private attempt(remnant: Remnant, standing: (signal: AbortSignal) => AbortSignal): Promise<boolean | undefined> {
+  private attempt(remnant: Remnant, standing: Standing): Promise<boolean | undefined> {
     const attempt = this.tryToRemove(remnant, standing).finally(() => this.attempts.delete(remnant));
     this.attempts.set(remnant, attempt);
     return attempt;
   }
 
   /** Resolves to undefined when the attempt fails. */
-  private async tryToRemove({ what, remove }: Remnant, standing: (signal: AbortSignal) => AbortSignal): Promise<boolean | undefined> {
+  private async tryToRemove({ what, remove }: Remnant, standing: Standing): Promise<boolean | undefined> {
     try {
-      return await remove(standing(AbortSignal.timeout(REMOVAL_TIMEOUT_MS)));
+      return await remove(new Operation(AbortSignal.timeout(REMOVAL_TIMEOUT_MS), standing));
     } catch (error) {
       this.logger.warn({ msg: `A ${what} whose creation failed is not removed yet`, err: error });
       return undefined;

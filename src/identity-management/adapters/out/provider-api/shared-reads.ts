@@ -1,26 +1,20 @@
 import type { RawAnswer } from './api-connections.js';
 
-/** A caller that waits for its turn to read. */
-interface Reader {
-  /** The answer to the latest read sent since the reader joined. */
-  answer: Promise<RawAnswer> | undefined;
-}
-
 /**
  * Lets callers that wait for their turn to read the same path share one call. A caller gets only answers to reads that
  * were sent after it joined, so a shared answer is never older than the caller's request.
  */
 export class SharedReads {
-  private readonly readers = new Map<string, Set<Reader>>();
+  private readonly readers = new Map<string, Set<SharedReader>>();
 
   /** Calls `work` with a reader of the path, which shares its answers with the path's other readers. */
   async join<Result>(path: string, work: (reader: SharedReader) => Promise<Result>): Promise<Result> {
     const readers = this.readers.get(path) ?? new Set();
     this.readers.set(path, readers);
-    const reader: Reader = { answer: undefined };
+    const reader = new SharedReader(readers);
     readers.add(reader);
     try {
-      return await work(new SharedReader(reader, readers));
+      return await work(reader);
     } finally {
       readers.delete(reader);
       if (readers.size === 0) this.readers.delete(path);
@@ -28,18 +22,20 @@ export class SharedReads {
   }
 }
 
+/** A caller that waits for its turn to read. */
 export class SharedReader {
-  constructor(
-    private readonly reader: Reader,
-    private readonly readers: ReadonlySet<Reader>,
-  ) {}
+  /** The answer to the latest read sent since the reader joined. */
+  private answer: Promise<RawAnswer> | undefined;
+
+  /** @param readers all readers of the path that have joined. */
+  constructor(private readonly readers: ReadonlySet<SharedReader>) {}
 
   /**
    * The answer to another reader's call, if there is one that satisfies `isUsable`. A failed call isn't shared; its own
    * caller reports it.
    */
   sharedAnswer(isUsable: (answer: RawAnswer) => boolean): Promise<RawAnswer | undefined> | undefined {
-    return this.reader.answer?.then(
+    return this.answer?.then(
       (answer) => (isUsable(answer) ? answer : undefined),
       () => undefined,
     );
@@ -48,7 +44,7 @@ export class SharedReader {
   /** Makes the call for all readers of the path that have joined by now. */
   async send(call: () => Promise<RawAnswer>): Promise<RawAnswer> {
     const answer = call();
-    for (const reader of this.readers) if (reader !== this.reader) reader.answer = answer;
+    for (const reader of this.readers) if (reader !== this) reader.answer = answer;
     return await answer;
   }
 }

@@ -1,17 +1,16 @@
 import { ServiceError } from '../../../../common/service-error.js';
-import { SharedProbe } from '../../../../common/shared-probe.js';
+import { PROBE_TIMEOUT_MS, SharedProbe } from '../../../../common/shared-probe.js';
 import { assertAwaited } from '../../../application/ports/awaited.js';
 import { ProviderMisconfigured, ProviderUnavailable } from '../../../domain/errors.js';
+import { Operation } from '../provider-api/operation.js';
 import type { Findings } from './requirement.js';
 
 /** Finds what is wrong. Gets the previous findings, if any. */
-export type Look = (previous: Findings | undefined, signal: AbortSignal) => Promise<Findings>;
-
-const TIMEOUT_MS = 4_000;
+export type Look = (previous: Findings | undefined, operation: Operation) => Promise<Findings>;
 
 /** Checks whether an identity provider is configured as the service needs it. All callers share one check. */
 export class ProviderHealth {
-  private readonly probe = new SharedProbe(() => this.lookAgain());
+  private readonly probe = new SharedProbe((signal) => this.lookAgain(signal));
   /** The result of the latest check. */
   private findings: Findings | undefined;
   private wellUntil = -Infinity;
@@ -42,11 +41,10 @@ export class ProviderHealth {
     return this.findings?.warnings ?? [];
   }
 
-  private async lookAgain(): Promise<void> {
+  private async lookAgain(signal: AbortSignal): Promise<void> {
     if (performance.now() < this.wellUntil) return;
-    const limit = AbortSignal.timeout(TIMEOUT_MS);
-    this.findings = await this.look(this.findings, limit).catch((error: unknown) => {
-      throw limit.aborted ? new ProviderUnavailable(`${this.provider} gives no answer within ${TIMEOUT_MS} ms.`, { cause: error }) : error;
+    this.findings = await this.look(this.findings, new Operation(signal, 'urgent')).catch((error: unknown) => {
+      throw signal.aborted ? new ProviderUnavailable(`${this.provider} gives no answer within ${PROBE_TIMEOUT_MS} ms.`, { cause: error }) : error;
     });
     if (this.findings.problems.length > 0) throw new ProviderMisconfigured(this.findings.problems);
     this.wellUntil = performance.now() + this.wellForMs;

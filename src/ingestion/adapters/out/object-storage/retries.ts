@@ -1,3 +1,4 @@
+import { BackgroundRetries } from '../../../../common/background-retries.js';
 import type { StorageLogger } from '../../../application/storage-logger.js';
 
 const FIRST_PAUSE_MS = 250;
@@ -8,15 +9,13 @@ const LONGEST_PAUSE_MS = 5_000;
  * logged, and one after closing.
  */
 export class Retries {
-  private readonly running = new Set<Promise<void>>();
-  private readonly waking = new Set<() => void>();
-  private isClosing = false;
+  private readonly retries = new BackgroundRetries();
 
   constructor(private readonly logger: StorageLogger) {}
 
   /** Number of operations that haven't succeeded yet. */
   get size(): number {
-    return this.running.size;
+    return this.retries.size;
   }
 
   /**
@@ -25,42 +24,27 @@ export class Retries {
    * @param what names the operation in the log.
    */
   begin(what: string, action: () => Promise<unknown>): void {
-    const run = this.run(what, action).finally(() => this.running.delete(run));
-    this.running.add(run);
+    let nextPauseMs = FIRST_PAUSE_MS;
+    const attempt = async (): Promise<number | undefined> => {
+      try {
+        await action();
+        return undefined;
+      } catch (error) {
+        if (this.retries.isClosed) {
+          this.logger.warn(`${what} failed; another process does it, if any can.`, error);
+          return undefined;
+        }
+        if (nextPauseMs === FIRST_PAUSE_MS) this.logger.warn(`${what} failed; it is tried again until it comes off.`, error);
+        const pauseMs = nextPauseMs;
+        nextPauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS);
+        return pauseMs;
+      }
+    };
+    void this.retries.repeat(attempt, attempt());
   }
 
   /** Resolves when each operation has been tried at most once more. */
   async close(): Promise<void> {
-    this.isClosing = true;
-    for (const wake of this.waking) wake();
-    await Promise.all(this.running);
-  }
-
-  private async run(what: string, action: () => Promise<unknown>): Promise<void> {
-    for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
-      try {
-        await action();
-        return;
-      } catch (error) {
-        if (this.isClosing) {
-          this.logger.warn(`${what} failed; another process does it, if any can.`, error);
-          return;
-        }
-        if (pause === FIRST_PAUSE_MS) this.logger.warn(`${what} failed; it is tried again until it comes off.`, error);
-      }
-      await this.wait(pause);
-    }
-  }
-
-  private wait(pauseMs: number): Promise<void> {
-    return new Promise((resolve) => {
-      const wake = () => {
-        clearTimeout(timer);
-        this.waking.delete(wake);
-        resolve();
-      };
-      const timer = setTimeout(wake, pauseMs).unref();
-      this.waking.add(wake);
-    });
+    await this.retries.close();
   }
 }

@@ -2,8 +2,8 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { ADMIN_SECRET } from '../admin-secret.js';
 import { ADMIN_CLIENT_ID } from '../token-issuer.js';
-import { formDecode } from './form-encoding.js';
 import { OAuthError } from './oauth-error.js';
+import { formDecode } from './token-request.js';
 
 /** Credentials in the body (RFC 6749, section 2.3.1; RFC 7521, section 4.2), which this issuer doesn't accept. */
 const BODY_CREDENTIALS = ['client_secret', 'client_assertion'];

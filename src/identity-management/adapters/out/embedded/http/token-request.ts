@@ -3,7 +3,6 @@ import { ServiceError } from '../../../../../common/service-error.js';
 import { contentCoding, declaredLength } from '../../../../../http/content-headers.js';
 import { collect } from '../../../../../http/json-body.js';
 import { requestBody } from '../../../../../http/request-body.js';
-import { formDecode } from './form-encoding.js';
 import { OAuthError } from './oauth-error.js';
 
 const MAX_BODY_BYTES = 4096;
@@ -54,3 +53,10 @@ async function bodyOf(request: IncomingMessage): Promise<Buffer> {
     throw error instanceof ServiceError && error.kind === 'payload-too-large' ? tooLarge : error;
   }
 }
+
+/**
+ * Strictly decodes `application/x-www-form-urlencoded` text (RFC 6749, appendix B).
+ *
+ * @throws URIError when a percent sign doesn't begin an escape, or the bytes aren't UTF-8.
+ */
+export const formDecode = (text: string): string => decodeURIComponent(text.replaceAll('+', ' '));

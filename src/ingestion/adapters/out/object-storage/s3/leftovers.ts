@@ -1,5 +1,4 @@
-import { setMaxListeners } from 'node:events';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { BackgroundRetries } from '../../../../../common/background-retries.js';
 
 const FIRST_PAUSE_MS = 1000;
 const LONGEST_PAUSE_MS = 60_000;
@@ -11,33 +10,25 @@ const MOST = 1000;
  * process alive.
  */
 export class Leftovers {
-  private readonly closing = new AbortController();
-  private count = 0;
-
-  constructor() {
-    setMaxListeners(MOST, this.closing.signal);
-  }
+  private readonly retries = new BackgroundRetries();
 
   /** @param times how often the action must succeed */
   add(action: () => Promise<void>, times = 1): void {
-    if (this.count === MOST) return;
-    this.count++;
-    void this.repeat(action, times).finally(() => this.count--);
+    if (this.retries.size === MOST) return;
+    let left = times;
+    let pauseMs = FIRST_PAUSE_MS;
+    const attempt = async (): Promise<number | undefined> => {
+      if (this.retries.isClosed) return undefined;
+      if (await succeeds(action)) left--;
+      pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS);
+      return left > 0 ? pauseMs : undefined;
+    };
+    void this.retries.repeat(attempt, pauseMs);
   }
 
   /** Abandons the operations that are pending. */
   close(): void {
-    this.closing.abort();
-  }
-
-  private async repeat(action: () => Promise<void>, times: number): Promise<void> {
-    const { signal } = this.closing;
-    for (let pauseMs = FIRST_PAUSE_MS, left = times; left > 0; pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)) {
-      // Closing ends the pause.
-      await sleep(pauseMs, undefined, { ref: false, signal }).catch(() => undefined);
-      if (signal.aborted) return;
-      if (await succeeds(action)) left--;
-    }
+    void this.retries.close();
   }
 }
 

@@ -6,22 +6,23 @@
  *
  * @param read returns `count` items from `first` on, in a stable order; fewer at the end of the list.
  */
-export async function* offsetPages<Item extends { readonly id: string }>(
+export async function* offsetPages<Item>(
   pageSize: number,
   read: (first: number, count: number) => Promise<readonly Item[]>,
+  idOf: (item: Item) => string,
 ): AsyncGenerator<readonly Item[], void, undefined> {
   const seen = new Set<string>();
   for (let first = 0, isLast = false; !isLast; ) {
     const items = await read(first, pageSize);
     const [overlap] = items;
-    if (first > 0 && (overlap === undefined || !seen.has(overlap.id))) {
+    if (first > 0 && (overlap === undefined || !seen.has(idOf(overlap)))) {
       first = Math.max(0, first - pageSize + 1);
       continue;
     }
     isLast = items.length < pageSize;
     first += items.length - 1;
-    const fresh = items.filter(({ id }) => !seen.has(id));
-    for (const { id } of fresh) seen.add(id);
+    const fresh = items.filter((item) => !seen.has(idOf(item)));
+    for (const item of fresh) seen.add(idOf(item));
     yield fresh;
   }
 }

@@ -2,57 +2,49 @@ import { Logger } from '@nestjs/common';
 import { z } from 'zod';
 import { type ApiClient, unexpected } from '../provider-api/api-client.js';
 import { Invitations } from '../provider-api/invitations.js';
+import { Operation } from '../provider-api/operation.js';
+import { MAIL_TIMEOUT_MS } from '../provider-api/time-budget.js';
 import { UPDATE_PASSWORD } from './realm.js';
 
-export interface InvitationMailOptions {
+export interface RealmInvitationsOptions {
   /** The client to whose `baseUrl` Keycloak leads after the password is set. Without it, Keycloak leads nowhere. */
   readonly clientId?: string | undefined;
 }
 
 const REALM = z.object({ smtpServer: z.record(z.string(), z.unknown()).nullish() });
-const TIMEOUT_MS = 20_000;
 
 /**
  * Describes what the realm lacks for sending mails, in one line. Empty if nothing is missing.
  *
  * @throws ProviderUnavailable, ProviderError
  */
-export async function mailProblems(api: ApiClient, signal: AbortSignal): Promise<readonly string[]> {
-  const { smtpServer } = await api.get('', REALM, signal);
+export async function mailProblems(api: ApiClient, operation: Operation): Promise<readonly string[]> {
+  const { smtpServer } = await api.get('', REALM, operation);
   return smtpServer?.host ? [] : ['New users get no invitation (KEYCLOAK_INVITATION_MAIL): the realm has no mail server.'];
 }
 
-/** Mails to new users with a link to set their password. Keycloak sends them. */
-export class InvitationMail {
-  private readonly logger = new Logger(InvitationMail.name);
-  private readonly invitations = new Invitations();
+/** Keycloak's invitations. None is sent while the realm can't send mails. */
+export class RealmInvitations extends Invitations {
+  private readonly logger = new Logger('InvitationMail');
   private told: string | undefined;
 
   constructor(
     private readonly api: ApiClient,
-    private readonly options: InvitationMailOptions,
-  ) {}
-
-  /** Queues a mail. It is skipped if the realm can't send mails. */
-  send(userId: string): void {
-    this.invitations.send(userId, () => this.attempt(userId));
+    private readonly options: RealmInvitationsOptions,
+  ) {
+    super();
   }
 
-  /** Resolves when no mail is left to send. This is immediate if the API is closed. */
-  async close(): Promise<void> {
-    await this.invitations.close();
-  }
-
-  private async attempt(userId: string): Promise<boolean> {
-    const signal = AbortSignal.timeout(TIMEOUT_MS);
-    const [problem] = await mailProblems(this.api, signal);
+  protected override async mail(userId: string): Promise<boolean> {
+    const operation = new Operation(AbortSignal.timeout(MAIL_TIMEOUT_MS));
+    const [problem] = await mailProblems(this.api, operation);
     if (problem !== undefined && this.told === undefined) this.logger.warn(problem);
     this.told = problem;
     if (problem !== undefined) return false;
     const { clientId } = this.options;
     const query = clientId === undefined ? '' : `?client_id=${encodeURIComponent(clientId)}`;
     const path = `/users/${userId}/execute-actions-email${query}`;
-    const answer = await this.api.call({ method: 'PUT', path, body: [UPDATE_PASSWORD], signal });
+    const answer = await this.api.call({ method: 'PUT', path, body: [UPDATE_PASSWORD], operation });
     if (answer.status !== 204) throw unexpected(answer);
     return true;
   }

@@ -1,8 +1,9 @@
 import { ProviderError } from '../../../domain/errors.js';
 import { ApiConnections } from '../provider-api/api-connections.js';
 import { Invitations } from '../provider-api/invitations.js';
+import { MAIL_TIMEOUT_MS } from '../provider-api/time-budget.js';
 
-export interface InvitationMailOptions {
+export interface TenantInvitationsOptions {
   /** The tenant's URL, without a trailing slash. */
   readonly url: string;
   /** The application on whose behalf Auth0 sends the mail. */
@@ -11,30 +12,25 @@ export interface InvitationMailOptions {
   readonly connection: string;
 }
 
-const TIMEOUT_MS = 20_000;
-
-/** Mails to new users with a link to set their password. Auth0 sends them. */
-export class InvitationMail {
+/** Auth0's invitations. */
+export class TenantInvitations extends Invitations {
   private readonly connections = new ApiConnections('Auth0');
-  private readonly invitations = new Invitations();
 
-  constructor(private readonly options: InvitationMailOptions) {}
-
-  send(userId: string, email: string): void {
-    this.invitations.send(userId, () => this.ask(email));
+  constructor(private readonly options: TenantInvitationsOptions) {
+    super();
   }
 
   /** Mails that still wait are not sent. */
-  async close(): Promise<void> {
+  override async close(): Promise<void> {
     await this.connections.close();
-    await this.invitations.close();
+    await super.close();
   }
 
   /**
    * Uses the public operation for forgotten passwords. It needs no token, and its answer doesn't reveal whether the
    * user exists.
    */
-  private async ask(email: string): Promise<boolean> {
+  protected override async mail(_userId: string, email: string): Promise<boolean> {
     const { url, clientId, connection } = this.options;
     const label = 'POST /dbconnections/change_password';
     const { status } = await this.connections.send({
@@ -44,7 +40,7 @@ export class InvitationMail {
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify({ client_id: clientId, email, connection }),
       repeatable: false,
-      timeoutMs: TIMEOUT_MS,
+      timeoutMs: MAIL_TIMEOUT_MS,
       signal: new AbortController().signal,
     });
     if (status !== 200) throw new ProviderError(`Auth0 answers ${label} with ${status}.`);

@@ -1,10 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { offsetPages } from './user-pages.js';
+import { offsetPages } from './offset-pages.js';
 
 interface Item {
   readonly id: string;
 }
+
+const idOf = ({ id }: Item): string => id;
 
 async function allOf(pages: AsyncIterable<readonly Item[]>): Promise<string[]> {
   const ids: string[] = [];
@@ -31,7 +33,7 @@ describe('a list that is read by offset', () => {
             // A removed item never returns, because ids are not reused.
             items = [...new Set([...items.filter((item) => !leaving.has(item)), ...into.filter((item) => !left.has(item))])].sort((a, b) => a - b);
             return Promise.resolve(items.slice(first, first + count).map((item) => ({ id: String(item) })));
-          }),
+          }, idOf),
         );
         expect(new Set(listed).size).toBe(listed.length);
         expect(listed).toEqual(expect.arrayContaining(numbers.filter((item) => !left.has(item)).map(String)));
@@ -51,7 +53,7 @@ describe('a list that is read by offset', () => {
       reads.push([first, count]);
       return Promise.resolve(items.slice(first, first + count));
     };
-    expect(await allOf(offsetPages(pageSize, read))).toEqual(items.map(({ id }) => id));
+    expect(await allOf(offsetPages(pageSize, read, idOf))).toEqual(items.map(({ id }) => id));
     expect(reads).toEqual(expected);
   });
 });

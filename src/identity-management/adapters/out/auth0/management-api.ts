@@ -1,0 +1,55 @@
+import { z } from 'zod';
+import { ApiClient } from '../provider-api/api-client.js';
+import { CallPace } from '../provider-api/call-pace.js';
+import type { Operation } from '../provider-api/operation.js';
+
+export interface Auth0Connection {
+  /** The tenant's URL, without a trailing slash: `https://tenant.eu.auth0.com`. Not its custom domain. */
+  readonly url: string;
+  /** The machine-to-machine application that may use the Management API. */
+  readonly clientId: string;
+  readonly clientSecret: string;
+  /** The pace shared with other clients of the same tenant in this process. Default: a new one. */
+  readonly pace?: CallPace;
+}
+
+/** The Management API v2 of a tenant. */
+export function managementApi({ url, clientId, clientSecret, pace = new CallPace() }: Auth0Connection): ApiClient {
+  const audience = `${url}/api/v2/`;
+  return new ApiClient({
+    provider: 'Auth0',
+    url: `${url}/api/v2`,
+    token: {
+      url: `${url}/oauth/token`,
+      grant: { grant_type: 'client_credentials', client_id: clientId, client_secret: clientSecret, audience },
+    },
+    pace,
+  });
+}
+
+/** Auth0 allows at most 100 per page. The public cloud may return only 50. */
+const PER_PAGE = 100;
+
+/** The query for a page; the first page is 0. */
+export const pageOf = (page: number): string => `page=${page}&per_page=${PER_PAGE}&include_totals=true`;
+
+/**
+ * The pages of a list, of any length.
+ *
+ * @param member the member of an answer that contains the items.
+ * @param turn returns the operation of a call.
+ * @throws as `ApiClient.get`.
+ */
+export async function* listPages<Schema extends z.ZodType>(
+  api: ApiClient,
+  path: string,
+  { member, schema, turn }: { readonly member: string; readonly schema: Schema; readonly turn: () => Operation },
+): AsyncGenerator<readonly z.infer<Schema>[], void, undefined> {
+  const page = z.object({ start: z.number(), total: z.number(), [member]: z.array(schema) });
+  for (let number = 0; ; number++) {
+    const answer = await api.get(`${path}${path.includes('?') ? '&' : '?'}${pageOf(number)}`, page, turn());
+    const items = answer[member] as z.infer<Schema>[];
+    yield items;
+    if (items.length === 0 || Number(answer.start) + items.length >= Number(answer.total)) return;
+  }
+}

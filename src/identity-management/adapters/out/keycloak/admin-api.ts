@@ -1,0 +1,52 @@
+import { z } from 'zod';
+import type { ServiceError } from '../../../../common/service-error.js';
+import { RoleNotFound, UserNotFound } from '../../../domain/errors.js';
+import { type ApiAnswer, ApiClient, unexpected } from '../provider-api/api-client.js';
+
+export interface KeycloakConnection {
+  /** Keycloak's URL, without a trailing slash. */
+  readonly url: string;
+  readonly realm: string;
+  /** The confidential client whose service account administers the realm. */
+  readonly clientId: string;
+  readonly clientSecret: string;
+}
+
+/** The URL of a realm. It is also the realm's issuer, unless Keycloak is configured with another host name. */
+export const realmUrl = ({ url, realm }: Pick<KeycloakConnection, 'url' | 'realm'>): string => `${url}/realms/${encodeURIComponent(realm)}`;
+
+/** The Admin API of a realm, used as a service account. */
+export function adminApi(connection: KeycloakConnection): ApiClient {
+  const { url, realm, clientId, clientSecret } = connection;
+  return new ApiClient({
+    provider: 'Keycloak',
+    url: `${url}/admin/realms/${encodeURIComponent(realm)}`,
+    token: {
+      url: `${realmUrl(connection)}/protocol/openid-connect/token`,
+      grant: { grant_type: 'client_credentials', client_id: clientId, client_secret: clientSecret },
+    },
+  });
+}
+
+/** The form of Keycloak's ids. */
+export const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+
+const REFUSAL = z.object({ error: z.string().optional(), errorMessage: z.string().optional(), field: z.string().optional() });
+
+/** Why Keycloak refused a request, according to the answer's body. */
+export const refusalOf = (body: unknown): z.infer<typeof REFUSAL> => REFUSAL.safeParse(body).data ?? {};
+
+const MISSING: readonly (readonly [RegExp, typeof RoleNotFound | typeof UserNotFound])[] = [
+  [/^User not found/, UserNotFound],
+  [/^(Role not found|Could not find role)/, RoleNotFound],
+];
+
+/**
+ * The error for a 404, by the thing that Keycloak reports as missing. A missing realm or path breaks the contract, as
+ * does any other status.
+ */
+export function notFound(answer: ApiAnswer): ServiceError {
+  const { error = '' } = refusalOf(answer.body);
+  const row = answer.status === 404 ? MISSING.find(([text]) => text.test(error)) : undefined;
+  return row ? new row[1]('id') : unexpected(answer);
+}

@@ -1,0 +1,49 @@
+/**
+ * How the calls of an operation wait for their turn (`CallPace`).
+ *
+ * - `new`: like any new operation.
+ * - `begun`: as long as those of a started operation. They first wait behind all earlier operations and later go before
+ *   them, so that their turn comes however many operations there are.
+ * - `urgent`: before all waiting calls. For rare calls that must not fail because of a high load: a health check, and
+ *   the first removal of what a failed creation left.
+ */
+export type Standing = 'new' | 'begun' | 'urgent';
+
+/** Where an operation waits in the line of a `CallPace`. */
+export interface Place {
+  /** In the order of arrival. Urgent operations come before all others. */
+  readonly order: number;
+  readonly since: number;
+  hasBegun: boolean;
+  readonly standing: Standing;
+}
+
+/** An operation at the provider, which may take several calls. */
+export class Operation {
+  /** Assigned with the first call. */
+  place: Place | undefined;
+
+  /** @param signal aborts when nobody waits for the operation any more. Default: never. */
+  constructor(
+    readonly signal: AbortSignal = new AbortController().signal,
+    readonly standing: Standing = 'new',
+  ) {}
+}
+
+/**
+ * The turns of a list's calls. The first call is a new operation; each further one is `begun`. So a long list doesn't
+ * block others for long, and isn't given up halfway when many operations arrive.
+ */
+export class ListTurns {
+  private isNew = true;
+
+  /** @param signal the signal of the list. */
+  constructor(readonly signal: AbortSignal) {}
+
+  /** The operation of the next call, or of several simultaneous calls. */
+  next(): Operation {
+    const standing = this.isNew ? 'new' : 'begun';
+    this.isNew = false;
+    return new Operation(this.signal, standing);
+  }
+}

@@ -1,0 +1,32 @@
+import { ANSWER_WITHIN_MS } from '../../../application/provider-deadline.js';
+
+// How the time until a client's answer is divided among the steps at a provider, in milliseconds.
+
+/** For a connection. */
+export const CONNECT_TIMEOUT_MS = 3_000;
+/** For a request, including its connection and the whole answer. */
+export const REQUEST_TIMEOUT_MS = ANSWER_WITHIN_MS;
+/** For a whole list in one answer. After that it is read page by page. */
+export const WHOLE_LIST_TIMEOUT_MS = ANSWER_WITHIN_MS / 5;
+/** For a token. The rest is for the call that needs it. */
+export const TOKEN_TIMEOUT_MS = ANSWER_WITHIN_MS / 2;
+/** How long after its start an operation waits for a further call. */
+export const LAST_CALL_WITHIN_MS = ANSWER_WITHIN_MS - 1_000;
+/**
+ * How long a new operation waits for its first call. No longer, so that its other calls have time before the caller
+ * gives up.
+ */
+export const FIRST_CALL_WITHIN_MS = LAST_CALL_WITHIN_MS - 3_000;
+/**
+ * How long a turn of work already begun, such as a list, waits behind operations that came earlier. If it waited
+ * longer, it might wait in vain: behind operations with many calls, or because a full bucket has let many lists begin,
+ * each of which then needs a turn.
+ */
+export const BEGUN_GOES_FIRST_AFTER_MS = LAST_CALL_WITHIN_MS - 5_000;
+
+// No client waits for these.
+
+/** For one attempt to remove what a failed creation left. */
+export const REMOVAL_TIMEOUT_MS = ANSWER_WITHIN_MS;
+/** For the request to send a mail. */
+export const MAIL_TIMEOUT_MS = 2 * ANSWER_WITHIN_MS;
