@@ -67,8 +67,8 @@ export function toAccessToken(claims: Claims, audience: string): AccessToken {
   const roles = member(member(member(claims, 'resource_access'), audience), 'roles');
   return {
     subject: String(sub),
-    permissions: new Set([...strings(permissions), ...strings(roles)]),
-    customerIds: new Set(strings(typeof customers === 'string' ? [customers] : customers)),
+    permissions: textsIn(permissions, roles),
+    customerIds: textsIn(typeof customers === 'string' ? [customers] : customers),
   };
 }
 
@@ -76,5 +76,12 @@ export function toAccessToken(claims: Claims, audience: string): AccessToken {
 const member = (value: unknown, name: string): unknown =>
   typeof value === 'object' && value !== null && Object.hasOwn(value, name) ? (value as Claims)[name] : undefined;
 
-const strings = (value: unknown): string[] =>
-  Array.isArray(value) ? value.filter((item) => typeof item === 'string') : [];
+/** The texts in those of the values that are arrays. */
+function textsIn(...values: readonly unknown[]): ReadonlySet<string> {
+  const texts = new Set<string>();
+  for (const list of values) {
+    if (!Array.isArray(list)) continue;
+    for (const item of list as unknown[]) if (typeof item === 'string') texts.add(item);
+  }
+  return texts;
+}

@@ -17,6 +17,8 @@ export interface Exchange {
   readonly response: ServerResponse;
   /** The client waits for `100 Continue` before it sends its body (RFC 9110, section 10.1.1). */
   awaitsContinue: boolean;
+  /** Every byte of the request has been read, although Node may not count it as complete yet. */
+  isRead?: boolean;
   /** The whole answer has been written, but the client may still be sending its request. */
   isAnsweredEarly?: boolean;
   /** Why the request was refused, for the log. */
@@ -57,14 +59,14 @@ export function sendEarly(request: IncomingMessage, response: ServerResponse, st
   response.statusCode = status;
   response.setHeader('Content-Type', 'application/json; charset=utf-8');
   response.setHeader('Content-Length', body.length);
-  if (request.complete || !hasBody(request)) {
+  const exchange = exchangeOf(request);
+  if (request.complete || exchange?.isRead || !hasBody(request)) {
     response.end(body);
     return;
   }
   // The body is written at once, but the response ends only after the drain, because Node may close the connection when
   // the response ends.
   response.write(body);
-  const exchange = exchangeOf(request);
   if (exchange) exchange.isAnsweredEarly = true;
   void drain(request).then((complete) => {
     response.end(() => {

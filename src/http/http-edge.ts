@@ -125,7 +125,7 @@ function answerSocket(socket: Socket, kind: ErrorKind, requestId: string): void 
 }
 
 /** Logs the request, and drains the rest of it after an early answer, so that the connection can be reused. */
-function endExchange({ requestId, startedAt, path, refusal, request, response }: Exchange): void {
+function endExchange({ requestId, startedAt, path, refusal, request, response, isRead }: Exchange): void {
   logger.log({
     msg: 'request',
     requestId,
@@ -136,7 +136,7 @@ function endExchange({ requestId, startedAt, path, refusal, request, response }:
     ...refusal,
     ...(response.writableFinished ? {} : { aborted: true }),
   });
-  if (request.complete || !response.writableFinished || !hasBody(request)) return;
+  if (request.complete || isRead || !response.writableFinished || !hasBody(request)) return;
   void drain(request).then((complete) => {
     if (!complete) request.socket.destroySoon();
   });

@@ -49,6 +49,8 @@ export function arrivedBody(request: IncomingMessage, maxBytes: number, digests:
   if (length > maxBytes) throw new ServiceError('payload-too-large');
   const bytes = request.read() as Buffer;
   request.resume();
+  const exchange = exchangeOf(request);
+  if (exchange) exchange.isRead = true;
   if (digests.length > 0) assertDigests(bytes, digests);
   return bytes;
 }
