@@ -137,6 +137,6 @@ export class KeySet {
 
   #unavailable(at: number, cause: unknown): ServiceError {
     const retryAfterSeconds = Math.max(1, Math.ceil((at + this.#cooldownMs - Date.now()) / 1000));
-    return new ServiceError('provider-unavailable', "The issuer's keys can't be had.", { cause, retryAfterSeconds });
+    return new ServiceError('provider-unavailable', "The issuer's keys are unavailable.", { cause, retryAfterSeconds });
   }
 }

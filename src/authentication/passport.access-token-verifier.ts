@@ -32,4 +32,4 @@ export class PassportAccessTokenVerifier extends AccessTokenVerifier {
 const refusal = (cause: unknown): ServiceError =>
   cause instanceof ServiceError && cause.kind === 'provider-unavailable'
     ? cause
-    : new ServiceError('unauthorized', 'The access token is missing or must not be believed.', { cause });
+    : new ServiceError('unauthorized', 'The access token is missing or invalid.', { cause });

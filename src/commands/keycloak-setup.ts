@@ -9,7 +9,7 @@ import { askForCredentials, type Credentials, type ProviderSetup, runSetup } fro
 const USAGE = 'npm run --silent keycloak:setup -- [--administrator <email>] [--dry-run]';
 const HELP = `${USAGE}
 
-Makes what the service needs in a realm of Keycloak's (KEYCLOAK_URL, KEYCLOAK_REALM), and the realm where there is none.
+Creates what the service needs in a Keycloak realm (KEYCLOAK_URL, KEYCLOAK_REALM), and the realm itself if it is missing.
 What is there already stays; done again it changes nothing. Prints the environment for the service, with its secret; what
 it changes on standard error: "+" is made, "~" altered, "=" needs nothing more.
 

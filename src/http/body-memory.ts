@@ -8,7 +8,7 @@ const MOST_BYTES_A_CHARACTER = 6;
 const STEP_BYTES = 64 * 1024;
 
 function assertConnected({ socket }: IncomingMessage): void {
-  if (socket.destroyed) throw new ServiceError('client-aborted', 'The client broke its request off.');
+  if (socket.destroyed) throw new ServiceError('client-aborted', 'The client aborted its request.');
 }
 
 /**

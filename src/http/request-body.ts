@@ -83,7 +83,7 @@ async function* receivedBody(
       } else if (request.readableEnded) {
         return;
       } else if (request.destroyed) {
-        throw new ServiceError('client-aborted', 'The client broke its request off.', { cause: request.errored });
+        throw new ServiceError('client-aborted', 'The client aborted its request.', { cause: request.errored });
       } else if (bytes === length) {
         // The body is complete. Node emits `end` only later, and waiting for it would cost a small body a timer.
         request.resume();

@@ -347,7 +347,7 @@ describe('the log', () => {
     expect(['one', 'another', 'a third'].map((what) => lines(`identity_provider: It lacks ${what}.`))).toEqual([1, 1, 1]);
     provider.recover();
     await send('GET', '/health/ready');
-    expect(service.log.entries.at(-2)?.text).toContain('identity_provider is well again');
+    expect(service.log.entries.at(-2)?.text).toContain('identity_provider is healthy again');
   });
 
   it('contains no token, secret or additional_data', async () => {

@@ -416,12 +416,12 @@ describe.runIf(isKeycloakAvailable())('npm run keycloak:setup', { timeout: 60_00
       [
         'Keycloak uses another name for itself',
         () => ({ KEYCLOAK_URL: server.endpoint.replace('127.0.0.1', 'localhost') }),
-        problem('Keycloak issues tokens as "ENDPOINT/realms/loads", and the service believes "LOCALHOST/realms/loads" (OIDC_ISSUER).'),
+        problem('Keycloak issues tokens as "ENDPOINT/realms/loads", but the service expects "LOCALHOST/realms/loads" (OIDC_ISSUER).'),
       ],
       [
         'tokens have another issuer',
         () => ({ OIDC_ISSUER: 'https://login.grid.example' }),
-        warning('Keycloak issues tokens as "ENDPOINT/realms/loads", and the service believes "https://login.grid.example" (OIDC_ISSUER).'),
+        warning('Keycloak issues tokens as "ENDPOINT/realms/loads", but the service expects "https://login.grid.example" (OIDC_ISSUER).'),
       ],
     ])('%s, the service reports it', async (_, other, told) => {
       const service = await startService({ ...environment, ...other() });

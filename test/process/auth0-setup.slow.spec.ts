@@ -272,7 +272,7 @@ describe('npm run auth0:setup', { timeout: 60_000 }, () => {
     ...['HS256', 'PS256'].map((algorithm): (typeof DEFECTS)[number] => [
       `tokens are signed with ${algorithm}`,
       patchApi({ signing_alg: algorithm }),
-      problem(`The API "${API}" signs tokens with ${algorithm}, and the service believes RS256 (signing_alg).`),
+      problem(`The API "${API}" signs tokens with ${algorithm}, but the service accepts only RS256 (signing_alg).`),
       [`~ API ${API}: signing_alg`],
     ]),
     ...PERMISSIONS.map((permission): (typeof DEFECTS)[number] => [

@@ -32,7 +32,7 @@ export function authorizationServerFor(environment: Environment): AuthorizationS
   switch (identityProvider.adapter) {
     case 'embedded':
       return {
-        description: 'The administrator: client id `admin`, and the secret that stands in `DATA_DIR/identity/admin-secret`.',
+        description: 'The administrator: client id `admin`, and the secret in `DATA_DIR/identity/admin-secret`.',
         tokenUrl: `${publicPath(environment)}/idp/token`,
         login: undefined,
       };

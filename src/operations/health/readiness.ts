@@ -11,7 +11,7 @@ const CHECK_TIMEOUT_MS = 5_000;
 @Injectable()
 export class Readiness {
   private readonly logger = new Logger(Readiness.name);
-  private readonly unwell = new Set<string>();
+  private readonly unhealthy = new Set<string>();
   /** For each check, the messages of its latest result, which are already in the log. */
   private readonly told = new Map<string, readonly string[]>();
 
@@ -45,15 +45,15 @@ export class Readiness {
     const indicator = this.indicators.check(name);
     try {
       await withTimeLimit(CHECK_TIMEOUT_MS, probe(), () => new Error(`no answer within ${CHECK_TIMEOUT_MS} ms`));
-      if (this.unwell.delete(name)) this.logger.log({ msg: `${name} is well again` });
+      if (this.unhealthy.delete(name)) this.logger.log({ msg: `${name} is healthy again` });
       const warnings = warningsOf();
       for (const line of this.untold(name, warnings)) this.logger.warn({ msg: `${name}: ${line}` });
       return warnings.length > 0 ? indicator.degraded({ warnings }) : indicator.up();
     } catch (error) {
       const problems = error instanceof ProviderMisconfigured ? error.problems : [];
       for (const line of this.untold(name, problems)) this.logger.error({ msg: `${name}: ${line}` });
-      if (!this.unwell.has(name) && problems.length === 0) this.logger.error({ msg: `${name} is unwell`, err: error });
-      this.unwell.add(name);
+      if (!this.unhealthy.has(name) && problems.length === 0) this.logger.error({ msg: `${name} is unhealthy`, err: error });
+      this.unhealthy.add(name);
       return indicator.down(problems.length > 0 ? { problems } : {});
     }
   }

@@ -12,7 +12,7 @@ export class Metrics {
   readonly requestSeconds = this.histogram('http_request_duration_seconds', 'Time from head to answer', ['method', 'route']);
   readonly uploads = this.counter('load_data_uploads_total', 'Uploads acknowledged', ['kind']);
   readonly uploadBytes = this.counter('load_data_upload_bytes_total', 'Bytes of the files acknowledged', ['kind']);
-  readonly uploadFailures = this.counter('load_data_upload_failures_total', 'Uploads given up', ['kind', 'reason']);
+  readonly uploadFailures = this.counter('load_data_upload_failures_total', 'Uploads that failed', ['kind', 'reason']);
   readonly flushes = this.counter('load_data_flushes_total', 'Flushes of the index', ['outcome']);
   readonly flushedLines = this.counter('load_data_flushed_lines_total', 'Lines in the flushes of the index', []);
   readonly flushSeconds = this.histogram('load_data_flush_duration_seconds', 'Time of a flush of the index', []);

@@ -26,7 +26,7 @@ const SETTINGS: readonly Setting[] = [
   {
     name: 'signing_alg',
     isRight: ({ signing_alg: algorithm }) => algorithm === API_SETTINGS.signing_alg,
-    problem: ({ signing_alg: algorithm }) => `signs tokens with ${algorithm ?? 'what it does not say'}, and the service believes RS256 (signing_alg).`,
+    problem: ({ signing_alg: algorithm }) => `signs tokens with ${algorithm ?? 'an algorithm that it does not name'}, but the service accepts only RS256 (signing_alg).`,
   },
   {
     name: 'enforce_policies',

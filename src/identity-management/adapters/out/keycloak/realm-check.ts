@@ -47,7 +47,7 @@ export async function checkRealm(api: ApiClient, options: RealmCheckOptions, ope
   const { iss, resource_access: access } = claimsOf(token.value, CLAIMS);
 
   const issuer = options.issuer ?? realmUrl(options);
-  const otherIssuer = iss === issuer ? [] : [`Keycloak issues tokens as "${iss}", and the service believes "${issuer}" (OIDC_ISSUER).`];
+  const otherIssuer = iss === issuer ? [] : [`Keycloak issues tokens as "${iss}", but the service expects "${issuer}" (OIDC_ISSUER).`];
   const rights = new Set(access[REALM_MANAGEMENT]?.roles);
   const missing = SERVICE_RIGHTS.filter((right) => !rights.has(right));
   const admin = new RealmAdmin(api, () => operation);

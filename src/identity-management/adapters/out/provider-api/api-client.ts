@@ -188,7 +188,7 @@ export class ApiClient {
   private parse(request: string, answer: RawAnswer): ApiAnswer {
     const { status, headers, text } = answer;
     const label = `${this.options.provider} answers ${request}`;
-    if (lacksScope(answer)) throw new PermissionDenied(`${label} with 403: the token lacks a scope (${SCOPES.exec(text)?.[1] ?? 'which, it does not say'}).`);
+    if (lacksScope(answer)) throw new PermissionDenied(`${label} with 403: the token lacks a scope (${SCOPES.exec(text)?.[1] ?? 'Auth0 does not say which'}).`);
     const failure = toStatusFailure(`${label} with ${status}.`, status, headers['retry-after']);
     if (failure) throw failure;
     const { location } = headers;

@@ -212,7 +212,7 @@ describe('the pace of calls', () => {
     const turns = new ListTurns(list.signal);
     const listing = expect((async () => {
       for (;;) await pace.run(turns.next(), () => bucket.answer());
-    })()).rejects.toThrow('waits no longer');
+    })()).rejects.toThrow('The caller has given up.');
     const { ended, stop } = storm(pace, bucket, 1);
     await vi.advanceTimersByTimeAsync(60_000);
     stop();

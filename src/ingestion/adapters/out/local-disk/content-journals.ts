@@ -223,7 +223,7 @@ export class ContentJournals {
       }
     } catch (error) {
       this.unsettled.push(use);
-      if (!this.site.presence.isAway) this.logger.warn(`Settling ${journal.path} failed; the next boot does it, unless it comes off before.`, error);
+      if (!this.site.presence.isAway) this.logger.warn(`Settling ${journal.path} failed; it is retried, at the latest at the next boot.`, error);
     }
   }
 }

@@ -34,7 +34,7 @@ export class Retries {
           this.logger.warn(`${what} failed; another process does it, if any can.`, error);
           return undefined;
         }
-        if (nextPauseMs === FIRST_PAUSE_MS) this.logger.warn(`${what} failed; it is tried again until it comes off.`, error);
+        if (nextPauseMs === FIRST_PAUSE_MS) this.logger.warn(`${what} failed; retrying until it succeeds.`, error);
         const pauseMs = nextPauseMs;
         nextPauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS);
         return pauseMs;
