@@ -69,7 +69,7 @@ export async function openIdentityDatabase(path: string, { create = true } = {})
 }
 
 async function prepare(database: IdentityDatabase, path: string, create: boolean): Promise<void> {
-  if (await unlessBusy(() => isForeign(database))) throw new DataDirectoryError(`${path} is no identity database of this service: move it away, or put the right one back`);
+  if (await unlessBusy(() => isForeign(database))) throw new DataDirectoryError(`${path} is not an identity database of this service: move it away, or put the right one back`);
   await unlessBusy(() => database.pragma('journal_mode = WAL'));
   database.pragma('synchronous = FULL');
   database.pragma('foreign_keys = ON');

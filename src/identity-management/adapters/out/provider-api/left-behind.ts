@@ -121,7 +121,7 @@ export class LeftBehind {
     const attempt = async (): Promise<number | undefined> => {
       if (!this.remnants.has(remnant)) return undefined;
       if (!this.retries.isClosed && performance.now() < end) return pauseAfter(await this.attemptInTurn(remnant));
-      this.logger.error({ msg: `A ${what} whose creation failed may be left`, ...trace });
+      this.logger.error({ msg: `A ${what} may be left over from a failed creation`, ...trace });
       return undefined;
     };
     await this.retries.repeat(attempt, pauseAfter(first));

@@ -28,6 +28,6 @@ export function claimsOf<Schema extends z.ZodType>(token: string, schema: Schema
   try {
     return schema.parse(decodeJwt(token));
   } catch (error) {
-    throw new ProviderError("The service's token has another form.", { cause: error });
+    throw new ProviderError("The service's token has an unexpected form.", { cause: error });
   }
 }

@@ -95,7 +95,7 @@ export class ContentJournals {
       // While the store is away, the path may name a journal of another store.
       if (presence.isAway) await journal.close().catch(() => undefined);
       else await journal.remove().catch((error: unknown) => {
-        this.logger.warn(`Removing ${journal.path} failed; the next boot does it.`, error);
+        this.logger.warn(`Removing ${journal.path} failed; retrying at the next boot.`, error);
       });
     }
   }
@@ -182,7 +182,7 @@ export class ContentJournals {
     } catch (cause) {
       const error = new JournalUnavailableError(cause);
       this.unavailable = { error, since: performance.now() };
-      this.logger.warn(`Making ${path} failed; for ${UNAVAILABLE_MS / 1000} s small files are stored as large ones are.`, cause);
+      this.logger.warn(`Creating ${path} failed; for ${UNAVAILABLE_MS / 1000} s, small files are stored like large ones.`, cause);
       throw error;
     }
   }

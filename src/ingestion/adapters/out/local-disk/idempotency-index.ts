@@ -229,7 +229,7 @@ export class IdempotencyIndex {
     this.completeFrom = from;
     await this.removeExpired(from).catch((error: unknown) => {
       if (error instanceof StoreAwayError) throw error;
-      this.options.logger.warn(`Removing expired databases from ${this.directory} failed; it is tried again tomorrow.`, error);
+      this.options.logger.warn(`Removing expired databases from ${this.directory} failed; retrying tomorrow.`, error);
     });
   }
 
@@ -335,7 +335,7 @@ export class IdempotencyIndex {
           if (!/^[^.].*\.ndjson$/s.test(name)) continue;
           const open = durableLength(path);
           const length = open ?? (await disk.plainFileSize(join(root, path)));
-          if (length === undefined) this.options.logger.warn(`${path} is no plain file; it is passed over.`);
+          if (length === undefined) this.options.logger.warn(`${path} is not a regular file; skipping it.`);
           else segments.push({ day, path, length, isOpen: open !== undefined });
         }
       }

@@ -226,7 +226,7 @@ describe('idempotency keys on the local disk', () => {
       await reopen();
       const openDatabase = vi.spyOn(disk, 'openDatabase').mockImplementation((path) => {
         // SQLite reports no more than this.
-        throw new DamagedDatabaseError(path, 'it can not be opened');
+        throw new DamagedDatabaseError(path, "it can't be opened");
       });
       disk.gate = (perform, operation) =>
         operation === 'open' ? Promise.reject(Object.assign(new Error('EMFILE: too many open files'), { code: 'EMFILE' })) : perform();

@@ -149,7 +149,7 @@ export class IdempotencyKeys {
       .catch((error: unknown) => {
         // The index lines contain the keys, and the store reads them when it comes back.
         if (error instanceof StoreAwayError) return;
-        this.logger.warn('Adding to the index of idempotency keys failed; it is tried again with the next upload.', error);
+        this.logger.warn('Adding to the index of idempotency keys failed; retrying with the next upload.', error);
       })
       .finally(() => (this.adding = undefined));
     await this.adding;

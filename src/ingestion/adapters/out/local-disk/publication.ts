@@ -55,7 +55,7 @@ export async function publishStaged(
   } catch (error) {
     // A line that may remain needs its file. Recovery finds out whether the line exists and follows the marker.
     if (!(error instanceof LineMayRemainError)) {
-      await store.attempt(`Taking back ${contentPath}`, async () => {
+      await store.attempt(`Undoing the upload of ${contentPath}`, async () => {
         await store.removeDurably(contentPath);
         await markers.remove(uploadId);
       });
@@ -98,7 +98,7 @@ export async function publishSmall(
         held.release();
       },
       (reason: unknown) => {
-        if (!store.presence.isAway) store.logger.warn(`Taking back ${contentPath} failed; the next boot does it.`, reason);
+        if (!store.presence.isAway) store.logger.warn(`Undoing the upload of ${contentPath} failed; retrying at the next boot.`, reason);
         held.leave();
       },
     );

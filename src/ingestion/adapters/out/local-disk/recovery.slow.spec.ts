@@ -359,8 +359,8 @@ describe('recovery', () => {
     await open();
     expect(await view.files('pending')).toEqual(['pending/file', 'pending/link']);
     expect(warnings).toEqual([
-      `${view.at('pending/file')} is no marker of this store; it is left alone.`,
-      `${view.at('pending/link')} is no marker of this store; it is left alone.`,
+      `${view.at('pending/file')} is not a marker of this store; leaving it alone.`,
+      `${view.at('pending/link')} is not a marker of this store; leaving it alone.`,
     ]);
   });
 
@@ -370,7 +370,7 @@ describe('recovery', () => {
     await symlink('elsewhere', Buffer.concat([Buffer.from(`${view.at('pending')}/`), name]));
     await open();
     expect(await readdir(view.at('pending'), { encoding: 'buffer' })).toEqual([name]);
-    expect(warnings).toEqual([expect.stringContaining('is no marker of this store; it is left alone.')]);
+    expect(warnings).toEqual([expect.stringContaining('is not a marker of this store; leaving it alone.')]);
   });
 
   describe("leaves everything that is not the store's", () => {

@@ -29,7 +29,7 @@ export async function recover(store: StoreDirectory): Promise<void> {
     }
     const marker = await markers.read(id);
     if (!marker || !(await links.staysInside(marker))) {
-      store.logger.warn(`${store.at('pending', id)} is no marker of this store; it is left alone.`);
+      store.logger.warn(`${store.at('pending', id)} is not a marker of this store; leaving it alone.`);
     } else if ('content_path' in marker) {
       publications.set(id, marker);
     } else {
@@ -43,7 +43,7 @@ export async function recover(store: StoreDirectory): Promise<void> {
   for (const name of await disk.readDirectory(store.at('staging'))) {
     await disk.removeTree(store.at('staging', name)).catch((error: unknown) => {
       if (!hasCode(error, 'EBUSY', 'EPERM', 'EACCES')) throw error;
-      store.logger.warn(`${store.at('staging', name)} can't be removed; remove it.`, error);
+      store.logger.warn(`${store.at('staging', name)} can't be removed; remove it by hand.`, error);
     });
   }
   await disk.syncDirectory(store.at('staging'));
@@ -65,7 +65,7 @@ async function replay(store: StoreDirectory, journal: string, links: LinkCheck):
   const content = await unlessForeign(store, async () => (await readWhole(disk, store.at(journal), MOST_JOURNAL_BYTES)) ?? Buffer.alloc(0));
   if (!content) return;
   if (!isJournal(content)) {
-    store.logger.warn(`${store.at(journal)} is no journal of this store; it is left alone.`);
+    store.logger.warn(`${store.at(journal)} is not a journal of this store; leaving it alone.`);
     return;
   }
   const records = [...decodeRecords(content)];
@@ -147,7 +147,7 @@ async function segmentNames(store: StoreDirectory, directory: string): Promise<s
   try {
     return (await store.disk.readDirectory(store.at(directory))).filter((name) => {
       if (SEGMENTS.isFile(name)) return true;
-      store.logger.warn(`${store.at(directory, name)} is no segment of this store; it is left alone.`);
+      store.logger.warn(`${store.at(directory, name)} is not a segment of this store; leaving it alone.`);
       return false;
     });
   } catch (error) {

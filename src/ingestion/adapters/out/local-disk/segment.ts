@@ -92,13 +92,13 @@ export class Segment {
       await this.close();
       return true;
     } catch (error) {
-      store.logger.warn(`Cutting ${path} to ${length} bytes failed.`, error);
+      store.logger.warn(`Truncating ${path} to ${length} bytes failed.`, error);
     }
     try {
       await store.markers.replace(this.id, { segment: path, durable_length: length });
       return true;
     } catch (error) {
-      store.logger.warn(`Marking ${path} to be cut failed.`, error);
+      store.logger.warn(`Marking ${path} for truncation failed.`, error);
       return false;
     }
   }

@@ -271,7 +271,7 @@ function checked<T>(path: string, action: () => T): T {
       throw new DamagedDatabaseError(path, error.message, error);
     }
     // libsql has no class for this error. Its message ends with SQLite's code, for example SQLITE_CANTOPEN.
-    if (error instanceof Error && error.message.startsWith('ConnectionFailed')) throw new DamagedDatabaseError(path, 'it can not be opened', error);
+    if (error instanceof Error && error.message.startsWith('ConnectionFailed')) throw new DamagedDatabaseError(path, "it can't be opened", error);
     throw error;
   }
 }

@@ -89,7 +89,7 @@ export class StoreDirectory {
       this.presence.assertHere(parts);
       await action();
     } catch (error) {
-      if (!this.presence.isAway) this.logger.warn(`${what} failed; the next boot does it.`, error);
+      if (!this.presence.isAway) this.logger.warn(`${what} failed; retrying at the next boot.`, error);
     }
   }
 }

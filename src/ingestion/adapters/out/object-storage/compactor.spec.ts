@@ -123,7 +123,7 @@ describe('Compactor', () => {
       if (operation === failing && key === path) throw new Error('The store is down.');
     };
     await pass(10 * MINUTE_MS);
-    expect(warnings).toEqual([`${what} failed; the next turn tries it again.`]);
+    expect(warnings).toEqual([`${what} failed; retrying at the next turn.`]);
     expect([YESTERDAY, WEEK_AGO].map(segments)).toEqual(left);
     own.before = () => undefined;
     await pass(65 * MINUTE_MS);

@@ -96,7 +96,7 @@ export class Compactor {
       signal.throwIfAborted();
       await action();
     } catch (error) {
-      if (!signal.aborted) this.logger.warn(`${what} failed; the next turn tries it again.`, error);
+      if (!signal.aborted) this.logger.warn(`${what} failed; retrying at the next turn.`, error);
     }
   }
 }

@@ -234,7 +234,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
    */
   private takeBack(draft: UploadDraft, segment: string | undefined, marking?: Promise<Lease<Marker>>, claim?: Lease<Claim>): void {
     let hasFailed: boolean | undefined;
-    this.retries.begin(`Taking back ${draft.uploadId}`, async () => {
+    this.retries.begin(`Undoing the upload ${draft.uploadId}`, async () => {
       if (claim && segment !== undefined) hasFailed ??= await this.claims.fail(claim);
       if (hasFailed === false) return;
       // If the marker is unknown, the sweeper finds what was written.

@@ -91,7 +91,7 @@ export class SegmentLog {
     } catch (error) {
       ok = false;
       // The segment may still be written, even later. A fence at its key prevents that.
-      this.doubtful.begin(`Taking back ${key}`, () => this.bucket.replace(key, FENCE));
+      this.doubtful.begin(`Undoing ${key}`, () => this.bucket.replace(key, FENCE));
       for (const { reject } of batch) reject(error);
       // The waiting lines have waited as long as these.
       if (error instanceof StoreSilentError) this.rejectWaiting(error);

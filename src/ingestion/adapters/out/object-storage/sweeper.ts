@@ -36,7 +36,7 @@ export class Sweeper {
   sweep(): Promise<void> {
     this.sweeping ??= this.sweepNow()
       .catch((error: unknown) => {
-        this.logger.warn('Looking after what lost processes left failed; it is tried again.', error);
+        this.logger.warn('Cleaning up after crashed processes failed; retrying.', error);
       })
       .finally(() => {
         this.sweeping = undefined;
@@ -91,7 +91,7 @@ export class Sweeper {
       if (this.isClosed) return;
       if (ageMs < LOST_AFTER_MS) continue;
       await this.settle(key).catch((error: unknown) => {
-        this.logger.warn(`Settling ${key} failed; it is tried again.`, error);
+        this.logger.warn(`Settling ${key} failed; retrying.`, error);
       });
     }
   }

@@ -72,7 +72,7 @@ export class EmbeddedIssuerController {
     const grantType = parameters.get('grant_type');
     if (grantType === undefined) throw new OAuthError('invalid_request', 'grant_type is missing.');
     if (grantType !== 'client_credentials') {
-      throw new OAuthError('unsupported_grant_type', 'The grant is client_credentials alone.');
+      throw new OAuthError('unsupported_grant_type', 'Only the grant client_credentials is supported.');
     }
   }
 

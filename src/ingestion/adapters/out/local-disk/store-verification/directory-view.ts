@@ -31,7 +31,7 @@ export async function openDirectory(directory: string): Promise<StoreView> {
   } catch (error) {
     throw new NoStoreError(directory, (error as Error).message);
   }
-  throw new NoStoreError(directory, 'there is no uploads/ and no files/ in it');
+  throw new NoStoreError(directory, 'it has neither uploads/ nor files/');
 }
 
 class DirectoryView implements StoreView {

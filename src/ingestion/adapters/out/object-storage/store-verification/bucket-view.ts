@@ -39,7 +39,7 @@ export async function openBucketView(bucket: Bucket): Promise<StoreView> {
   for (const prefix of ['uploads/', 'files/']) {
     if ((await firstKey(bucket, prefix)) !== undefined) return new BucketView(bucket);
   }
-  throw new NoStoreError('the bucket', 'there is nothing in uploads/ and files/');
+  throw new NoStoreError('the bucket', 'uploads/ and files/ are empty');
 }
 
 class BucketView implements StoreView {
