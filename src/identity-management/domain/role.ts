@@ -19,9 +19,9 @@ export const MAX_PERMISSION_LENGTH = 255;
 /** `<action>:<scope>`, compared as text. `*` has no special meaning. */
 export const PERMISSION_PATTERN = /^[A-Za-z0-9_.*-]+:[A-Za-z0-9_./:*-]+$/;
 
-export const isRoleName = isNameUpTo(MAX_ROLE_NAME_LENGTH);
+const isRoleName = isNameUpTo(MAX_ROLE_NAME_LENGTH);
 
-export const isPermission = (value: unknown): value is string =>
+const isPermission = (value: unknown): value is string =>
   typeof value === 'string' && value.length <= MAX_PERMISSION_LENGTH && PERMISSION_PATTERN.test(value);
 
 /**

@@ -21,7 +21,7 @@ export interface NewUser {
 export const MAX_EMAIL_LENGTH = 254;
 export const MAX_USER_NAME_LENGTH = 255;
 
-export const isUserName = isNameUpTo(MAX_USER_NAME_LENGTH);
+const isUserName = isNameUpTo(MAX_USER_NAME_LENGTH);
 
 /** 1-254 code points, not blank, no control character; not yet an e-mail. */
 export const isEmailText = isNameUpTo(MAX_EMAIL_LENGTH);
