@@ -21,13 +21,13 @@ const FORBIDDEN = [
     'sdks-of-stores-are-loaded-when-they-are-chosen',
   ],
   ['common/turns.ts', '../configuration/variables.js', 'common-imports-nothing-of-ours'],
-  ['http/answer.ts', '../authentication/bearer-token.js', 'http-knows-common-only'],
-  ['authentication/bearer-token.ts', '../ingestion/domain/upload.js', 'authentication-knows-no-feature'],
+  ['http/exchange.ts', '../authentication/claims.js', 'http-knows-common-only'],
+  ['authentication/claims.ts', '../ingestion/domain/upload.js', 'authentication-knows-no-feature'],
   ['ingestion/adapters/out/local-disk/recovery.ts', './store-verification/layout-walk.js', 'only-commands-import-commands-and-their-tools'],
   ['identity-management/adapters/out/keycloak/realm-check.ts', './realm-setup.js', 'only-commands-import-commands-and-their-tools'],
   ['operations/ready-line.ts', '../ingestion/ingestion.module.js', 'operations-know-ports-and-domains-only'],
   ['app/app.module.ts', '../testing/in-memory.file-storage.js', 'nothing-served-imports-testing'],
-  ['ingestion/domain/path-segment.ts', './upload.js', 'no-circular'],
+  ['common/fair-queue.ts', './memory-budget.js', 'no-circular'],
 ] as const;
 
 let copy: string;
