@@ -8,7 +8,7 @@ export class UsageError extends CommandError {}
 
 /**
  * Runs a command and sets its exit code. An error is printed as one line on standard error and results in
- * `failureCode`. An invalid environment is printed as one line per variable. A `UsageError` results in `usageCode`.
+ * `failureCode`, and so does an invalid environment, with one line per variable. A `UsageError` results in `usageCode`.
  */
 export async function runCommand(main: () => Promise<number>, failureCode: number, usageCode = failureCode): Promise<void> {
   try {

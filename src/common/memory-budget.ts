@@ -57,7 +57,7 @@ export class MemoryBudget {
     return Object.values(this.queues).some(({ waiting: { oldest } }) => oldest !== undefined && oldest.since <= since);
   }
 
-  /** @see HeldMemory.tryGrow */
+  /** Takes memory for a holder at once if there is enough, and returns whether it did. */
   tryTake(held: HeldMemory, bytes: number): boolean {
     const queue = this.queues[held.use];
     if (queue.favoured !== held && (queue.waiting.length > 0 || !this.hasRoomFor(bytes))) return false;
@@ -65,7 +65,7 @@ export class MemoryBudget {
     return true;
   }
 
-  /** @see HeldMemory.grow */
+  /** Takes memory for a holder, and resolves when it has it. */
   take(held: HeldMemory, bytes: number): Promise<void> {
     return new Promise((resolve) => {
       this.queues[held.use].waiting.push({ held, bytes, since: performance.now(), resolve });
@@ -73,7 +73,7 @@ export class MemoryBudget {
     });
   }
 
-  /** @see HeldMemory.shrinkTo */
+  /** Takes `bytes` bytes of memory back from a holder, and gives them to the requests that wait. */
   giveBack(held: HeldMemory, bytes: number): void {
     const queue = this.queues[held.use];
     this.used[held.use] -= bytes;

@@ -59,7 +59,7 @@ export class BodyMemory {
     return this.take(this.line, text.length * MOST_BYTES_A_CHARACTER);
   }
 
-  /** Releases everything above `bytes`. */
+  /** Keeps memory for `bytes` bytes at most, and releases the rest. */
   shrinkTo(bytes: number): void {
     this.held?.shrinkTo(Math.max(0, bytes - FREE_BYTES));
   }

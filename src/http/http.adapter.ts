@@ -1,7 +1,7 @@
 import { createServer, IncomingMessage, ServerResponse } from 'node:http';
 import type { NestApplicationOptions } from '@nestjs/common';
 import { ExpressAdapter } from '@nestjs/platform-express';
-import express, { type Express } from 'express';
+import express, { type Express, type Response } from 'express';
 
 /** Express configured for this interface: exact paths, no extra headers, and minimal query parsing. */
 export class HttpAdapter extends ExpressAdapter {
@@ -25,4 +25,21 @@ export class HttpAdapter extends ExpressAdapter {
     instance.response = Object.setPrototypeOf(ExpressResponse.prototype, instance.response) as Express['response'];
     this.setHttpServer(createServer({ IncomingMessage: ExpressRequest, ServerResponse: ExpressResponse }, instance));
   }
+
+  /**
+   * Sends what a handler returned. A plain object goes out as JSON at once: Express would first consult its settings, and
+   * parse the header that it has just written.
+   */
+  override reply(response: Response, body: unknown, status?: number): unknown {
+    if (!isPlainObject(body) || response.hasHeader('Content-Type')) return super.reply(response, body, status) as unknown;
+    const json = JSON.stringify(body);
+    response.writeHead(status ?? response.statusCode, {
+      'Content-Type': 'application/json; charset=utf-8',
+      'Content-Length': Buffer.byteLength(json),
+    });
+    return response.end(json);
+  }
 }
+
+const isPlainObject = (value: unknown): value is object =>
+  typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype;

@@ -74,7 +74,7 @@ class NameChange {
     readonly added: NameChange | undefined,
   ) {}
 
-  /** Whether a power cut keeps it. Repeated calls return the same. */
+  /** Whether this block or name survives the power cut. Decided at random by the first call, and the same afterwards. */
   survives(isKept: () => boolean): boolean {
     this.kept ??= this.added && !this.added.isDurable ? this.added.survives(isKept) : isKept();
     return this.kept;
@@ -127,7 +127,7 @@ export class DirectoryNode {
 
   private settle(change: NameChange): void {
     const index = this.unsynced.indexOf(change);
-    // A later change of the same name was already made durable.
+    // A later change to the entry with this name was already made durable.
     if (index < 0) return;
     change.added?.directory.settle(change.added);
     this.unsynced = this.unsynced.filter((other, at) => at > index || other.name !== change.name);

@@ -83,7 +83,7 @@ function someDraft(random: Random, shareOfFiles: number): UploadDraft {
 class Ledger {
   /** Index lines by upload id. */
   readonly acknowledged = new Map<string, string>();
-  /** Upload ids, except those that the next boot may show. */
+  /** Ids of refused uploads that must not be in the store after the next boot. */
   readonly refused = new Set<string>();
 
   async enter(storage: LocalDiskFileStorage, draft: UploadDraft): Promise<void> {

@@ -4,7 +4,7 @@ import type { AuthorizationServer } from './authorization-server.js';
 import { publicPath } from '../../configuration/served-address.js';
 import type { Environment } from '../../configuration/service.js';
 
-/** Describes where to get an access token, apart from the `client` scheme. */
+/** Describes where to get an access token, for clients that don't use the `client` scheme. */
 const TOKEN_DESCRIPTIONS: Readonly<Record<Environment['identityProvider']['adapter'], string>> = {
   embedded: 'An access token, for example what `npm run token -- --user <user_id>` prints.',
   keycloak: "An access token of the realm's.",

@@ -27,7 +27,7 @@ export class ProviderDeadline {
   }
 
   /**
-   * Reads a list, and converts each item. The limit applies to each page separately. Returning the iterator returns the
+   * Reads a list, and converts each item. The time limit applies to each page separately. Returning the iterator returns the
    * provider's iterator and aborts the signal.
    *
    * @throws as `call`.

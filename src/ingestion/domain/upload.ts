@@ -20,7 +20,7 @@ export interface UploadContent {
   readonly path: string;
   /** The media type as the client sent it. */
   readonly type: string;
-  /** In bytes. */
+  /** A length in bytes. */
   readonly size: number;
   /** Lower-case hex. */
   readonly sha256: string;

@@ -31,7 +31,7 @@ export class TokenBucket {
     return {
       isAllowed,
       headers: {
-        // The reset time below is by the same clock.
+        // The reset time below is by this process's clock, too.
         date: new Date(now).toUTCString(),
         'x-ratelimit-limit': String(burst),
         'x-ratelimit-remaining': String(Math.floor(this.tokens)),

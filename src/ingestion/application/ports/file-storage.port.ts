@@ -2,7 +2,7 @@ import type { Upload, UploadKind } from '../../domain/upload.js';
 
 /** Size and digest of a file's bytes, computed by the store as they arrive. */
 export interface StoredContent {
-  /** In bytes. */
+  /** A length in bytes. */
   readonly size: number;
   /** Lower-case hex. */
   readonly sha256: string;

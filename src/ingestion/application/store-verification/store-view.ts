@@ -5,7 +5,7 @@ import type { SegmentLine } from './segment-lines.js';
 export interface Entry {
   /** `unknown`: the layout has no such name, or not of this type. */
   readonly type: 'file' | 'unknown' | 'unreadable';
-  /** Relative to the root. */
+  /** A path relative to the store's root. */
   readonly path: string;
   readonly name: string;
   /** The error of an unreadable directory. */
@@ -19,7 +19,7 @@ export interface SegmentEntry extends Entry {
 
 /** Lines that couldn't be read. */
 export interface UnreadableLines {
-  /** The segment, or its directory. */
+  /** The path of the segment, or of its directory if the problem is there. */
   readonly path: string;
   readonly error: unknown;
 }
@@ -27,7 +27,7 @@ export interface UnreadableLines {
 /** The file that a line describes. */
 export interface ExpectedContent {
   readonly path: string;
-  /** In bytes. */
+  /** A length in bytes. */
   readonly size: number;
   /** Lower-case hex. */
   readonly sha256: string;

@@ -8,7 +8,7 @@ export interface TenantInvitationsOptions {
   readonly url: string;
   /** The application on whose behalf Auth0 sends the mail. */
   readonly clientId: string;
-  /** The user's database connection. */
+  /** The Auth0 connection (a database of users) that the user belongs to. */
   readonly connection: string;
 }
 

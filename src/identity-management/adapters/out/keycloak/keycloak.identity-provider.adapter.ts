@@ -69,7 +69,7 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
   private readonly invitations: RealmInvitations | undefined;
   private readonly health = new ProviderHealth('Keycloak', (previous, operation) => this.look(previous, operation));
   private latestCreation = 0;
-  /** When everything that the service needs in the realm was last checked. */
+  /** When everything that the service needs in the realm was last checked, by `performance.now()`. */
   private checkedAt = -Infinity;
 
   constructor(private readonly options: KeycloakOptions) {

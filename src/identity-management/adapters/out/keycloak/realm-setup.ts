@@ -52,7 +52,7 @@ const DISCOVERY = z.object({ issuer: z.string() });
  * user with that role. Set up by an administrator of Keycloak. Nothing that already exists is removed.
  */
 export class RealmSetup {
-  /** The API of the whole server. */
+  /** Keycloak's admin API, for the whole server rather than one realm. */
   private readonly serverApi: ApiClient;
   private readonly realmApi: ApiClient;
   private readonly server: RealmAdmin;

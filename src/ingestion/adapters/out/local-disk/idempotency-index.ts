@@ -46,7 +46,7 @@ export const OPEN = -1;
 
 /** A segment that is either open or final. */
 export interface ListedSegment {
-  /** Relative to the root. */
+  /** A path relative to the store's root. */
   readonly path: string;
   /** In bytes; `OPEN` while the segment accepts lines. */
   readonly length: number;

@@ -23,9 +23,9 @@ const KEY_MEMBER = Buffer.from('"idempotency_key":');
 
 /** A segment that this process writes to. */
 interface OpenSegment {
-  /** Relative to the root. */
+  /** A path relative to the store's root. */
   readonly path: string;
-  /** In bytes. */
+  /** A length in bytes. */
   readonly durableLength: number;
 }
 

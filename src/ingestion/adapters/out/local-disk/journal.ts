@@ -32,7 +32,7 @@ export class Journal {
   private constructor(
     private readonly site: JournalSite,
     private readonly file: DiskFile,
-    /** Absolute. */
+    /** An absolute path. */
     readonly path: string,
     private readonly bytes: number,
   ) {}

@@ -22,7 +22,7 @@ export interface PublicationMarker extends IndexPosition {
 
 /** Marks a segment that may have a torn end. The marker's id is the segment's. */
 export interface SegmentMarker {
-  /** Relative to the root. */
+  /** A path relative to the store's root. */
   readonly segment: string;
   /** Bytes to keep, if a failed write left more. */
   readonly durable_length?: number;
@@ -56,7 +56,7 @@ export class PendingMarkers {
     private readonly directories: DurableDirectories,
     private readonly syncs: SharedSyncs,
     private readonly presence: StorePresence,
-    /** Absolute. */
+    /** An absolute path. */
     readonly directory: string,
   ) {}
 

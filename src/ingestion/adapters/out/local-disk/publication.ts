@@ -18,7 +18,7 @@ export interface Publication {
 
 /** A file in `staging/` that isn't synced yet. */
 export interface StagedFile {
-  /** Relative to the root. */
+  /** A path relative to the store's root. */
   readonly path: string;
   readonly file: DiskFile;
 }

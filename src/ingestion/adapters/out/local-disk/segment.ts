@@ -24,7 +24,7 @@ export class Segment {
 
   constructor(
     private readonly store: StoreDirectory,
-    /** Relative to the root. */
+    /** A path relative to the store's root. */
     readonly directory: string,
   ) {
     this.path = `${directory}/${this.id}.ndjson`;
@@ -32,7 +32,7 @@ export class Segment {
     this.contentParts = [store.at('files', basename(dirname(directory)))];
   }
 
-  /** In bytes. */
+  /** A length in bytes. */
   get durableLength(): number {
     return this.length;
   }

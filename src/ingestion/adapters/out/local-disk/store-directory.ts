@@ -31,10 +31,10 @@ export class StoreDirectory {
 
   constructor(
     readonly disk: Disk,
-    /** Absolute. */
+    /** An absolute path. */
     readonly root: string,
     readonly logger: StorageLogger,
-    /** In bytes. */
+    /** A length in bytes. */
     maxJournalBytes: number,
     lock: DataDirectoryLock,
   ) {

@@ -17,7 +17,7 @@ export class StorePresence {
 
   constructor(
     private readonly disk: Disk,
-    /** Absolute. */
+    /** An absolute path. */
     private readonly root: string,
     /** Absolute paths of the directories that the store writes to. */
     private readonly parts: readonly string[],
@@ -28,7 +28,7 @@ export class StorePresence {
     return this.away !== undefined;
   }
 
-  /** Undefined while the store is present. */
+  /** Why the store is away; undefined while it is present. */
   get whyAway(): StoreAwayError | undefined {
     return this.away;
   }

@@ -13,7 +13,7 @@ export class StoreVolumes {
 
   constructor(
     private readonly disk: Disk,
-    /** Absolute. */
+    /** An absolute path. */
     private readonly root: string,
   ) {
     this.rootOrigin = disk.originOf(root);

@@ -10,7 +10,7 @@ export interface ReadObject {
 /** An object in a listing. */
 export interface ListedObject {
   readonly key: string;
-  /** In bytes. */
+  /** A length in bytes. */
   readonly size: number;
   /** Milliseconds since it was written, by the store's clock. */
   readonly ageMs: number;

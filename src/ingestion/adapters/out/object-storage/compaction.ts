@@ -55,7 +55,7 @@ export interface CompactionOptions {
 /** A segment that compaction doesn't touch. */
 export interface MalformedSegment {
   readonly key: string;
-  /** Describes what is wrong with it. */
+  /** Describes what is wrong with the segment. */
   readonly problem: string;
 }
 

@@ -26,8 +26,8 @@ const CLAIM = z.object({
   /** Set when the upload has failed for good, although its line may exist. */
   failed: z.boolean().optional(),
   /**
-   * Set when a repeated request was answered with the upload, although its own process may not know that its line
-   * exists.
+   * Set when a repeated request was answered with this upload's receipt. The process that stored the upload may not
+   * know that the upload's line exists.
    */
   kept: z.boolean().optional(),
   /** Set when nothing of the upload exists or can appear. The scope may be taken. */

@@ -1,7 +1,10 @@
 import type { Bucket } from './bucket.js';
 
 const RENEW_EVERY_MS = 15_000;
-/** An object that wasn't written for this time belongs to a crashed process. In milliseconds, by the store's clock. */
+/**
+ * How long after its last renewal a lease is taken to belong to a crashed process. In milliseconds, by the store's
+ * clock.
+ */
 export const LOST_AFTER_MS = 60_000;
 
 /** Another process took the owner for crashed and replaced or removed the object. */

@@ -14,7 +14,7 @@ export class UnderWay {
   private journals = { state: '', files: new Set<string>() };
 
   constructor(
-    /** Absolute. */
+    /** An absolute path. */
     private readonly root: string,
   ) {}
 
