@@ -33,7 +33,7 @@ class Queue {
 
 /**
  * The memory shared by all request bodies of a process. Bodies ask for memory as they grow and wait when the budget is
- * used up. For each use, one body at a time may exceed the budget.
+ * used up. For each `MemoryUse`, one body at a time may exceed the budget.
  */
 export class MemoryBudget {
   private readonly used: Record<MemoryUse, number> = { text: 0, part: 0, rest: 0, line: 0 };

@@ -1,6 +1,6 @@
 /**
- * Bodies wait at most LONGEST_WAIT_MS for connections. After a full wait they aren't held again for REST_MS. Both in
- * milliseconds.
+ * Long bodies are held back for at most LONGEST_WAIT_MS while clients connect. After that much, none is held back for
+ * REST_MS. Both in milliseconds.
  */
 const LONGEST_WAIT_MS = 200;
 const REST_MS = 1_000;

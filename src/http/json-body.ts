@@ -17,7 +17,7 @@ const CODING_OVERHEAD_BYTES = 65_536;
 
 /** A body up to this length is parsed in one go, in bytes. */
 const SMALL_BODY_BYTES = 16 * 1024;
-/** How much is checked in one step of a turn, in bytes. */
+/** How many bytes of JSON are checked before other requests may get a turn. */
 const STEP_BYTES = 16 * 1024;
 
 const QUOTE = 0x22;

@@ -9,8 +9,8 @@ const REMOVED = 2;
 export const digestOf = (text: string): Buffer => hash('sha256', text, 'buffer');
 
 /**
- * The number of the part that a digest belongs to, if all digests are divided into `parts`. Independent of its place in
- * a set.
+ * The part, from 0, that a digest belongs to when all digests are divided into `parts` equal parts. It uses other bits
+ * of the digest than a set does to place it.
  */
 export const partOf = (digest: Buffer, parts: number): number => digest.readUInt32LE(WORDS * 4) % parts;
 

@@ -179,7 +179,7 @@ function earliestPositions(positions: Iterable<IndexPosition>): Map<string, Inde
   return earliest;
 }
 
-/** Deletes the ids from a set whose lines are at or after a position. */
+/** Removes from a set the ids of all uploads whose line is at a given position of the index, or after it. */
 async function deleteIndexed(
   store: StoreDirectory,
   directory: string,

@@ -30,7 +30,7 @@ const CLAIM = z.object({
    * know that the upload's line exists.
    */
   kept: z.boolean().optional(),
-  /** Set when nothing of the upload exists or can appear. The scope may be taken. */
+  /** Set when nothing of the upload exists or can appear, so that the next upload may take over the scope. */
   free: z.boolean().optional(),
 }).refine(({ upload_id: uploadId, segment, content_path: path }) => {
   // Both are checked, because they may be overwritten or removed.
