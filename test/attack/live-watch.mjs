@@ -9,7 +9,7 @@ export class LiveWatch {
 
   /**
    * @param {number[]} ports
-   * @param {(slow: { port: number, ms: number, bareMs: number, cpuMs: number, status?: number | 'none' }) => void} onSlow
+   * @param {(slow: { port: number, ms: number, bareMs: number, cpuMs: number, ranMs: number, status?: number | 'none' }) => void} onSlow
    *   called for each answer other than 200, or over 250 ms after subtracting the time of a bare server at the same time and
    *   the wait of the service's main thread for a CPU. A refused connection is not an answer.
    */

@@ -22,12 +22,13 @@ function probe(port, path) {
   });
 }
 
-/** How long a process's main thread has waited for a CPU, in milliseconds. 0 if unknown. */
-function waitedForCpu(pid) {
+/** How long a process's main thread has run, and has waited for a CPU, in milliseconds. 0 if unknown. */
+function cpuTimes(pid) {
   try {
-    return Number(readFileSync(`/proc/${pid}/schedstat`, 'latin1').split(' ')[1]) / 1e6;
+    const [ran, waited] = readFileSync(`/proc/${pid}/schedstat`, 'latin1').split(' ');
+    return { ran: Number(ran) / 1e6, waited: Number(waited) / 1e6 };
   } catch {
-    return 0;
+    return { ran: 0, waited: 0 };
   }
 }
 
@@ -47,13 +48,14 @@ async function watch(ports, mostMs) {
   const watchService = async (port) => {
     for (;;) {
       const pid = pids.get(port);
-      const before = waitedForCpu(pid);
+      const before = cpuTimes(pid);
       const { began, ms, status } = await probe(port, '/health/live');
-      const cpuMs = Math.max(0, waitedForCpu(pid) - before);
+      const after = cpuTimes(pid);
+      const [ranMs, cpuMs] = [Math.max(0, after.ran - before.ran), Math.max(0, after.waited - before.waited)];
       if (status === 200) probes += 1;
       const bareMs = Math.max(0, ...bare.filter((each) => each.began + each.ms >= began).map((each) => each.ms));
       const isWrong = status !== undefined && status !== 200;
-      if (isWrong || ms - bareMs - cpuMs > mostMs) process.send({ port, ms: Math.round(ms), bareMs: Math.round(bareMs), cpuMs: Math.round(cpuMs), status });
+      if (isWrong || ms - bareMs - cpuMs > mostMs) process.send({ port, ms: Math.round(ms), bareMs: Math.round(bareMs), cpuMs: Math.round(cpuMs), ranMs: Math.round(ranMs), status });
       await delay(PAUSE_MS);
     }
   };
