@@ -57,7 +57,10 @@ export class MemoryBudget {
     return Object.values(this.queues).some(({ waiting: { oldest } }) => oldest !== undefined && oldest.since <= since);
   }
 
-  /** Takes memory for a holder at once if there is enough, and returns whether it did. */
+  /**
+   * Takes memory for a holder at once, if there is enough and nobody waits for the same use, or if it is the favoured
+   * holder. Returns whether it did.
+   */
   tryTake(held: HeldMemory, bytes: number): boolean {
     const queue = this.queues[held.use];
     if (queue.favoured !== held && (queue.waiting.length > 0 || !this.hasRoomFor(bytes))) return false;

@@ -36,8 +36,8 @@ export function requestBody(request: IncomingMessage, limits: RequestBodyLimits)
 }
 
 /**
- * The body of a request if all of it has arrived, which is the rule for a small one. Undefined otherwise, and then
- * nothing was read.
+ * The body of a request if it isn't empty and all of it has arrived, which is the rule for a small one. Undefined
+ * otherwise, and then nothing was read.
  *
  * @throws ServiceError `payload-too-large`; `digest-mismatch`.
  */

@@ -6,7 +6,7 @@ import { exchangeOf, sendEarly } from './exchange.js';
 
 const logger = new Logger('Http');
 
-/** Converts everything thrown during a request into an error answer. */
+/** Answers everything that is thrown during a request with an error (see `answerError`). */
 @Catch()
 export class ServiceExceptionFilter implements ExceptionFilter {
   catch(exception: unknown, host: ArgumentsHost): void {

@@ -248,7 +248,7 @@ export class ForgetfulDisk extends Disk {
     throw failed('EIO', what);
   }
 
-  /** Resolves when the disk performs an operation. The next one is chosen at random from those waiting. */
+  /** Resolves when it is this operation's turn. The disk picks the next one at random from those waiting. */
   private turn(): Promise<void> {
     return new Promise((resolve) => {
       if (this.state === 'dead') return;

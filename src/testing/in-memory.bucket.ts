@@ -9,7 +9,7 @@ interface Kept {
 
 /** A `Bucket` in memory. A test sets its clock and makes it fail or hang. */
 export class InMemoryBucket extends Bucket {
-  /** Added to the store's time, in milliseconds. */
+  /** How far the store's clock, as this instance sees it, is ahead of `time`. In milliseconds. */
   aheadMs = 0;
   /** The store's time, in milliseconds since 1970. */
   time: () => number = () => Date.now();

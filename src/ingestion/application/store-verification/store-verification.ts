@@ -310,7 +310,7 @@ interface MatchingSets {
 /** A line with an idempotency key. */
 interface KeyedLine {
   readonly scope: string;
-  /** The key of its `idempotencyScope`. */
+  /** The digest of `scope`, for the sets. */
   readonly key: Buffer;
   readonly uploadId: string;
   /** Milliseconds since 1970. */

@@ -56,8 +56,8 @@ export type OnBytes = (count: number) => void;
 
 /**
  * The operations that a verification needs from a store, while a service may be writing to it. They write nothing, and
- * their memory doesn't depend on the size of the store. An error of a single file, segment or directory is reported
- * with it. Any other error rejects.
+ * their memory doesn't depend on the size of the store. An iterable yields the error of a single directory or segment
+ * with its path. Every other error rejects.
  */
 export interface StoreView {
   /** Names what cleans up after a crashed process, for messages. */

@@ -233,7 +233,10 @@ export class IdempotencyIndex {
     });
   }
 
-  /** Adds the keys of all segments that the databases don't list. Starts again if a database is set aside meanwhile. */
+  /**
+   * Reads the segments of a day and later that the databases don't list, and adds the idempotency keys in their lines.
+   * Starts again if a database is set aside meanwhile.
+   */
   private async addMissingSegments(from: string): Promise<void> {
     this.absent.clear();
     for (let setAsides = -1; setAsides !== this.setAsides; ) {

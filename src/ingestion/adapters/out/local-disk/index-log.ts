@@ -33,8 +33,8 @@ interface WaitingLine {
 }
 
 /**
- * Appends the index lines of one kind in the order of their arrival. Lines that arrive during a flush share the next
- * one.
+ * Appends the index lines of one kind in the order of their arrival. Lines of one directory that arrive during a flush
+ * share the next one, up to 1 MiB.
  */
 export class IndexLog {
   private readonly waiting: WaitingLine[] = [];

@@ -106,7 +106,7 @@ export async function* closedDays(bucket: Bucket, kinds: readonly UploadKind[] =
   }
 }
 
-/** The days whose compaction was begun but not finished. */
+/** The past days that have a plan: merging their segments was begun but not finished. */
 export async function* plannedDays(bucket: Bucket): AsyncGenerator<Day> {
   for await (const { key, size } of bucket.list(PLANS)) {
     const [, name, date] = /^compaction\/kind=([a-z]+)\/date=(\d{4}-\d\d-\d\d)$/.exec(key) ?? [];

@@ -120,7 +120,8 @@ export class IdempotencyClaims {
     if (await claim.endWith({ failed: true })) return true;
     const found = await this.bucket.read(claim.key);
     const decided = found && parseClaim(found);
-    // An upload that took the claim over has put a fence into our segment first, so our line doesn't count.
+    // Before another upload took the claim over, it put an empty segment in place of ours. So our line isn't there, and
+    // can't appear.
     return decided?.upload_id !== claim.current.upload_id || !decided.kept;
   }
 

@@ -248,7 +248,7 @@ export class S3Bucket extends Bucket {
       ask('s3:AbortMultipartUpload', async (options) => {
         const aborting = this.client.send(new AbortMultipartUploadCommand({ ...at, UploadId: NO_UPLOAD_ID }), options);
         await aborting.catch((error: unknown) => {
-          // The request was permitted; there just is no such upload.
+          // Not a failure: the store permitted the request, and only found no such upload.
           if (!(error instanceof S3ServiceException && [400, 404].includes(error.$metadata.httpStatusCode ?? 0))) throw error;
         });
       }),
