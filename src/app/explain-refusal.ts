@@ -13,7 +13,8 @@ export function explainRefusal(error: unknown, dataDirectory: string): string {
   if (error instanceof DataDirectoryInUseError) return error.message;
   if (error instanceof DataDirectoryError) return oneLine(`DATA_DIR: ${error.message}`);
   if (error instanceof ServiceError && isCoded(error.cause)) return oneLine(`DATA_DIR: ${error.message} ${explainFailure(error.cause, dataDirectory)}`);
-  if (!isCoded(error)) return error instanceof Error ? (error.stack ?? error.message) : String(error);
+  // Node's own codes begin with ERR_, such as that of a package that isn't installed.
+  if (!isCoded(error) || error.code.startsWith('ERR_')) return error instanceof Error ? (error.stack ?? error.message) : String(error);
   if ('syscall' in error && error.syscall === 'listen') return oneLine(`HOST, PORT: ${error.message}`);
   return oneLine(`DATA_DIR: ${explainFailure(error, dataDirectory)}`);
 }

@@ -31,15 +31,22 @@ export class HttpAdapter extends ExpressAdapter {
    * parse the header that it has just written.
    */
   override reply(response: Response, body: unknown, status?: number): unknown {
-    if (!isPlainObject(body) || response.hasHeader('Content-Type')) return super.reply(response, body, status) as unknown;
-    const json = JSON.stringify(body);
-    response.writeHead(status ?? response.statusCode, {
+    const json = isPlainObject(body) && !response.hasHeader('Content-Type') ? toJson(body) : undefined;
+    const statusCode = status ?? response.statusCode;
+    if (json === undefined || !WITH_BODY.includes(statusCode)) return super.reply(response, body, status) as unknown;
+    response.writeHead(statusCode, {
       'Content-Type': 'application/json; charset=utf-8',
       'Content-Length': Buffer.byteLength(json),
     });
     return response.end(json);
   }
 }
+
+/** The statuses of the operations' answers. Others may forbid a body. */
+const WITH_BODY: readonly number[] = [200, 201];
+
+/** Undefined if the object's `toJSON` says so. */
+const toJson: (value: object) => string | undefined = JSON.stringify;
 
 const isPlainObject = (value: unknown): value is object =>
   typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype;

@@ -43,13 +43,15 @@ export function requestBody(request: IncomingMessage, limits: RequestBodyLimits)
  */
 export function arrivedBody(request: IncomingMessage, maxBytes: number, digests: readonly ExpectedDigest[] = []): Buffer | undefined {
   assertUnread(request);
+  const exchange = exchangeOf(request);
   const { readableLength: length } = request;
   // Node calls the handler of the last byte before it counts the request as complete.
   if (length === 0 || !(request.complete || length === declaredLength(request))) return undefined;
+  // Without `100 Continue`, Node would close the connection after the answer.
+  if (exchange?.awaitsContinue) return undefined;
   if (length > maxBytes) throw new ServiceError('payload-too-large');
   const bytes = request.read() as Buffer;
   request.resume();
-  const exchange = exchangeOf(request);
   if (exchange) exchange.isRead = true;
   if (digests.length > 0) assertDigests(bytes, digests);
   return bytes;

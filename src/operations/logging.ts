@@ -1,37 +1,12 @@
 import type { LoggerService } from '@nestjs/common';
-import { type DestinationStream, type Logger, pino } from 'pino';
+import { type Logger, pino } from 'pino';
 
 /** Logs one JSON object per line to standard output, or readable text if that is a terminal. */
 export async function createLogger(level: string): Promise<Logger> {
   const options = { level, base: null, serializers: LOG_SERIALIZERS };
-  if (!process.stdout.isTTY) return pino(options, batchedOutput());
+  if (!process.stdout.isTTY) return pino(options);
   const { default: pretty } = await import('pino-pretty');
   return pino(options, pretty({ sync: true, colorize: true }));
-}
-
-/** How much is buffered at most before it is written, in bytes. */
-const MOST_BUFFERED_BYTES = 8 * 1024;
-
-/**
- * Standard output, written once for all lines of one turn of the event loop, because a write costs more than a line. A
- * killed process may lose the lines of its last turn.
- */
-function batchedOutput(): DestinationStream {
-  const output = pino.destination({ sync: true, minLength: MOST_BUFFERED_BYTES });
-  const flush = (): void => {
-    isScheduled = false;
-    output.flush();
-  };
-  let isScheduled = false;
-  process.on('exit', flush);
-  return {
-    write: (line) => {
-      output.write(line);
-      if (isScheduled) return;
-      isScheduled = true;
-      setImmediate(flush);
-    },
-  };
 }
 
 /** Removes customer ids from file paths, which the errors of file systems and stores quote. */

@@ -400,6 +400,19 @@ describe('Expect: 100-continue', () => {
     socket.destroy();
   });
 
+  it('keeps the connection open when a JSON body comes at once', async () => {
+    const request = head(`POST ${UPLOAD} HTTP/1.1`, 'Content-Type: application/json', 'Content-Length: 2', 'Expect: 100-continue');
+    const socket = await open(service.port);
+    let received = '';
+    socket.setEncoding('latin1').on('data', (text: string) => (received += text));
+    for (const count of [1, 2]) {
+      socket.write(`${request}{}`);
+      await expect.poll(() => received.split(OK).length - 1).toBe(count);
+    }
+    expect(received.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 100', 'HTTP/1.1 200', 'HTTP/1.1 100', 'HTTP/1.1 200']);
+    socket.destroy();
+  });
+
   it.each([
     ['too long a body', expecting(100_000_001), 413],
     ['an unsupported type', expecting(3).replace('text/csv', 'application/x-www-form-urlencoded'), 415],

@@ -117,7 +117,9 @@ describe.runIf(missing === undefined)('DATA_DIR on a volume that', { timeout: ST
   it('has a read-only idempotency/: the service is not ready, and reports why', async () => {
     await shell('mkdir "$D/idempotency"; mount --bind "$D/idempotency" "$D/idempotency"; mount -o remount,bind,ro "$D/idempotency"');
     await expect.poll(readiness, PATIENCE).toEqual({ status: 503, down: ['file_storage'] });
-    expect(service.program.lines.filter((line) => line.includes(`${workspace.data}/idempotency can't be written`) && line.includes('mount it for writing'))).toHaveLength(1);
+    const reports = () => service.program.lines.filter((line) => line.includes(`${workspace.data}/idempotency can't be written`) && line.includes('mount it for writing'));
+    // The log may arrive after the answer.
+    await expect.poll(reports, PATIENCE).toHaveLength(1);
     await shell('umount "$D/idempotency"');
     await expect.poll(readiness, PATIENCE).toEqual({ status: 200, down: [] });
   });

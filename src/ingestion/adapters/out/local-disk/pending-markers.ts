@@ -66,14 +66,14 @@ export class PendingMarkers {
    * @throws StoreAwayError; an error of the file system.
    */
   async add(id: string, marker: Marker): Promise<void> {
-    this.presence.assertHere([this.directory]);
+    this.presence.assertHere();
     await this.directories.within(this.directory, () => this.disk.link(JSON.stringify(marker), this.path(id)));
     await this.syncs.sync(this.directory);
   }
 
   /** Resolves when the new marker is durable. Until then the old one stays in place. */
   async replace(id: string, marker: Marker): Promise<void> {
-    this.presence.assertHere([this.directory]);
+    this.presence.assertHere();
     const replacement = this.path(uuidV7());
     await this.directories.within(this.directory, () => this.disk.link(JSON.stringify(marker), replacement));
     await this.disk.rename(replacement, this.path(id));

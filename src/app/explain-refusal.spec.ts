@@ -1,0 +1,15 @@
+import { describe, expect, it } from 'vitest';
+import { explainRefusal } from './explain-refusal.js';
+
+const coded = (code: string, message: string, more: object = {}): Error => Object.assign(new Error(message), { code, ...more });
+
+describe('explainRefusal', () => {
+  it.each<[string, Error, RegExp]>([
+    ['the port as the cause when listening fails', coded('EADDRINUSE', 'in use', { syscall: 'listen' }), /^HOST, PORT: in use$/],
+    ['DATA_DIR as the cause of another error of the system', coded('ENOSPC', 'no space left'), /^DATA_DIR: /],
+    ['the stack of a package that is missing', coded('ERR_MODULE_NOT_FOUND', "Cannot find package 'x'"), /^Error: Cannot find package 'x'\n {4}at /],
+    ['the stack of any other error', new TypeError('a bug'), /^TypeError: a bug\n {4}at /],
+  ])('shows %s', (_, error, explanation) => {
+    expect(explainRefusal(error, './data')).toMatch(explanation);
+  });
+});
