@@ -32,7 +32,10 @@ function withAdapters(definition: DynamicModule, { fileStorage, authentication }
   };
 }
 
-/** The two upload operations. Works alone in any Nest application that is created with `{ bodyParser: false }`. */
+/**
+ * The module of the two upload operations. It can be used on its own in any Nest application that is created with
+ * `{ bodyParser: false }`.
+ */
 @Module({
   imports: [HttpModule],
   controllers: [HistoricalIngestionController, NowcastIngestionController],

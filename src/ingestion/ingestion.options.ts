@@ -21,7 +21,7 @@ export interface IngestionAdapters {
   authentication: DynamicModule | Type | undefined;
 }
 
-/** The limits that apply to the body of a request. */
+/** The limits that apply to the body of an upload request, with the defaults filled in. */
 export class UploadLimits {
   readonly maxUploadBytes: number;
   readonly maxJsonBytes: number;

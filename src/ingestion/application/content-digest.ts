@@ -17,7 +17,7 @@ export class ContentDigest {
   }
 }
 
-/** Size and sha-256 of bytes. Each chunk is consumed before the next one is requested. */
+/** Reads bytes and returns their size and sha-256. Each chunk is consumed before the next one is requested. */
 export async function readContent(
   bytes: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
   consume: (chunk: Uint8Array) => Promise<void> | undefined = () => undefined,

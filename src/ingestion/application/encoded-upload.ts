@@ -7,8 +7,8 @@ import { indexLine, parseIndexLine } from '../domain/layout.js';
 import type { Upload } from '../domain/upload.js';
 
 /**
- * The member `additional_data` of a line, with an empty text. No text can contain this string, because its quotes would
- * be escaped.
+ * The member `additional_data` of a line, with an empty text. No text in a line can contain this string, because its
+ * quotes would be escaped there.
  */
 const EMPTY_TEXT = '"additional_data":""';
 const TEXT_BEGIN = '"additional_data":"';
@@ -18,7 +18,7 @@ const MOST_BYTES_PER_UNIT = 6;
 const LONG_LINE_BYTES = 64 * 1024;
 const STEP_BYTES = 16 * 1024;
 
-/** A control character, which no other text of an upload may contain. */
+/** Stands for a long `additional_data`. A control character, which no other text of an upload may contain. */
 const PLACEHOLDER = '\u0000';
 
 const hasLongText = ({ additionalData }: Upload): boolean => (additionalData?.length ?? 0) > LONG_TEXT;
@@ -38,7 +38,7 @@ async function encodeLongLine(upload: Upload): Promise<Buffer> {
   const text = upload.additionalData ?? '';
   const line = `${indexLine({ ...upload, additionalData: '' })}\n`;
   const textAt = line.indexOf(EMPTY_TEXT) + TEXT_BEGIN.length;
-  // Pages that are never written take no memory.
+  // The buffer is probably longer than the line. Its pages that are never written take no memory.
   const bytes = Buffer.allocUnsafeSlow(Buffer.byteLength(line) + text.length * MOST_BYTES_PER_UNIT);
   let length = bytes.write(line.slice(0, textAt));
   await forEachPiece(text, (piece) => {

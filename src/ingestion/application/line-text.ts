@@ -10,8 +10,8 @@ const isEscape = (byte: number): boolean => '"\\/bfnrtu'.includes(String.fromCha
 const isHexDigit = (byte: number): boolean => /^[0-9a-fA-F]$/.test(String.fromCharCode(byte));
 
 /**
- * Collects one line from pieces, in bounded memory. Of a line over 64 KiB it keeps the first 16 KiB of each text, and
- * only validates the rest. This changes no member of an index line but `additional_data`.
+ * Collects one line from pieces, in bounded memory. Of each text in a line over 64 KiB it keeps the first 16 KiB, and
+ * only validates the rest of the text. In an index line, only `additional_data` can be that long.
  */
 export class LineText {
   private pieces: Buffer[] = [];
@@ -19,17 +19,17 @@ export class LineText {
   private bytes = 0;
   private nul = false;
 
-  /** Bytes so far. */
+  /** How many bytes were added so far. */
   get length(): number {
     return this.bytes;
   }
 
-  /** Whether the line contains a zero byte, as blocks do that a disk never wrote. */
+  /** Whether the line contains a zero byte. Blocks that never reached the disk read as zeros. */
   get hasNul(): boolean {
     return this.nul;
   }
 
-  /** Adds a copy of the piece, so its buffer may be reused. */
+  /** Adds a copy of the piece, so that the caller may reuse the piece's buffer. */
   add(piece: Buffer): void {
     this.bytes += piece.length;
     this.nul ||= piece.includes(0);
@@ -42,13 +42,16 @@ export class LineText {
     else this.pieces.push(Buffer.from(piece));
   }
 
-  /** The line's JSON value; undefined if the line isn't JSON in UTF-8. Long texts of a long line are abridged. */
+  /**
+   * The line's JSON value, in which long texts of a long line are abridged. Undefined if the line isn't JSON in UTF-8,
+   * or is over 1 MiB even when abridged.
+   */
   parse(): unknown {
     return this.abridged ? this.abridged.parse() : parseJson(Buffer.concat(this.pieces));
   }
 }
 
-/** The JSON value; undefined if the bytes aren't JSON in UTF-8. */
+/** The JSON value of bytes; undefined if the bytes aren't JSON in UTF-8. */
 export function parseJson(bytes: Buffer): unknown {
   if (!isUtf8(bytes)) return undefined;
   try {
@@ -65,7 +68,7 @@ class AbridgedLine {
   private sound = true;
   private inText = false;
   private textLength = 0;
-  /** The part of an escape that is still to come: the letter, then four digits for `u`. */
+  /** What is still to come of an escape: its letter, or this many of the four hex digits after `u`. */
   private escape: 'none' | 'letter' | 1 | 2 | 3 | 4 = 'none';
   private keeping = true;
 
@@ -107,8 +110,8 @@ class AbridgedLine {
   }
 
   private takeInText(byte: number): void {
-    // Control characters are kept, so that JSON.parse refuses them. A character or an escape is kept as a whole or
-    // dropped.
+    // Control characters are kept, so that JSON.parse refuses them. A character or an escape is either kept as a whole
+    // or dropped as a whole.
     const continues = (byte & 0xc0) === 0x80;
     if (!continues) this.keeping = this.textLength < LONGEST_TEXT || byte < 0x20;
     if (byte === BACKSLASH) this.escape = 'letter';
@@ -132,7 +135,7 @@ class AbridgedLine {
   }
 
   private keep(byte: number): void {
-    // The texts of an index line are abridged, and its other parts are never this long.
+    // No index line gets here: its texts are abridged, and its other parts are never this long.
     if (this.length === LONGEST_ABRIDGED) this.sound = false;
     else this.kept[this.length++] = byte;
   }

@@ -1,6 +1,6 @@
 import { ServiceError } from '../../common/service-error.js';
 
-/** For `.catch()`: throws the error that the `FileStorage` port promises when the store fails. */
+/** Returns a function for `.catch()`. It throws `ServiceError` `storage-failure`, whose cause is the caught error. */
 export const storageFailure =
   (message: string) =>
   (cause: unknown): never => {

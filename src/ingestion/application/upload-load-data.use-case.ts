@@ -15,10 +15,13 @@ export interface UploadLoadDataCommand extends UploadParameters {
     /** The media type as the client sent it. */
     readonly contentType: string;
     readonly bytes: AsyncIterable<Uint8Array>;
-    /** The values that the file's sha-256 must equal, in lower-case hex. */
+    /** Digests in lower-case hex. The file's sha-256 must equal each of them. */
     readonly expectedSha256: readonly string[];
   } | null;
-  /** Called once, after the last byte of the file. Only then is the data known that follows the file in the request. */
+  /**
+   * The `additional_data` of the upload; null without any. Called once, after the last byte of the file was read,
+   * because the data may follow the file in the request.
+   */
   additionalData(): Promise<string | null> | string | null;
 }
 

@@ -1,11 +1,17 @@
 import type { Upload } from './upload.js';
 
-/** How long an upload is kept under its key, in milliseconds. */
+/**
+ * How long an upload is kept under its `Idempotency-Key` after it was complete, in milliseconds. A repeated request in
+ * this time gets the first answer.
+ */
 export const IDEMPOTENCY_PERIOD_MS = 24 * 60 * 60 * 1000;
 
-/** Within this scope an `Idempotency-Key` is unique: the operation and the customer. Null without a key. */
+/**
+ * The operation, the customer and the `Idempotency-Key` of an upload as one text; null without a key. Within 24 hours,
+ * only one upload with the same text is kept.
+ */
 export const idempotencyScope = ({ kind, customerId, idempotencyKey }: Pick<Upload, 'kind' | 'customerId' | 'idempotencyKey'>): string | null =>
-  // None of the three can contain a newline.
+  // None of the three texts can contain a newline.
   idempotencyKey === null ? null : [kind, idempotencyKey, customerId].join('\n');
 
 /**

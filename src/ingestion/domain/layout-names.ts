@@ -8,7 +8,7 @@ export const UPLOAD_ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a
 export const isDate = (text: string): boolean =>
   /^\d{4}-\d\d-\d\d$/.test(text) && !Number.isNaN(Date.parse(text)) && utcDate(new Date(text)) === text;
 
-/** Whether a name, without the directories above it, belongs to the layout at its place. */
+/** A rule for one level of the layout. Returns whether a name, without the directories above it, is valid there. */
 export type NameRule = (name: string) => boolean;
 
 /**
@@ -35,10 +35,10 @@ const isCustomer: NameRule = (name) => {
   }
 };
 
-/** The upload's id, with which the name of its file begins. */
+/** The id of an upload, from the name of its file, which begins with the id. */
 export const uploadIdOfFile = (name: string): string => name.slice(0, 36);
 
-/** Whether a path, relative to the store's root, names a file of the layout. */
+/** Whether a path, relative to the store's root, names a file that the given rules allow. */
 export function isLayoutPath(path: string, { top, directories, isFile }: LayoutRules): boolean {
   const [first, ...names] = path.split('/');
   const file = names.pop();

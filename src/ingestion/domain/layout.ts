@@ -2,11 +2,12 @@ import { encodePathSegment } from '../../common/text.js';
 import type { Upload, UploadKind } from './upload.js';
 
 /**
- * The last extension of the client's file name, in lower case, if it is `.` and 1-8 letters or digits; otherwise empty.
+ * The last extension of the client's file name, in lower case, if it is `.` and 1-8 ASCII letters or digits; otherwise
+ * an empty text.
  */
 export const extensionOf = (filename: string): string => /\.[A-Za-z0-9]{1,8}$/.exec(filename)?.[0].toLowerCase() ?? '';
 
-/** `YYYY-MM-DD`, in UTC. */
+/** The UTC day of a time, as `YYYY-MM-DD`. */
 export const utcDate = (time: Date): string => time.toISOString().slice(0, 10);
 
 /** The directory of a kind's index lines, relative to the store's root. */
@@ -15,7 +16,7 @@ export const linesDirectory = (kind: UploadKind): string => `uploads/kind=${kind
 /** The directory of a kind's files, relative to the store's root. */
 export const contentDirectory = (kind: UploadKind): string => `files/kind=${kind}`;
 
-/** Path of a file's bytes, relative to the store's root. */
+/** The path of an uploaded file, relative to the store's root. */
 export function contentPath(file: {
   kind: UploadKind;
   customerId: string;
@@ -51,7 +52,10 @@ export function indexLine(upload: Upload): string {
   });
 }
 
-/** The upload that an index line describes; undefined if it isn't a valid line. */
+/**
+ * The upload that an index line describes. Undefined if the line isn't JSON, or has no text as its `upload_id` or
+ * `received_at`. Checks nothing else.
+ */
 export function parseIndexLine(line: string): Upload | undefined {
   let parsed: Record<string, string | number | null | undefined> | null;
   try {

@@ -5,8 +5,8 @@ export const UPLOAD_KINDS = ['historical', 'nowcast'] as const;
 export type UploadKind = (typeof UPLOAD_KINDS)[number];
 
 /**
- * The three query parameters of an upload (service interface, part 2). Valid by the rules below, which are checked where
- * a request is read.
+ * The three query parameters of an upload (service interface, part 2). They are valid by the rules below, which are
+ * checked where a request is read.
  */
 export interface UploadParameters {
   readonly customerId: string;
@@ -16,13 +16,13 @@ export interface UploadParameters {
 
 /** The bytes of an uploaded file, as they are stored. */
 export interface UploadContent {
-  /** Relative to the store's root, with `/` between its parts. */
+  /** A path relative to the store's root, with `/` between its parts. */
   readonly path: string;
   /** The media type as the client sent it. */
   readonly type: string;
   /** A length in bytes. */
   readonly size: number;
-  /** Lower-case hex. */
+  /** The sha-256 of the bytes, in lower-case hex. */
   readonly sha256: string;
 }
 
@@ -34,9 +34,9 @@ export interface Upload extends UploadParameters {
   /** The client's `Idempotency-Key`; null without one. */
   readonly idempotencyKey: string | null;
   readonly additionalData: string | null;
-  /** When the upload was complete. */
+  /** When the whole request had arrived. The upload becomes durable a little later. */
   readonly receivedAt: Date;
-  /** Null for an upload without a file. */
+  /** The uploaded file; null for an upload without a file. */
   readonly content: UploadContent | null;
 }
 
@@ -47,13 +47,19 @@ export const MAX_ENCODED_CUSTOMER_ID_BYTES = 240;
 const isParameter = isNameUpTo(MAX_PARAMETER_LENGTH);
 const isLongName = isNameUpTo(MAX_FILENAME_LENGTH);
 
-/** 1-128 code points, not blank, no control characters, at most 240 bytes when encoded as a directory name. */
+/**
+ * Whether a value is a valid customer id: 1-128 code points, not blank, no control characters, and at most 240 bytes
+ * when encoded as a directory name.
+ */
 export const isCustomerId = (value: unknown): value is string =>
   isParameter(value) && encodePathSegment(value).length <= MAX_ENCODED_CUSTOMER_ID_BYTES;
 
-/** 1-255 code points, not blank, no control characters, no `/` or `\`, neither `.` nor `..`. */
+/**
+ * Whether a value is a valid file name: 1-255 code points, not blank, no control characters, no `/` or `\`, neither `.`
+ * nor `..`.
+ */
 export const isFilename = (value: unknown): value is string =>
   isLongName(value) && !/[/\\]/.test(value) && value !== '.' && value !== '..';
 
-/** 1-128 code points, not blank, no control characters. */
+/** Whether a value is a valid manufacturer: 1-128 code points, not blank, no control characters. */
 export const isManufacturer = isParameter;

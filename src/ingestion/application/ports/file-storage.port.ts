@@ -1,10 +1,10 @@
 import type { Upload, UploadKind } from '../../domain/upload.js';
 
-/** Size and digest of a file's bytes, computed by the store as they arrive. */
+/** Size and digest of a file's bytes, computed by the store as the bytes arrive. */
 export interface StoredContent {
   /** A length in bytes. */
   readonly size: number;
-  /** Lower-case hex. */
+  /** The sha-256 of the bytes, in lower-case hex. */
   readonly sha256: string;
 }
 
@@ -13,7 +13,7 @@ export interface UploadReceipt {
   readonly uploadId: string;
   /** Null for an upload without a file. */
   readonly content: StoredContent | null;
-  /** Whether the receipt is for an earlier upload under the same key, and nothing was stored now. */
+  /** Whether the receipt is for an earlier upload under the same idempotency key, and nothing was stored now. */
   readonly replayed?: boolean;
 }
 
@@ -26,23 +26,28 @@ export const receiptOf = ({ uploadId, content }: Upload): UploadReceipt => ({
 
 /** An upload in progress. Its bytes are still arriving, and the data that follows them isn't known yet. */
 export interface UploadDraft {
-  /** Unique forever. A store never receives the same id twice. */
+  /** An id that is unique forever. A store never receives the same id twice. */
   readonly uploadId: string;
   readonly kind: UploadKind;
   /**
-   * The scope that the upload is kept under for 24 hours (`idempotencyScope`); null for an upload that may be repeated.
+   * The scope that the upload is kept under for 24 hours (see `idempotencyScope`). Null for an upload without an
+   * idempotency key, which is stored again whenever the client sends it again.
    */
   readonly idempotencyScope: string | null;
   /** Null for an upload without a file. */
   readonly content: {
     /** Final path of the bytes, relative to the store's root (see `domain/layout.ts`). Contains `uploadId`. */
     readonly path: string;
-    /** Of any length, even empty. Read once, in order. Throws if the client aborts its upload. */
+    /**
+     * The bytes of the file, which may be empty. The store reads them once, in order. Reading throws if the client
+     * aborts its request, or if the request is invalid.
+     */
     readonly bytes: AsyncIterable<Uint8Array>;
   } | null;
   /**
-   * Completes the upload. A store calls it exactly once, after the last byte and before anything is visible. If it
-   * throws, the store keeps nothing and rejects with that error.
+   * Completes the upload, and returns its data. A store calls this function at most once: after the last byte of the
+   * file, and before anything of the upload is visible. If the function throws, the store keeps nothing and rejects
+   * with that error.
    *
    * @param stored null for an upload without a file.
    */
@@ -52,8 +57,8 @@ export interface UploadDraft {
 /**
  * Stores uploads: the bytes of their files, and one index line for each.
  *
- * An adapter turns the errors of its store into `ServiceError` of kind `storage-failure` and keeps the cause. Errors of
- * `bytes` and of `conclude` pass through unchanged. Any number of calls may be in progress at once.
+ * An adapter converts the errors of its store to `ServiceError` of kind `storage-failure` and keeps the cause. Errors
+ * of `bytes` and of `conclude` are thrown unchanged. Any number of calls may be in progress at once.
  */
 export abstract class FileStorage {
   /**
@@ -64,15 +69,16 @@ export abstract class FileStorage {
    * - is still pending when the process dies: after the next boot either both are visible or neither is.
    *
    * Of uploads with the same `idempotencyScope` within 24 hours, only the first that succeeds is kept. Its scope is
-   * committed together with its line, so a crash or restart neither stores a second one nor forgets the first. An
-   * upload that fails frees its scope.
+   * committed together with its line, so after a crash or restart no second upload is stored, and the first isn't
+   * forgotten. An upload that fails frees its scope.
    *
-   * Never holds a file's bytes in memory, and reads no faster than it writes. Never overwrites.
+   * Holds only a limited part of a file in memory, and reads no faster than it writes. Never overwrites a stored file.
    *
-   * @returns the receipt. For a repeated request, the receipt of the first one, after the repeated bytes were read and
-   *   concluded too.
-   * @throws ServiceError `request-in-progress`, before any byte is read, while the first upload of its scope is in
-   *   progress; `idempotency-key-reused` if the first was another request (`requestIdentity`); `storage-failure`.
+   * @returns the receipt. For a repeated request, the receipt of the first request, after the repeated bytes were read
+   *   and `conclude` was called too.
+   * @throws ServiceError `request-in-progress`, before any byte is read, while another upload of the scope is in
+   *   progress; `idempotency-key-reused` if the first upload differs (see `requestIdentity`); `storage-failure`. Errors
+   *   of `bytes` and of `conclude`.
    */
   abstract store(draft: UploadDraft): Promise<UploadReceipt>;
 

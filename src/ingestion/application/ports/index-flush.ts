@@ -1,4 +1,4 @@
-/** The result of one group commit of index lines. An adapter reports it to the `onFlush` of its options. */
+/** The result of one group commit of index lines. An adapter passes it to the `onFlush` of its options. */
 export interface IndexFlush {
   readonly lines: number;
   readonly seconds: number;

@@ -5,12 +5,12 @@ const EMPTY = 0;
 const PRESENT = 1;
 const REMOVED = 2;
 
-/** The sha-256 of a text, which represents the text. */
+/** The sha-256 of a text. It stands for the text in a `DigestSet`. */
 export const digestOf = (text: string): Buffer => hash('sha256', text, 'buffer');
 
 /**
- * The part, from 0, that a digest belongs to when all digests are divided into `parts` equal parts. It uses other bits
- * of the digest than a set does to place it.
+ * The part, counted from 0, that a digest belongs to when all digests are divided into `parts` equal parts. Computed
+ * from other bits of the digest than those that a `DigestSet` compares.
  */
 export const partOf = (digest: Buffer, parts: number): number => digest.readUInt32LE(WORDS * 4) % parts;
 
@@ -30,7 +30,7 @@ export class DigestSet {
   private used = 0;
   private present = 0;
 
-  /** @param places a power of two, of which a tenth stays free. */
+  /** @param places the number of places: a power of two. A tenth of the places stays free. */
   constructor(places: number) {
     this.words = new Uint32Array(places * WORDS);
     this.states = new Uint8Array(places);
@@ -42,9 +42,9 @@ export class DigestSet {
   }
 
   /**
-   * Returns false if the digest was already in the set.
+   * Adds a digest. Returns false if the digest was already in the set.
    *
-   * @throws DigestSetFullError
+   * @throws DigestSetFullError if nine tenths of the places are taken. A deleted digest keeps its place until `clear`.
    */
   add(digest: Buffer): boolean {
     const place = this.find(digest);

@@ -27,20 +27,24 @@ export type FindingKind =
   /** Something that couldn't be read, so that its state is unknown. */
   | 'unreadable';
 
-/** A deviation from a store at rest. */
+/** A difference between a store and a complete store that no service is writing to. */
 export interface Finding {
   /**
-   * - `defect`: it is wrong.
-   * - `under-way`: a running service is about to finish it, or will repair it, if not this one then a later one.
-   * - `unknown`: it couldn't be checked.
+   * - `defect`: something is wrong.
+   * - `under-way`: nothing is wrong. A running service is about to finish its work, or a service that starts later
+   *   cleans up or repairs what was left.
+   * - `unknown`: something couldn't be checked.
    */
   readonly state: 'defect' | 'under-way' | 'unknown';
   readonly kind: FindingKind;
-  /** Relative to the store's root: the file, or the segment if only a line is wrong. */
+  /**
+   * A path relative to the store's root: of the file, of the segment if only a line is wrong, or of an unreadable
+   * directory.
+   */
   readonly path: string;
-  /** Null if the finding has no upload, or its upload is unknown. */
+  /** The upload that the finding is about; null if there is none, or if it is unknown. */
   readonly uploadId: string | null;
-  /** Where the line begins, for a finding about a line. */
+  /** The place where the line begins; null if the finding isn't about a line. */
   readonly line: { readonly segment: string; /** Bytes from the segment's beginning. */ readonly offset: number } | null;
   /** A description in words. */
   readonly detail: string;

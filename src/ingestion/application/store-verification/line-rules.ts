@@ -10,7 +10,7 @@ const absent = ({ input }: { input?: unknown }): string | undefined => (input ==
 const text = z.string({ error: (issue) => absent(issue) ?? 'is no text' });
 const nullable = <Schema extends z.ZodType>(schema: Schema) => z.nullable(schema);
 
-/** docs/durability.md, "What is in a line". Other members are ignored. */
+/** The rules for an index line (docs/durability.md, "What is in a line"). Members without a rule are ignored. */
 const INDEX_LINE = z
   .object({
     upload_id: text.regex(UPLOAD_ID, 'is no UUID in lower case'),
@@ -49,7 +49,7 @@ const isOwnPath = (path: string, line: Pick<CheckedLine, 'kind' | 'customer_id' 
 /**
  * Checks the contents of a line, also against the directory of its segment.
  *
- * @param directory of the segment, relative to the store's root.
+ * @param directory the segment's directory, relative to the store's root.
  * @returns the line, or a description of what is wrong with it.
  */
 export function checkLine(value: unknown, directory: string): { line: CheckedLine } | { problem: string } {

@@ -1,10 +1,10 @@
 import type { Finding } from './finding.js';
 import type { StoreVerification } from './store-verification.js';
 
-/** A verification as lines of text, each with its newline. The last line is the summary. */
+/** Formats a verification as lines of text, each with its newline. The last line is the summary. */
 export type Report = (verification: StoreVerification) => AsyncGenerator<string>;
 
-/** For a person: `<path>: <what is wrong>`. */
+/** A report for a person. A line for a finding reads `<path>: <what is wrong>`. */
 export async function* textReport(verification: StoreVerification): AsyncGenerator<string> {
   for await (const finding of verification) yield `${textOf(finding)}\n`;
   const { uploads, files, bytes, defects, underWay, unknown } = verification.totals;
@@ -19,7 +19,7 @@ export async function* textReport(verification: StoreVerification): AsyncGenerat
   yield `${counts.join(', ')}\n`;
 }
 
-/** For a script: one object for each finding, then one with the summary. */
+/** A report for a script: one JSON object for each finding, and then one with the summary. Each is a line. */
 export async function* jsonReport(verification: StoreVerification): AsyncGenerator<string> {
   for await (const { state, kind, path, uploadId, line, detail } of verification) {
     const { segment = null, offset = null } = line ?? {};
@@ -37,7 +37,7 @@ function textOf({ state, path, uploadId, line, detail }: Finding): string {
   return printable(`${PREFIXES[state]}${where}${upload}: ${detail}`);
 }
 
-/** Escapes control characters, because names come from the store and must not control a terminal. */
+/** Escapes control characters, because a text may contain names from the store, which must not control a terminal. */
 const printable = (text: string): string => text.replaceAll(/\p{C}/gu, (char) => `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`);
 
 const number = (value: number): string => value.toLocaleString('en');

@@ -5,20 +5,20 @@ const NEWLINE = 0x0a;
 /** A line of a segment, or its unterminated end. */
 export interface SegmentLine {
   readonly segment: string;
-  /** Bytes from the segment's beginning. */
+  /** The position of the line in the segment, in bytes. */
   readonly offset: number;
-  /** The position after its newline. */
+  /** The position in the segment after the line and its newline, in bytes. */
   readonly end: number;
-  /** Its JSON value; undefined if the line isn't JSON in UTF-8. Long texts of a long line are abridged. */
+  /** The line's JSON value; undefined if the line isn't JSON in UTF-8. Long texts of a long line are abridged. */
   readonly value: unknown;
   readonly isTorn: boolean;
-  /** Whether the next boot cuts it off, provided that its segment is still open (`StoreView.isOpen`). */
+  /** Whether the next boot cuts the line off, provided that the line's segment is still open (`StoreView.isOpen`). */
   readonly isMendable: boolean;
 }
 
 /** A line as `LineSplitter` yields it. */
 export interface SplitLine extends Pick<SegmentLine, 'offset' | 'end' | 'value'> {
-  /** Whether it contains a zero byte, as blocks do that a disk never wrote. Such a line has no value. */
+  /** Whether the line has a zero byte, and so no value. Blocks that never reached the disk read as zeros. */
   readonly hasNul: boolean;
 }
 
@@ -27,17 +27,17 @@ export class LineSplitter {
   private position = 0;
   private rest = new LineText();
 
-  /** Bytes so far. */
+  /** How many bytes were added so far. */
   get length(): number {
     return this.position;
   }
 
-  /** Bytes after the last newline. */
+  /** How many bytes were added after the last newline. */
   get restLength(): number {
     return this.rest.length;
   }
 
-  /** Yields the lines that end in the next bytes. The buffer may be reused when the iteration ends. */
+  /** Adds bytes and yields the lines that end in them. The caller may reuse the buffer after the iteration has ended. */
   *add(bytes: Buffer): Generator<SplitLine> {
     const from = this.position;
     let begin = 0;

@@ -9,45 +9,45 @@ import { checkLine } from './line-rules.js';
 import type { SegmentLine } from './segment-lines.js';
 import type { Entry, StoreView } from './store-view.js';
 
-/** Number of places in each of the three sets that matching needs. They take 26 MiB, whatever the size of the store. */
+/** Number of places in each of the three sets that matching needs. Together the sets take 26 MiB, for any store. */
 const PLACES = 2 ** 19;
 const FILES_AT_ONCE = 4;
 
 export interface VerificationOptions {
-  /** How many uploads are matched with their files in one pass over the index, at most. Default: 262,144. */
+  /** About how many uploads are matched with their files in one pass over the index. Default: 262,144. */
   readonly uploadsPerPass?: number;
 }
 
 /** Counts of what has been checked so far. */
 export interface VerificationTotals {
-  /** Whole lines. */
+  /** Number of whole lines in the index, even malformed ones. */
   uploads: number;
-  /** Files of the layout. */
+  /** Number of uploaded files whose names belong to the layout. */
   files: number;
-  /** Total size of the files that were compared with their lines. */
+  /** How many bytes of files were read to compare them with their lines. */
   bytes: number;
   defects: number;
   underWay: number;
-  /** Findings about things that couldn't be checked. */
+  /** Number of findings about things that couldn't be checked. */
   unknown: number;
 }
 
 /** How far the verification has come. */
 export interface VerificationProgress {
   phase: 'listing' | 'lines' | 'matching';
-  /** Bytes of the index that this phase has read. `total` is how many it has to read. */
+  /** Bytes of the index that this phase has read. `total` is about how many bytes the phase has to read. */
   done: number;
   total: number;
 }
 
 /**
  * Compares every line of a store's index with its file, and every file with the index (docs/checking-a-store.md). Takes
- * no lock and writes nothing, so a service may be running on the store. Its work in progress isn't reported as a defect.
- * The memory needed doesn't depend on the size of the store.
+ * no lock and writes nothing, so a service may be running on the store. The service's work in progress isn't reported
+ * as a defect. The memory needed doesn't depend on the size of the store.
  *
- * Iterate it only once. It yields the findings in no particular order, each as soon as it is certain. Iterating rejects
- * with the errors of opening the view (NoStoreError if there is no store) and of the store. An error of a single file
- * or directory is a finding instead.
+ * Iterate a verification only once. It yields the findings in no particular order, each as soon as it is certain.
+ * Iterating rejects with the errors of opening the view (NoStoreError if there is no store) and of the store. An error
+ * of a single file or directory is a finding instead.
  */
 export class StoreVerification implements AsyncIterable<Finding> {
   readonly totals: VerificationTotals = { uploads: 0, files: 0, bytes: 0, defects: 0, underWay: 0, unknown: 0 };
@@ -71,7 +71,7 @@ export class StoreVerification implements AsyncIterable<Finding> {
 class Run {
   private indexBytes = 0;
   private indexIsWhole = true;
-  /** Each segment is reported only once, although every pass reads it. */
+  /** The unreadable segments that were reported. Each is reported only once, although every pass reads it. */
   private readonly unreadable = new Set<string>();
   private readonly replacing = new Set<string>();
 
@@ -88,7 +88,7 @@ class Run {
     yield* this.matches();
   }
 
-  /** Checks that every name belongs to the layout. */
+  /** Checks that every name belongs to the layout. Also reports each staged file. */
   private async *names(): AsyncGenerator<Finding> {
     for await (const entry of this.view.content()) {
       if (entry.type === 'file') this.totals.files += 1;
@@ -106,7 +106,7 @@ class Run {
     }
   }
 
-  /** Checks that every line is whole and matches its file. */
+  /** Checks that every line is whole, matches its file, and has its claim if it needs one. */
   private async *lines(): AsyncGenerator<Finding> {
     this.begin('lines', 1);
     for await (const finding of concurrently(this.index(), FILES_AT_ONCE, (line) => this.checkLine(line))) {
@@ -114,7 +114,7 @@ class Run {
     }
   }
 
-  /** Never rejects. */
+  /** Checks a line. Resolves to a finding unchanged. Never rejects. */
   private async checkLine(line: SegmentLine | Finding): Promise<Finding | undefined> {
     if ('state' in line) return line;
     if (!line.isTorn) this.totals.uploads += 1;
@@ -143,7 +143,7 @@ class Run {
     if (path === null || size === null || sha256 === null) return undefined;
     try {
       const problem = await this.view.check({ path, size, sha256 }, (bytes) => (this.totals.bytes += bytes));
-      // The file of a failed upload is removed after its line.
+      // The line of a failed upload is removed before its file. So if the line is gone by now, nothing is wrong.
       if (!problem || !(await this.view.stays(segment, end))) return undefined;
       if (await this.view.isRestorable(uploadId, path)) {
         return { state: 'under-way', path, uploadId, line: placeOf(line), ...problem, detail: `${problem.detail}; a journal has it, and a boot after a loss of the process restores it` };
@@ -161,7 +161,7 @@ class Run {
     return lineFinding(line, { state: 'defect', kind: 'claim-absent', detail });
   }
 
-  /** Checks that every file has a line, and that no upload has two. */
+  /** Checks that every file has a line, that no upload has two lines, and that no idempotency key has two uploads. */
   private async *matches(): AsyncGenerator<Finding> {
     const parts = Math.max(1, Math.ceil(Math.max(this.totals.uploads, this.totals.files) / (this.options.uploadsPerPass ?? PLACES / 2)));
     const files = new DigestSet(PLACES);
@@ -177,7 +177,7 @@ class Run {
     }
   }
 
-  /** Lists the files before it reads the lines, because the line of a file is written after the file. */
+  /** Lists the files of a part before it reads the lines, because the line of a file is written after the file. */
   private async *matchPart(isOfPart: (key: Buffer) => boolean, { files, uploads, keys }: MatchingSets): AsyncGenerator<Finding> {
     const suspects = new Suspects();
     const keySuspects = new Map<string, KeyedLine[]>();
@@ -199,7 +199,7 @@ class Run {
     if (suspects.size > 0) yield* this.duplicates(suspects);
     if (keySuspects.size > 0) yield* this.keyDuplicates(keySuspects);
     if (files.size === 0) return;
-    // If a marker is gone after its file was seen, the file either has its line by now or no longer exists.
+    // If the marker of a file is gone after the file was listed, the file has its line by now, or no longer exists.
     const isPublished = await this.view.publications();
     for await (const { key, path, uploadId } of this.files((key) => files.has(key))) {
       if (!(await isPublished(uploadId, path))) continue;
@@ -217,7 +217,7 @@ class Run {
     }
     if (files.size === 0) return;
     for await (const { path, uploadId } of this.files((key) => files.has(key))) {
-      // The line may be in a place that couldn't be read.
+      // If a part of the index couldn't be read, the file's line may be there.
       const state = this.indexIsWhole ? 'defect' : 'unknown';
       yield { state, kind: 'line-absent', path, uploadId, line: null, detail: 'no line names the file' };
     }
@@ -242,8 +242,9 @@ class Run {
   }
 
   /**
-   * @param suspects idempotency keys of several lines. These may be the same line read twice, or more than 24 hours
-   *   apart.
+   * Finds the idempotency keys under which two uploads were received less than 24 hours apart.
+   *
+   * @param suspects keys that were read more than once: in lines of several uploads, or in one line, read twice.
    */
   private async *keyDuplicates(suspects: Map<string, KeyedLine[]>): AsyncGenerator<Finding> {
     for await (const line of this.index(false)) {
@@ -325,7 +326,10 @@ function keyedLine({ value }: SegmentLine): KeyedLine | undefined {
   return scope === null || Number.isNaN(receivedAt) ? undefined : { scope, key: digestOf(scope), uploadId, receivedAt };
 }
 
-/** Returns false if an earlier line under the key may be less than 24 hours away. */
+/**
+ * Adds the idempotency key of a line. Returns false if the key was added before for a line that may have been received
+ * less than 24 hours earlier or later.
+ */
 function addPeriod(keys: DigestSet, { key, receivedAt }: KeyedLine): boolean {
   const period = Math.floor(receivedAt / IDEMPOTENCY_PERIOD_MS);
   const nameIn = (other: number) => digestOf(`${nameOf(key)}\n${other}`);
@@ -367,8 +371,8 @@ class Suspects {
   }
 
   /**
-   * The first place of a suspect, if a line of it was read before. Undefined for the first line, whose place it
-   * remembers, and for an upload that isn't a suspect.
+   * The place of a suspect's line that was read before the given one. Undefined if the given line is the suspect's
+   * first, whose place is then remembered, or if the upload isn't a suspect.
    */
   firstOf(key: Buffer, line: SegmentLine): NonNullable<Finding['line']> | undefined {
     const name = nameOf(key);
@@ -382,5 +386,5 @@ class Suspects {
   }
 }
 
-/** Uses as many bits as a `DigestSet` compares. */
+/** A text that stands for a digest. It has as many bits of the digest as a `DigestSet` compares. */
 const nameOf = (key: Buffer): string => key.toString('latin1', 0, 16);

@@ -3,7 +3,7 @@ import type { SegmentLine } from './segment-lines.js';
 
 /** A name below a directory of the store. */
 export interface Entry {
-  /** `unknown`: the layout has no such name, or not of this type. */
+  /** `unknown`: the layout has no such name, or the name is of another type, for example a directory for a file. */
   readonly type: 'file' | 'unknown' | 'unreadable';
   /** A path relative to the store's root. */
   readonly path: string;
@@ -19,7 +19,7 @@ export interface SegmentEntry extends Entry {
 
 /** Lines that couldn't be read. */
 export interface UnreadableLines {
-  /** The path of the segment, or of its directory if the problem is there. */
+  /** The path of the segment, or of its directory if the problem isn't limited to one segment. */
   readonly path: string;
   readonly error: unknown;
 }
@@ -29,7 +29,7 @@ export interface ExpectedContent {
   readonly path: string;
   /** A length in bytes. */
   readonly size: number;
-  /** Lower-case hex. */
+  /** The sha-256 of the file, in lower-case hex. */
   readonly sha256: string;
 }
 
@@ -45,13 +45,13 @@ export const otherSize = (size: number, expected: ExpectedContent): ContentProbl
   detail: `the file has ${size} bytes, its line says ${expected.size}`,
 });
 
-/** Undefined if the digest is the expected one. */
+/** The problem of a file with this sha-256; undefined if it is the expected sha-256. */
 export const digestProblem = (sha256: string, expected: ExpectedContent): ContentProblem | undefined =>
   sha256 === expected.sha256
     ? undefined
     : { kind: 'bytes-digest', detail: `the file has sha-256 ${sha256}, its line says ${expected.sha256}` };
 
-/** Called with the number of bytes that were read. */
+/** A function that is called after each read with the number of bytes that were read. */
 export type OnBytes = (count: number) => void;
 
 /**
@@ -62,24 +62,25 @@ export type OnBytes = (count: number) => void;
 export interface StoreView {
   /** Names what cleans up after a crashed process, for messages. */
   readonly mender: string;
-  /** Whether a running service may write lines again into another segment and then remove the first one. */
+  /** Whether a running service may copy lines to another segment and then remove the segment they were in. */
   readonly movesLines: boolean;
 
-  /** The segments below uploads/, and anything else there. */
+  /** Yields the segments below uploads/, and anything else below it. */
   segments(): AsyncIterable<SegmentEntry>;
-  /** The files below files/, and anything else there. */
+  /** Yields the files below files/, and anything else below it. */
   content(): AsyncIterable<Entry>;
-  /** The uploads that are arriving. */
+  /** Yields the uploads that are arriving, and those that a crashed process left. */
   staging(): AsyncIterable<Entry>;
 
   /**
-   * The lines of all segments that existed at the call, and of those that have since replaced one of them. An
-   * unterminated end is yielded only if no one is writing it. A line may be yielded twice.
+   * Yields the lines of all segments that existed at the call, and of those that have since replaced one of them. An
+   * unterminated end of a segment is yielded last, with `isTorn`. If it is also `isMendable`, a service may still be
+   * writing it. A line may be yielded twice.
    */
   lines(onBytes: OnBytes): AsyncIterable<SegmentLine | UnreadableLines>;
 
   /**
-   * Compares a file with its line. Several calls may be in progress at once.
+   * Compares a file with its line. Resolves to undefined if they match. Several calls may be in progress at once.
    *
    * @throws an error of the store if the file exists but can't be read.
    */
@@ -88,8 +89,8 @@ export interface StoreView {
   /** Whether recovery restores a file that doesn't match its line. */
   isRestorable(uploadId: string, contentPath: string): Promise<boolean>;
   /**
-   * Resolves to a function that reports whether a file without a line is being published, or will be recovered. Call it
-   * after the files were listed.
+   * Resolves to a function that reports whether a file without a line is being published, or is left for recovery. Call
+   * `publications` after the files were listed.
    */
   publications(): Promise<(uploadId: string, contentPath: string) => Promise<boolean>>;
   /** Whether a segment is open, or the next boot will check its end. */
@@ -97,8 +98,8 @@ export interface StoreView {
   /** Whether a line that was read is permanent. A line of a failed write isn't. */
   stays(segment: string, lineEnd: number): Promise<boolean>;
   /**
-   * Whether the claim of an idempotency scope is missing, although a line that was read needs it to be found again.
-   * Only for a store that keeps claims.
+   * Whether the claim of an idempotency scope is missing, although a line that was read can't be found by its key
+   * without the claim. Only a store that keeps claims has this method.
    */
   isClaimAbsent?(scope: string, receivedAt: Date): Promise<boolean>;
   /**

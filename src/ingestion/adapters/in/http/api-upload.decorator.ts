@@ -25,7 +25,7 @@ const REQUEST_HEADERS = [
   ['Content-Digest', 'sha-256 or sha-512 that the content of the request must have (RFC 9530)', DIGEST],
   ['Repr-Digest', 'The same as Content-Digest', DIGEST],
 ].map(([name = '', description = '', example = '']) =>
-  // The example isn't a value, because Swagger UI would send it.
+  // The example is part of the description, because Swagger UI would send an example that is given as a value.
   ApiHeader({ name, required: false, description: `${description}, for example \`${example}\``, schema: { type: 'string' } }),
 );
 
@@ -79,7 +79,7 @@ export function ApiUpload(what: string): MethodDecorator {
       description:
         'As JSON, with a file as multipart/form-data, or with the bytes of the file as the body. ' +
         'The answer 200 means that the upload survives a power cut.',
-      // Not `@ApiBody`, which keeps only one content type.
+      // `@ApiBody` isn't used, because it keeps only one content type.
       requestBody: { required: false, content: CONTENT as never },
     }),
     ...QUERY,

@@ -24,7 +24,7 @@ abstract class UploadController {
 
   /**
    * Responds when the upload is durable, with `X-Upload-Id` and, for a file, `X-Upload-Digest` (in the syntax of RFC
-   * 9530). `Idempotent-Replayed: true` means that an earlier request stored it.
+   * 9530). The header `Idempotent-Replayed: true` means that an earlier request stored the upload.
    */
   protected async store(kind: UploadKind, request: IncomingMessage, response: ServerResponse): Promise<Success> {
     const head = readUploadHead(request, this.limits);

@@ -5,7 +5,8 @@ import { Turns } from '../../../../common/turns.js';
 
 const MAX_PARTS = 1_000;
 /**
- * Reading a form with more parts than this yields to other requests, because empty parts may arrive by the thousand.
+ * After this many parts of a form, the reader lets other requests run in between, because a form can have a thousand
+ * empty parts.
  */
 const FEW_PARTS = 16;
 const MAX_PART_HEADER_BYTES = 16_384;
@@ -16,11 +17,11 @@ const DASH = 0x2d;
 
 /** One part of a form (RFC 7578). */
 export interface MultipartPart {
-  /** The `name` in its Content-Disposition; undefined if it is missing. */
+  /** The `name` in the part's Content-Disposition; undefined without one, or if the disposition isn't `form-data`. */
   readonly name: string | undefined;
-  /** Its Content-Type as sent; undefined if it is missing. */
+  /** The part's Content-Type as sent; undefined if it is missing or empty. */
   readonly contentType: string | undefined;
-  /** Can be read once, until the next part is requested. Unread bytes are skipped. */
+  /** The part's content. It can be read once, and only until the next part is requested. Unread bytes are skipped. */
   readonly bytes: AsyncGenerator<Buffer, void, undefined>;
 }
 
@@ -28,15 +29,19 @@ const malformed = (message: string, cause?: unknown): ServiceError =>
   new ServiceError('invalid-request-body', message, { cause });
 
 /**
- * Reads a form part by part, in the order of arrival and only on request (RFC 2046, 5.1.1). Errors of the source pass
- * through.
+ * Reads a form part by part, in the order of arrival and only on request (RFC 2046, 5.1.1). Throws the errors of the
+ * source unchanged.
  */
 export class MultipartReader {
   private readonly delimiter: Buffer;
-  /** Bytes read from the source but not yet yielded. Begins with a line break, because a delimiter starts with one. */
+  /**
+   * The bytes that were read from the source but not yet yielded. Initially a line break that the source doesn't have,
+   * because a delimiter starts with a line break and the first delimiter may begin the form.
+   */
   private unread: Buffer = CRLF;
   /**
-   * Whether the delimiter that ends the current part is still to come. At first, the text before the form is the part.
+   * Whether the delimiter that ends the current part is still to come. At first, the text before the first delimiter
+   * counts as the current part.
    */
   private inside = true;
   private parts = 0;
@@ -71,7 +76,7 @@ export class MultipartReader {
   /** Yields the bytes before the next delimiter, then consumes the delimiter. */
   private async *upToDelimiter(): AsyncGenerator<Buffer, void, undefined> {
     for (let at; (at = this.unread.indexOf(this.delimiter)) !== 0; ) {
-      // The last bytes may be the beginning of a delimiter.
+      // The last unread bytes may be the beginning of a delimiter.
       const end = at > 0 ? at : this.unread.length - this.delimiter.length + 1;
       if (end > 0) {
         const chunk = this.unread.subarray(0, end);
@@ -141,7 +146,10 @@ function parseHeaders(text: string): Omit<MultipartPart, 'bytes'> {
   };
 }
 
-/** Visible octets, blanks and tabs (RFC 9110, 5.5). One character represents one octet. */
+/**
+ * Whether a header's value has only visible octets, blanks, tabs and octets above 0x7f (RFC 9110, 5.5). Each character
+ * of the value represents one octet.
+ */
 const isFieldValue = (value: string): boolean =>
   !hasControlCharacter(value.replace(/[\t\u0080-\u009f]/g, ' '));
 

@@ -13,26 +13,29 @@ import type { UploadLimits } from '../../../ingestion.options.js';
 import { type MultipartPart, MultipartReader } from './multipart-reader.js';
 import { DEFAULT_CONTENT_TYPE, type UploadForm, type UploadHead } from './upload-head.js';
 
-/** The body of an upload after it was opened. */
+/** The opened body of an upload. */
 export interface UploadBody extends Pick<UploadLoadDataCommand, 'file' | 'additionalData'> {
   /** Releases the memory of the body. Call it when the upload has ended, whether or not it succeeded. */
   close(): void;
 }
 
-/** A client that serializes a `Blob` as JSON sends `file` without the bytes. It should have sent a form. */
+/**
+ * The members of a JSON body that have a meaning here. The member `file` is refused: a client that serializes a `Blob`
+ * as JSON sends `file` without the bytes, and must send a form instead.
+ */
 const JSON_MEMBERS: ReadonlySet<string> = new Set(['additional_data', 'file']);
 /** A text up to this length in bytes is decoded without yielding to other requests. */
 const SMALL_TEXT_BYTES = 16 * 1024;
 /** How much text is decoded in one step, in bytes. */
 const STEP_BYTES = 64 * 1024;
-/** The longest boundary of a form (RFC 2046, section 5.1.1). */
+/** The longest boundary of a form, in characters (RFC 2046, section 5.1.1). */
 const MAX_BOUNDARY_LENGTH = 70;
 
 const malformed = (message: string, cause?: unknown): ServiceError => new ServiceError('invalid-request-body', message, { cause });
 
 /**
- * Opens the body of an upload. JSON with only `additional_data` is read to its end. A file is left to be streamed, and
- * so is JSON with other members, which is stored as a file too.
+ * Opens the body of an upload. JSON with only `additional_data` is read to its end, and a form up to its file. A file
+ * is left to be streamed, and so is JSON with other members, which is stored as a file too.
  *
  * @throws ServiceError `invalid-request-body`, `digest-mismatch`, `payload-too-large`, `request-timeout`,
  *   `client-aborted`; reading the file or calling `additionalData` may throw the same errors.
@@ -48,7 +51,7 @@ export async function openUploadBody(request: IncomingMessage, head: UploadHead,
       if (text !== null) await held?.growForLine(text);
       return text;
     };
-    // A long text took memory as it arrived.
+    // If the body took memory from the budget, its text may be long, so the index line of the text takes memory too.
     return { file, additionalData: held ? withLineMemory : additionalData, close };
   } catch (error) {
     close();
@@ -83,7 +86,10 @@ async function additionalDataOf(object: JsonObject | undefined): Promise<string 
   return value;
 }
 
-/** A file whose sha-256 is left to the store, which computes it anyway. */
+/**
+ * The file of an upload. The expected sha-256 digests are compared after the store has computed the file's sha-256.
+ * All other digests are verified while the bytes are read.
+ */
 function fileOf(contentType: string, bytes: AsyncGenerator<Buffer, void, undefined>, digests: readonly ExpectedDigest[]): UploadBody['file'] {
   const isSha256 = ({ algorithm }: ExpectedDigest): boolean => algorithm === 'sha-256';
   return {
@@ -121,7 +127,7 @@ class UploadFormReader {
     private readonly memory: BodyMemory,
   ) {}
 
-  /** The next part `file`; undefined at the end of the form. Keeps `additional_data` if it comes first. */
+  /** The next part `file`; undefined at the end of the form. Keeps the text of a part `additional_data` before it. */
   async nextFile(): Promise<MultipartPart | undefined> {
     for (let part; (part = await this.parts.next()); ) {
       if (part.name === 'file') return part;
@@ -140,7 +146,11 @@ class UploadFormReader {
   }
 }
 
-/** @throws ServiceError `payload-too-large`; `invalid-request-body` if the bytes aren't UTF-8. */
+/**
+ * The text of one part of a form.
+ *
+ * @throws ServiceError `payload-too-large`; `invalid-request-body` if the bytes aren't UTF-8; errors of the bytes.
+ */
 async function readText(bytes: AsyncIterable<Buffer>, maxBytes: number, memory: BodyMemory): Promise<string> {
   const turns = new Turns();
   const decoder = new Utf8Decoder();

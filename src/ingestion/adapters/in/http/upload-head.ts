@@ -7,21 +7,21 @@ import type { UploadLimits } from '../../../ingestion.options.js';
 import { readUploadQuery, type UploadQueryDto } from './upload-query.dto.js';
 
 /**
- * How much a form may contain beside the file and `additional_data`: delimiters, headers and parts that are skipped. In
- * bytes.
+ * How much longer than the longest file and the longest `additional_data` together a form may be, in bytes. This is
+ * room for delimiters, headers and parts that are skipped.
  */
 const FORM_OVERHEAD_BYTES = 1_048_576;
-/** The type of bytes that were sent without one. */
+/** The media type of bytes that were sent without a media type. */
 export const DEFAULT_CONTENT_TYPE = 'application/octet-stream';
 const NO_DIGESTS: readonly ExpectedDigest[] = [];
 
-/** The form in which an upload is sent (`Sending the file itself`). */
+/** The form in which an upload is sent. */
 export type UploadForm = 'json' | 'multipart' | 'bytes';
 
 /** Everything that the head of a request says about its upload. */
 export interface UploadHead {
   readonly form: UploadForm;
-  /** The media type as sent, or the default for bytes. */
+  /** The media type as sent; `application/octet-stream` if none was sent. */
   readonly contentType: string;
   /** Maximum length of the body in bytes; of JSON, after decoding. */
   readonly maxBodyBytes: number;
@@ -30,7 +30,7 @@ export interface UploadHead {
   readonly idempotencyKey: string | null;
   /** Expected digests of the file (`X-Upload-Digest`). */
   readonly fileDigests: readonly ExpectedDigest[];
-  /** Expected digests of the content of the request (RFC 9530: `Content-Digest`, and `Repr-Digest`, the same here). */
+  /** Expected digests of the content of the request (RFC 9530: `Content-Digest`; `Repr-Digest` means the same here). */
   readonly contentDigests: readonly ExpectedDigest[];
 }
 
@@ -67,7 +67,11 @@ function assertUploadContent(request: IncomingMessage, limits: UploadLimits): Pi
   return { form: isForm ? 'multipart' : 'bytes', maxBodyBytes };
 }
 
-/** The `Idempotency-Key`, unchanged, if it is 1-255 visible ASCII characters; null if it is missing. */
+/**
+ * The `Idempotency-Key`, unchanged; null if it is missing.
+ *
+ * @throws ServiceError `invalid-idempotency-key` unless the key is 1-255 visible ASCII characters.
+ */
 function idempotencyKeyOf({ headers }: IncomingMessage): string | null {
   const key = headers['idempotency-key'];
   if (key === undefined) return null;

@@ -20,9 +20,10 @@ export class UploadQueryDto {
 }
 
 /**
- * Reads the three parameters from the URL as it was sent. An earlier parser would hide what must be refused.
+ * Reads the three parameters from the URL as it was sent. The framework's parsed query would hide defects that must be
+ * refused, such as repeated parameters.
  *
- * @throws ServiceError `invalid-query-parameter` if one of them is missing, repeated or invalid.
+ * @throws ServiceError `invalid-query-parameter` if a parameter is missing, repeated or invalid.
  */
 export function readUploadQuery(request: IncomingMessage): UploadQueryDto {
   const raw = new RawQuery(request);

@@ -6,7 +6,11 @@ import { RawQuery } from '../../../../http/raw-query.js';
 import type { UploadKind } from '../../../domain/upload.js';
 import { UploadAuthorization } from '../../../ingestion.options.js';
 
-/** Decides who may upload what for whom (403, 503), before anything else of the request is examined. */
+/**
+ * A guard that refuses a request (403) unless its access token permits uploads of this kind for the request's customer.
+ * Answers 503 if the token can't be checked. Lets every request through if no tokens are required. Runs before anything
+ * else of the request is examined.
+ */
 export function UploadGuard(kind: UploadKind): Type<CanActivate> {
   @Injectable()
   class KindUploadGuard implements CanActivate {
