@@ -37,7 +37,7 @@ export class LineSplitter {
     return this.rest.length;
   }
 
-  /** Adds bytes and yields the lines that end in them. The caller may reuse the buffer after the iteration has ended. */
+  /** Adds bytes and yields the lines that end in them. The caller may reuse the buffer when the iteration has ended. */
   *add(bytes: Buffer): Generator<SplitLine> {
     const from = this.position;
     let begin = 0;

@@ -10,7 +10,7 @@ import { encodeRecord, type JournalRecord } from './journal-records.js';
 export const JOURNAL_EXTENSION = '.journal';
 /** While the files of one journal are synced, the other accepts records. If both are being synced, new records wait. */
 const MOST_JOURNALS = 2;
-/** How long a journal accepts records, even if few arrive, in milliseconds. */
+/** How long a journal accepts records at most before its files are synced, in milliseconds. */
 const LONGEST_USE_MS = 10_000;
 /** How long no journal is created after creating one failed, in milliseconds. The usual cause is a nearly full disk. */
 const UNAVAILABLE_MS = 10_000;
@@ -27,9 +27,9 @@ export class JournalUnavailableError extends Error {
 
 /** A durable record. While it is held, recovery restores its file, or removes the file if its index line is missing. */
 export interface HeldRecord {
-  /** Call it when the file and its index line are both in place, or neither is. */
+  /** Releases the record. Call `release` when the file and its index line are both in place, or neither is. */
   release(): void;
-  /** Call it when the state on disk is unknown. The journal is kept for recovery at the next boot. */
+  /** Releases the record when the state on disk is unknown. The journal is kept for recovery at the next boot. */
   leave(): void;
 }
 
@@ -71,9 +71,9 @@ export class ContentJournals {
   ) {}
 
   /**
-   * Resolves when the bytes of a file are durable in a journal. If it rejects, recovery leaves nothing of them.
+   * Resolves when the bytes of a file are durable in a journal. If `add` rejects, recovery leaves nothing of the file.
    *
-   * @param path absolute; the final path of the file.
+   * @param path the final path of the file, as an absolute path.
    * @throws JournalUnavailableError; FileRemovedError; an error of the file system.
    */
   add(record: JournalRecord, path: string): Promise<HeldRecord> {
@@ -83,7 +83,7 @@ export class ContentJournals {
     });
   }
 
-  /** Syncs the files and removes the journals. Call it only when no record is waiting or held. */
+  /** Syncs the files and removes the journals. Call `close` only when no record is waiting or held. */
   async close(): Promise<void> {
     await this.running;
     this.retire();
@@ -136,7 +136,10 @@ export class ContentJournals {
     }
   }
 
-  /** Resolves to the journal in which the records are durable. It differs from the given one if that was removed. */
+  /**
+   * Resolves to the use of the journal in which the records are durable. This isn't the given use if the file of the
+   * given use's journal was removed.
+   */
   private async append(use: Use, records: readonly Buffer[], removed = 0): Promise<Use> {
     try {
       await use.journal.append(records);

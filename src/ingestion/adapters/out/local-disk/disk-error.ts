@@ -2,7 +2,7 @@
 export const hasCode = (error: unknown, ...codes: string[]): boolean =>
   error instanceof Error && 'code' in error && codes.includes(String(error.code));
 
-/** The result of an action; undefined if it fails because its target is missing. */
+/** The result of an action; undefined if the action fails because its target, or a directory above it, is missing. */
 export async function unlessAbsent<T>(action: Promise<T>): Promise<T | undefined> {
   try {
     return await action;
@@ -39,7 +39,10 @@ export class OtherVolumeError extends Error {
   }
 }
 
-/** A path that should name a file of the store names a directory, a FIFO, a socket, a device or a link. */
+/**
+ * A path that should name a file of the store names something that the store doesn't write: a directory, a FIFO, a
+ * socket, a device, a link, or a file that is far too long.
+ */
 export class NotAFileError extends Error {
   constructor(path: string) {
     super(`${path} is not a regular file.`);

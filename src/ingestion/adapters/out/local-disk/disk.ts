@@ -19,8 +19,8 @@ const NEW_FILE = constants.O_RDWR | constants.O_CREAT | constants.O_EXCL;
 /** An open file. Positions and lengths are in bytes. */
 export interface DiskFile {
   /**
-   * Fills the buffer from a position. Resolves to the bytes read, which are fewer than requested only at the file's
-   * end.
+   * Fills the buffer from a position. Resolves to the number of bytes read, which is less than the buffer's length only
+   * at the file's end.
    */
   read(buffer: Uint8Array, position: number): Promise<number>;
   /** Writes all chunks in order. If it rejects, any of their bytes may have been written. */
@@ -60,13 +60,13 @@ export abstract class Disk {
    */
   abstract createSynchronized(path: string): Promise<DiskFile>;
   /**
-   * Opens an existing regular file to read or sync it. Needs no write permission. Rejects with `NotAFileError` for
-   * anything else.
+   * Opens an existing regular file to read or sync it. Needs no write permission. Follows links. Rejects with
+   * `NotAFileError` if the name exists but isn't a regular file.
    */
   abstract open(path: string): Promise<DiskFile>;
   /**
-   * Opens an existing regular file to read and write it. Follows no link. Rejects with `NotAFileError` for anything
-   * else.
+   * Opens an existing regular file to read and write it. Rejects with `NotAFileError` if the name exists but is a link,
+   * or isn't a regular file.
    */
   abstract openWritable(path: string): Promise<DiskFile>;
   abstract rename(from: string, to: string): Promise<void>;
@@ -84,7 +84,7 @@ export abstract class Disk {
   abstract readLink(path: string): Promise<string>;
   /**
    * The device and inode that a path leads to, with links followed; undefined if nothing is there. Synchronous, because
-   * it costs less than a turn of the event loop.
+   * the call costs less than a turn of the event loop.
    */
   abstract identityOf(path: string): FileIdentity | undefined;
   /** Identifies a directory even if its device number changes, with links followed; undefined if nothing is there. */
@@ -101,7 +101,8 @@ export abstract class Disk {
   /** Rejects (`EROFS`, `EACCES`, ...) if names can't be created in a directory. */
   abstract assertWritable(directory: string): Promise<void>;
   /**
-   * Size of a regular file in bytes; undefined if the name is missing, or is a directory, a symbolic link or a pipe.
+   * Size of a regular file in bytes; undefined if the name is missing, or isn't a regular file but, for example, a
+   * directory or a symbolic link.
    */
   abstract plainFileSize(path: string): Promise<number | undefined>;
 
@@ -253,14 +254,17 @@ export class NodeDisk extends Disk {
   }
 }
 
-/** A missing directory is one of them: no command syncs that. */
+/**
+ * One directory on each file system. If directories are missing, one of them is added, so that the `sync` command fails
+ * and the files are synced one by one.
+ */
 function onePerFileSystem(directories: readonly string[]): string[] {
   const byDevice = new Map<bigint | undefined, string>();
   for (const directory of new Set(directories)) byDevice.set(fileIdentity(directory)?.dev, directory);
   return [...byDevice.values()];
 }
 
-/** Doesn't block on a FIFO. */
+/** Opens a regular file. Rejects at once if the path names a FIFO, instead of waiting for its other end. */
 async function openRegular(path: string, flags: number): Promise<DiskFile> {
   let handle: FileHandle;
   try {
@@ -276,7 +280,7 @@ async function openRegular(path: string, flags: number): Promise<DiskFile> {
 
 let syncTellsFailures: Promise<boolean> | undefined;
 
-/** Some `sync` commands don't report failures, nor did Linux before 5.8. */
+/** Whether the `sync` command reports failures. Only the one of GNU coreutils does, on Linux 5.8 or later. */
 async function findOutWhetherSyncTellsFailures(): Promise<boolean> {
   const [major = 0, minor = 0] = release().split('.').map(Number);
   if (process.platform !== 'linux' || major < 5 || (major === 5 && minor < 8)) return false;
@@ -285,8 +289,8 @@ async function findOutWhetherSyncTellsFailures(): Promise<boolean> {
 }
 
 /**
- * Makes everything on a file system durable (syncfs), and resolves to whether that succeeded. Linux has a command for
- * it; Node.js has no API.
+ * Makes everything on the file systems of these directories durable (syncfs), and resolves to whether that succeeded.
+ * Runs the `sync` command, because Node.js has no API for syncfs.
  */
 async function syncFileSystems(directories: readonly string[]): Promise<boolean> {
   try {
@@ -364,10 +368,10 @@ function behind(chunks: readonly Uint8Array[], count: number): Uint8Array[] {
 }
 
 /**
- * The bytes of a small file; undefined if it is missing.
+ * The bytes of a small file; undefined if the file is missing.
  *
  * @param most the longest file to read, in bytes.
- * @throws NotAFileError, also if the file is longer than `most`.
+ * @throws NotAFileError, also if the file is longer than `most`; an error of the file system.
  */
 export async function readWhole(disk: Disk, path: string, most = Infinity): Promise<Buffer | undefined> {
   const file = await unlessAbsent(disk.open(path));

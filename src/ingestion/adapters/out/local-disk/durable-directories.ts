@@ -6,9 +6,9 @@ import type { StorePresence } from './store-presence.js';
 const MOST_KNOWN = 10_000;
 
 /**
- * Creates the root of a store and its missing parents, and syncs the entry of each in its parent where permitted. Call
- * it only at boot: a root that disappears later took its volume with it, and a directory created in its place would be
- * another store.
+ * Creates the root of a store and its missing parents, and syncs the entry of each in its parent. Also syncs the entry
+ * of an existing root, if that is permitted. Call `makeRoot` only at boot: a root that disappears later took its volume
+ * with it, and a directory created in its place would be another store.
  */
 export async function makeRoot(disk: Disk, directory: string): Promise<void> {
   const made = await makeUnlessThere(disk, directory).catch(async (error: unknown) => {
@@ -36,7 +36,8 @@ export class DurableDirectories {
   /**
    * Resolves when the directory and its ancestors up to the root are durable.
    *
-   * @throws StoreAwayError, without creating anything.
+   * @throws StoreAwayError, and creates nothing from then on; DataDirectoryError if something else has the name of a
+   *   directory; an error of the file system.
    */
   async ensure(directory: string): Promise<void> {
     this.presence.assertHere();
@@ -44,7 +45,7 @@ export class DurableDirectories {
   }
 
   /**
-   * Runs an action in a durable directory. Repeats it once if the directory was removed in the meantime.
+   * Makes a directory durable, then runs an action. If the directory was removed in the meantime, does both once more.
    *
    * @throws DataDirectoryError if something else has the name of a directory; StoreAwayError; an error of the action.
    */
@@ -77,9 +78,9 @@ export class DurableDirectories {
 }
 
 /**
- * Resolves to whether it created the directory.
+ * Creates a directory unless it exists. Resolves to whether it was created.
  *
- * @throws DataDirectoryError if something else has the name.
+ * @throws DataDirectoryError if the name is taken by something other than a directory.
  */
 async function makeUnlessThere(disk: Disk, directory: string): Promise<boolean> {
   try {

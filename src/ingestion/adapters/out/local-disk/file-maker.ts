@@ -27,7 +27,8 @@ export class FileMaker {
   ) {}
 
   /**
-   * Creates a file. Rejects with the error of the file system. Part of the file may exist then, except after `EEXIST`.
+   * Creates a file. Rejects with the error of the file system. After an error other than `EEXIST`, part of the file may
+   * exist.
    *
    * @param device the device the file must be on, if given; rejects with `EXDEV` if it is on another one.
    */
@@ -58,7 +59,7 @@ export class FileMaker {
       return { path: file.path, device: file.device, end: (end += file.bytes.length) };
     });
     const worker = (this.worker ??= this.start());
-    // Keeps the process alive only while files are in flight; `end` reverts it.
+    // The worker keeps the process alive only while files are in flight: `end` reverts this.
     worker.ref();
     worker.postMessage({ files, bytes }, [bytes.buffer]);
   }

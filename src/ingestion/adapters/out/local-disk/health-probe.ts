@@ -14,11 +14,12 @@ export class HealthProbe {
   /**
    * Resolves if the store is healthy:
    *
-   * - It is at its path.
-   * - Its parts, the directories of today's index lines and the idempotency keys are writable.
+   * - The store is at its path.
+   * - The store's parts, the directories of today's index lines and the idempotency keys are writable.
    * - A small file was written, synced and removed.
    *
-   * Concurrent callers share one probe, and its result is cached for one second. A missing part takes the store away.
+   * Concurrent callers share one probe, and its result is cached for one second. If a part is missing or can't be
+   * written, the store is away from then on.
    *
    * @throws ServiceError `storage-failure`, within five seconds.
    */
@@ -36,7 +37,8 @@ export class HealthProbe {
   }
 
   /**
-   * Also resolves if the day has no directory yet.
+   * Resolves if a day's directory of index lines is writable and on the volume of the directory above it. Also resolves
+   * if the day has no directory yet.
    *
    * @throws DataDirectoryError; OtherVolumeError; an error of the file system.
    */

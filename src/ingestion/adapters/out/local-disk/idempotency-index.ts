@@ -16,10 +16,10 @@ import type { StorePresence } from './store-presence.js';
 
 /** Rows per transaction. A transaction takes a few milliseconds. */
 const ROWS_AT_ONCE = 25;
-/** After so long reading segments pauses for other work, in milliseconds. A transaction that has begun ends first. */
+/** How long segments are read before other work gets a turn, in milliseconds. A transaction is never interrupted. */
 const LONGEST_TURN_MS = 10;
 const PROGRESS_EVERY_MS = 2_000;
-/** Days that a database is kept after its last key expired, so that a clock that jumps causes no rebuild. */
+/** How many days a database is kept after its last key expired, so that a clock that jumps causes no rebuild. */
 const DAYS_KEPT = 7;
 /** How many damaged databases of one day are kept for inspection, at most. */
 const MOST_SET_ASIDE = 5;
@@ -41,14 +41,14 @@ export interface IndexedUpload {
   readonly request: string;
 }
 
-/** Length of a segment that still accepts lines. The index may contain some of them. */
+/** Stands for the length of a segment that still accepts lines. The index may have the keys of some of its lines. */
 export const OPEN = -1;
 
 /** A segment that is either open or final. */
 export interface ListedSegment {
   /** A path relative to the store's root. */
   readonly path: string;
-  /** In bytes; `OPEN` while the segment accepts lines. */
+  /** The length in bytes; `OPEN` while the segment accepts lines. */
   readonly length: number;
 }
 
@@ -61,7 +61,7 @@ export interface IdempotencyIndexOptions {
   readonly root: string;
   /** Parses an index line into its upload; undefined if the line has no key or isn't a valid index line. */
   readonly parse: (line: Buffer) => Promise<KeyedUpload | undefined> | undefined;
-  /** Durable bytes of a segment that this process writes to; undefined for other segments. */
+  /** How many bytes are durable of a segment that this process writes to; undefined for other segments. */
   readonly durableLength: (segment: string) => number | undefined;
 }
 
@@ -75,43 +75,46 @@ interface Row {
 }
 
 interface DayEntry {
-  /** `YYYY-MM-DD`. */
+  /** A UTC day, `YYYY-MM-DD`. */
   readonly day: string;
   readonly name: string;
-  /** Row of an upload, or length of a segment. */
+  /** The row of an upload, or the length of a segment. */
   readonly value: Row | number;
 }
 
 interface SegmentToRead extends ListedSegment {
   readonly day: string;
-  /** Whether this process still writes to it. */
+  /** Whether this process still writes to the segment. */
   readonly isOpen: boolean;
 }
 
 /**
  * Finds an upload by its scope. `idempotency/` contains a database for each UTC day, derived from the day's index
- * lines. Each database also lists the segments whose keys it contains, with their lengths, and counts them.
+ * lines. Each database also lists the segments whose keys it contains, with their lengths, and has their number.
  *
- * Before the first lookup, and again after damage, the keys of all unlisted segments are read. A database that lists a
- * segment which is missing or has another length is set aside. So a database may be lost at any time, or restored from
- * a backup of any age.
+ * Before the first lookup, and again after damage, the segments of yesterday and later that no database lists are read.
+ * A database that lists a segment which is missing or has another length is set aside. So a database may be lost at any
+ * time, or restored from a backup of any age.
  *
- * A damaged database is renamed, reported once, and rebuilt.
+ * A damaged database is renamed, reported once, and rebuilt. If five of its day were renamed already, it is removed.
  */
 export class IdempotencyIndex {
   private readonly days = new Map<string, SelfCheckingDatabase>();
   private readonly damaged = new Map<string, DamagedDatabaseError>();
-  /** Days whose database was missing when it was opened. */
+  /** Days whose database file was missing, so that a new one was created. */
   private readonly absent = new Set<string>();
   /** Days whose database was set aside. */
   private readonly rebuilt = new Set<string>();
-  /** The index contains all keys in lines of this UTC day and later days, except those about to be added. */
+  /**
+   * The first UTC day from which on the index contains all keys in the lines, except those about to be added. Undefined
+   * if there may be no such day.
+   */
   private completeFrom: string | undefined;
   private completing: Promise<void> | undefined;
   private turn: Promise<unknown> = Promise.resolve();
   private setAsides = 0;
   private isClosed = false;
-  /** Directories that the index is derived from. Each may be a volume of its own. */
+  /** The directories of the index lines from which the index is derived. Each may be a volume of its own. */
   private readonly source: readonly string[];
 
   constructor(private readonly options: IdempotencyIndexOptions) {
@@ -119,9 +122,10 @@ export class IdempotencyIndex {
   }
 
   /**
-   * Undefined if `find` knows all uploads of the last 24 hours. Otherwise await the result, then call it again.
+   * Undefined if `find` knows all uploads of the last 24 hours. Otherwise await the result, then call `ready` again.
    *
-   * Rejects with StoreAwayError if the store goes away in the meantime, or the index is closed.
+   * Rejects with StoreAwayError if the store goes away in the meantime, or the index is closed. Rejects with another
+   * error if the index can't be completed.
    */
   ready(): Promise<void> | undefined {
     const from = firstKeptDay();
@@ -131,9 +135,10 @@ export class IdempotencyIndex {
   }
 
   /**
-   * The upload that is now kept under a scope. If there are two, the first one.
+   * The upload that is now kept under a scope; undefined if there is none. If there are uploads of two days, the one of
+   * the earlier day.
    *
-   * @throws DamagedDatabaseError; the index is then no longer `ready`.
+   * @throws DamagedDatabaseError. After any error the index is no longer `ready`.
    */
   find(scope: string): IndexedUpload | undefined {
     for (const day of [...this.days.keys()].sort()) {
@@ -145,8 +150,8 @@ export class IdempotencyIndex {
 
   /**
    * Adds uploads and segments, some of which may be known already. An upload's segment must be known or be added in the
-   * same call, so that its removal is noticed. All uploads of a closed segment must be known or be added in the same
-   * call.
+   * same call, so that the removal of the segment is noticed. All uploads of a closed segment must be known or be added
+   * in the same call.
    */
   add(uploads: readonly KeyedUpload[], segments: readonly ListedSegment[]): Promise<void> {
     return this.inTurn(async () => {
@@ -162,7 +167,8 @@ export class IdempotencyIndex {
    * Resolves if databases can be written. Also resolves if none exist yet, or if the next upload can set aside what is
    * in their way.
    *
-   * @throws DataDirectoryError if the directory is read-only.
+   * @throws DataDirectoryError if the directory can't be written and can't be set aside, for example on a read-only
+   *   volume.
    */
   async assertWritable(): Promise<void> {
     const { disk } = this.options;
@@ -211,10 +217,10 @@ export class IdempotencyIndex {
   }
 
   /**
-   * Call it after each look at the disk too: while the store is away, its segments would look removed, and its
-   * databases would be created elsewhere.
+   * Call `assertUsable` after each look at the disk too: while the store is away, its segments would look removed, and
+   * its databases would be created elsewhere.
    *
-   * @throws StoreAwayError
+   * @throws StoreAwayError if the index is closed or the store is away.
    */
   private assertUsable(): void {
     if (this.isClosed) throw new StoreAwayError('The index of idempotency keys is closed');
@@ -286,12 +292,12 @@ export class IdempotencyIndex {
     }
   }
 
-  /** Resolves to the number of keys that it added. */
+  /** Adds the keys in the lines of a segment. Resolves to the number of keys. */
   private async addSegment(segment: SegmentToRead, progress: ReadingProgress): Promise<number> {
     const { disk, root, parse } = this.options;
     const { day, path, length, isOpen } = segment;
     const { setAsides } = this;
-    // Undefined if the segment was removed after it was listed.
+    // The file is undefined if the segment was removed after it was listed.
     const file = await unlessAbsent(disk.open(join(root, path)));
     if (!file) {
       this.assertUsable();
@@ -368,7 +374,7 @@ export class IdempotencyIndex {
     }
   }
 
-  /** Works on the database of a day. If it is damaged, sets it aside and repeats the work on a new one. */
+  /** Works on the database of a day. If the database is damaged, sets it aside and repeats the work on a new one. */
   private async onDay<T>(day: string, work: (database: SelfCheckingDatabase) => T | Promise<T>): Promise<T> {
     const database = await this.open(day);
     try {
@@ -400,7 +406,10 @@ export class IdempotencyIndex {
     return database;
   }
 
-  /** SQLite reports a lack of file descriptors in the same way as a file that can't be opened. */
+  /**
+   * Throws if the process lacks file descriptors or memory. SQLite reports this in the same way as a damaged file that
+   * can't be opened, but the file must not be set aside.
+   */
   private async assertNotOverloaded(path: string): Promise<void> {
     const { disk } = this.options;
     if ((await disk.plainFileSize(path)) === undefined) return;
@@ -515,11 +524,11 @@ const mib = (bytes: number): number => Math.round(bytes / MIB);
 /** The first UTC day whose lines may contain a key that is still kept. */
 const firstKeptDay = (): string => utcDate(new Date(Date.now() - IDEMPOTENCY_PERIOD_MS));
 
-/** Whether a directory is unusable in a way that another one in its place would fix. */
+/** Whether an error means that the directory is unusable, but a new one in its place would not be. */
 const isObstacle = (error: unknown): boolean =>
   error instanceof DataDirectoryError || hasCode(error, 'ENOTDIR', 'ENOENT', 'ELOOP', 'EACCES', 'EPERM');
 
-/** Undefined if all names are taken. */
+/** A free name for something that is set aside; undefined if all five names are taken. */
 function freeName(name: string, taken: readonly string[]): string | undefined {
   const names = Array.from({ length: MOST_SET_ASIDE }, (_, index) => `${name}.damaged-${index + 1}`);
   return names.find((candidate) => !taken.some((other) => other.startsWith(candidate)));
@@ -551,8 +560,8 @@ function put(database: SelfCheckingDatabase, entries: readonly DayEntry[]): void
 }
 
 /**
- * Whether a value replaces the present one. The latest length of a segment does. Of two uploads under one key, the
- * first one stays, unless its key had expired when the other was complete.
+ * Whether a value replaces the present one. Another length of a segment does. Of two uploads under one key, the earlier
+ * one is kept, unless its key had expired when the later one was complete.
  */
 function replaces(value: unknown, present: unknown): boolean {
   if (typeof value === 'number') return value !== present;

@@ -16,7 +16,7 @@ const ADD_AFTER_MS = 50;
 const ADD_AT = 1_000;
 const MOST_WAITING = 10_000;
 const RETRY_AFTER_SECONDS = 1;
-/** How often the index is read for one request, at most. */
+/** The maximum number of times that the index is read for one request. */
 const MOST_ATTEMPTS = 3;
 const NO_PARTS: readonly string[] = [];
 const KEY_MEMBER = Buffer.from('"idempotency_key":');
@@ -25,20 +25,20 @@ const KEY_MEMBER = Buffer.from('"idempotency_key":');
 interface OpenSegment {
   /** A path relative to the store's root. */
   readonly path: string;
-  /** A length in bytes. */
+  /** The length of the segment's durable lines, in bytes. */
   readonly durableLength: number;
 }
 
 /** Lets one upload of each scope through, and answers repeated requests with its receipt. */
 export class IdempotencyKeys {
   private readonly index: IdempotencyIndex;
-  /** Uploads in progress by scope, oldest first. Each value is the number of uploads that began before it. */
+  /** Uploads in progress by scope, oldest first. Each value is the number of uploads that began before that upload. */
   private readonly running = new Map<string, number>();
   private begun = 0;
   /** Uploads whose lines are durable but which aren't in the index yet. */
   private readonly waiting = new Map<string, KeyedUpload>();
   private readonly openSegments = new Map<string, OpenSegment>();
-  /** Segments that aren't in the index yet, each with the number of uploads that had begun when it was closed. */
+  /** Closed segments that the index doesn't list yet, each with the number of uploads that had begun at its closing. */
   private closedSegments: { segment: ListedSegment; begun: number }[] = [];
   private timer: NodeJS.Timeout | undefined;
   private adding: Promise<void> | undefined;
@@ -56,8 +56,8 @@ export class IdempotencyKeys {
   }
 
   /**
-   * Stores an upload by calling `keep`. If the scope already has an upload, returns that one's receipt instead, after
-   * `read` has read the request to its end.
+   * Stores an upload by calling `keep`. If the scope already has an upload, returns the receipt of that upload instead,
+   * after `read` has read the request to its end.
    *
    * @throws ServiceError `request-in-progress`, `idempotency-key-reused`, `storage-failure`; errors of `keep` and
    *   `read`.
@@ -77,19 +77,23 @@ export class IdempotencyKeys {
     }
   }
 
-  /** Call it before a segment gets its first line. */
+  /** Call `segmentOpened` before a segment gets its first line. */
   segmentOpened(segment: OpenSegment): void {
     this.openSegments.set(segment.path, segment);
   }
 
-  /** Call it when the length of a segment is final. */
+  /** Call `segmentClosed` when the length of a segment is final. */
   segmentClosed({ path, durableLength: length }: OpenSegment): void {
     this.openSegments.delete(path);
     // If no upload has had a key, the index may not exist, and must not be created.
     if (this.begun > 0 && length > 0) this.closedSegments.push({ segment: { path, length }, begun: this.begun });
   }
 
-  /** @throws DataDirectoryError if keys can't be written. */
+  /**
+   * Resolves if keys can be written (see `IdempotencyIndex.assertWritable`).
+   *
+   * @throws DataDirectoryError if keys can't be written.
+   */
   assertWritable(): Promise<void> {
     return this.index.assertWritable();
   }
@@ -101,7 +105,7 @@ export class IdempotencyKeys {
     await this.index.close();
   }
 
-  /** The upload that is kept under a scope. If it is undefined, the caller now holds the scope. */
+  /** Resolves to the upload that is kept under a scope. If there is none, the caller now holds the scope. */
   private async claim(scope: string): Promise<IndexedUpload | undefined> {
     for (let attempt = 1; ; attempt++) {
       for (let ready = this.index.ready(); ready; ready = this.index.ready()) {
@@ -140,7 +144,7 @@ export class IdempotencyKeys {
     else this.timer ??= setTimeout(() => void this.tryAdd(), ADD_AFTER_MS).unref();
   }
 
-  /** Uploads that could not be added stay for the next attempt. */
+  /** Adds the waiting uploads to the index. Uploads that could not be added stay for the next attempt. */
   private async tryAdd(): Promise<void> {
     clearTimeout(this.timer);
     this.timer = undefined;
@@ -176,7 +180,7 @@ const keyed = (scope: string, upload: Upload, request: string): KeyedUpload => (
   ...receiptOf(upload),
 });
 
-/** Undefined if the line isn't a valid index line, or has no key. */
+/** The upload of a line and its scope; undefined if the line isn't a valid index line, or has no key. */
 function parseKeyed(line: Buffer): Promise<KeyedUpload | undefined> | undefined {
   return line.includes(KEY_MEMBER) ? decodeKeyed(line) : undefined;
 }

@@ -4,7 +4,7 @@ import type { DiskFile } from './disk.js';
 export const NEWLINE = 0x0a;
 const CHUNK_BYTES = 1024 * 1024;
 
-/** The `upload_id` of an index line; undefined if the line isn't one. */
+/** The `upload_id` of an index line; undefined if the line isn't JSON in UTF-8 with a text as its `upload_id`. */
 export function uploadIdOf(line: Buffer): string | undefined {
   if (!isUtf8(line)) return undefined;
   try {

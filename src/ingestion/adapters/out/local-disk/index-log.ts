@@ -7,7 +7,8 @@ import { Segment } from './segment.js';
 import type { StoreDirectory } from './store-directory.js';
 
 /**
- * Maximum size of a batch; only a single line may be longer. Recovery relies on it: only the last batch can be torn.
+ * Maximum size of a batch in bytes; only a batch of a single line may be longer. Recovery relies on this limit, because
+ * only the last batch of a segment can be torn.
  */
 export const MAX_BATCH_BYTES = 1024 * 1024;
 
@@ -58,7 +59,7 @@ export class IndexLog {
   /**
    * Resolves when the line is durable.
    *
-   * @param directory of segments, relative to the root.
+   * @param directory the directory of segments that the line belongs to, relative to the root.
    * @param bytes the line, with its newline.
    * @throws LineMayRemainError; after any other error the line is gone, at the latest after the next boot.
    */
@@ -69,7 +70,7 @@ export class IndexLog {
     });
   }
 
-  /** Closes the segment for good. Call it only when no line is waiting. */
+  /** Closes the current segment for good. Call `close` only when no line is waiting. */
   async close(): Promise<void> {
     await this.segment?.closeOrMark();
   }

@@ -20,7 +20,7 @@ const TEXT_LENGTH_AT = 16;
 const LENGTH_AT = 20;
 const HEAD_BYTES = 24;
 
-/** Distinguishes the records of one use of a journal from leftovers of an earlier use. */
+/** Random bytes that distinguish the records of one use of a journal from leftovers of an earlier use. */
 export const newEpoch = (): Buffer => randomBytes(EPOCH_BYTES);
 
 /** Encodes a record without its epoch and checksum; `stampRecord` adds them. */
@@ -41,10 +41,10 @@ export function stampRecord(record: Buffer, epoch: Buffer): void {
   record.writeUInt32BE(crc32(record.subarray(EPOCH_AT)), CHECKSUM_AT);
 }
 
-/** Whether bytes are a journal. A journal without records begins with a zero byte. */
+/** Whether bytes are a journal. A journal without records begins with a zero byte, or has fewer than four bytes. */
 export const isJournal = (bytes: Buffer): boolean => bytes.length < CHECKSUM_AT || bytes[0] === 0 || bytes.readUInt32BE() === MAGIC;
 
-/** Yields the records of a journal up to the first that is incomplete, damaged or left over from an earlier use. */
+/** Yields the records of a journal that precede the first incomplete, damaged or left-over one (from an earlier use). */
 export function* decodeRecords(journal: Buffer): Generator<JournalRecord> {
   const epoch = journal.subarray(EPOCH_AT, EPOCH_AT + EPOCH_BYTES);
   for (let at = 0, end; at + HEAD_BYTES <= journal.length && journal.readUInt32BE(at) === MAGIC; at = end) {
@@ -59,7 +59,7 @@ export function* decodeRecords(journal: Buffer): Generator<JournalRecord> {
   }
 }
 
-/** Undefined if the text isn't the text of a record. */
+/** The upload's id and marker in the text of a record; undefined if the text isn't that of a record. */
 function parseText(text: string): Omit<JournalRecord, 'bytes'> | undefined {
   try {
     const { upload_id: uploadId, ...data } = JSON.parse(text) as { upload_id: string };

@@ -7,7 +7,7 @@ import type { SharedSyncs } from './shared-syncs.js';
 import { closeQuietly } from './staged-file.js';
 import type { StorePresence } from './store-presence.js';
 
-/** The parts of a store that a journal uses. */
+/** The services of a store that a journal uses. */
 export interface JournalSite {
   readonly disk: Disk;
   readonly directories: DurableDirectories;
@@ -20,7 +20,7 @@ export interface JournalSite {
  * change. After a failed append the journal must not be used again.
  */
 export class Journal {
-  /** False after a failed append. */
+  /** Whether the journal accepts records: false after a failed append. */
   isSound = true;
   /** Whether recovery at the next boot must read the journal. */
   isLeft = false;
@@ -58,7 +58,7 @@ export class Journal {
     }
   }
 
-  /** Free space in bytes. */
+  /** Free space of the journal in bytes. */
   get room(): number {
     return this.bytes - this.length;
   }
@@ -92,7 +92,7 @@ export class Journal {
     if (this.held > 0) await new Promise<void>((resolve) => (this.onReleased = resolve));
   }
 
-  /** Makes the journal usable again. Recovery no longer finds its records. */
+  /** Empties the journal for its next use. Recovery no longer finds its records. */
   async clear(): Promise<void> {
     await this.file.write([Buffer.alloc(1)], 0);
     this.epoch = newEpoch();

@@ -32,9 +32,9 @@ export interface LocalDiskOptions {
 }
 
 /**
- * Stores uploads in a directory of the local file system, which no other process may use at the same time. If its
- * volume goes away, is replaced or becomes read-only, uploads and health checks fail until the same store is back. The
- * store is then opened as at boot.
+ * Stores uploads in a directory of the local file system, which no other process may use at the same time. If the
+ * directory's volume goes away, is replaced or becomes read-only, uploads and health checks fail until the same store
+ * is back. The store is then opened as at boot.
  */
 export class LocalDiskFileStorage extends FileStorage implements OnApplicationShutdown {
   /** Undefined while the store is away. */
@@ -59,7 +59,7 @@ export class LocalDiskFileStorage extends FileStorage implements OnApplicationSh
   /**
    * Locks the directory and recovers from a crash.
    *
-   * @throws DataDirectoryInUseError; DataDirectoryError; an error of the file system.
+   * @throws DataDirectoryInUseError; DataDirectoryError; StoreAwayError; an error of the file system.
    */
   static async open(options: LocalDiskOptions): Promise<LocalDiskFileStorage> {
     const { directory, disk = new NodeDisk(), maxSegmentBytes = 64 * MIB, maxJournalBytes = 8 * MIB, onFlush = () => undefined } = options;
@@ -125,7 +125,7 @@ export class LocalDiskFileStorage extends FileStorage implements OnApplicationSh
   /**
    * Resolves to the store, reopened if possible.
    *
-   * @throws ServiceError `storage-failure` while the store is away.
+   * @throws ServiceError `storage-failure` while the store is away, and after `close`.
    */
   private async cameBack(): Promise<OpenStore> {
     if (this.closing) throw new ServiceError('storage-failure', 'The storage is closed.');
@@ -150,7 +150,7 @@ export class LocalDiskFileStorage extends FileStorage implements OnApplicationSh
     if (this.isClosing()) await store.close();
   }
 
-  /** Opens the store, provided that it is the same one and accepts writes. */
+  /** Opens the store again, provided that the directory has the same store as before and accepts writes. */
   private async reopen(): Promise<OpenStore> {
     const { disk, root } = this.options;
     const id = await readStoreId(disk, root);

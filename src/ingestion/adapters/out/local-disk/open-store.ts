@@ -22,9 +22,9 @@ import { StoreDirectory } from './store-directory.js';
 const MOST_SMALL_BYTES = 16 * 1024;
 
 export interface OpenStoreOptions extends IndexLogOptions {
-  /** Absolute path of an existing directory. */
+  /** Absolute path of the store's root directory, which must exist. */
   readonly root: string;
-  /** The same directory as the user wrote it. */
+  /** The path of the root directory as the user wrote it. */
   readonly directory: string;
   readonly disk: Disk;
   readonly logger: StorageLogger;
@@ -32,8 +32,8 @@ export interface OpenStoreOptions extends IndexLogOptions {
 }
 
 /**
- * A store from when its lock is taken until it is closed or goes away. After it went away it is closed, and a store
- * that comes back gets a new instance.
+ * A store from the time when its lock is taken until the store is closed or goes away. An instance whose store went
+ * away is closed, and a store that comes back gets a new instance.
  */
 export class OpenStore {
   private readonly logs: Record<UploadKind, IndexLog>;
@@ -81,7 +81,7 @@ export class OpenStore {
     return this.directory.presence.isAway;
   }
 
-  /** Undefined until the store is found to be away. */
+  /** Why the store is away; undefined until the store is found to be away. */
   get whyAway(): StoreAwayError | undefined {
     return this.directory.presence.whyAway;
   }
@@ -173,7 +173,7 @@ export class OpenStore {
     return this.directory.directories.within(this.staging, create).catch(storageFailure('A staged file could not be made.'));
   }
 
-  /** Runs the part of an upload that changes visible state. `close` waits for it. */
+  /** Runs the part of an upload that changes visible state. `close` waits for that part. */
   private async finish(part: () => Promise<void>): Promise<void> {
     this.assertNotClosed();
     this.assertNotAway();

@@ -15,7 +15,7 @@ export interface IndexPosition {
   readonly offset: number;
 }
 
-/** Marks a file that is about to be published. Its index line shows whether it was. The marker's id is the upload's. */
+/** Marks a file that is about to be published. It was published if its index line exists. Its id is the upload's. */
 export interface PublicationMarker extends IndexPosition {
   readonly content_path: string;
 }
@@ -24,15 +24,15 @@ export interface PublicationMarker extends IndexPosition {
 export interface SegmentMarker {
   /** A path relative to the store's root. */
   readonly segment: string;
-  /** Bytes to keep, if a failed write left more. */
+  /** How many bytes of the segment to keep, if a failed write left more. */
   readonly durable_length?: number;
 }
 
 export type Marker = PublicationMarker | SegmentMarker;
 
 /**
- * Validates data as the marker of an id; undefined if it isn't one. Accepts only paths of the store's layout, because
- * recovery truncates, writes and removes the files that they name.
+ * Returns data as the marker of an id; undefined if the data isn't a valid marker. Accepts only paths of the store's
+ * layout, because recovery truncates, writes and removes the files that the paths name.
  */
 export function asMarker(id: string, data: unknown): Marker | undefined {
   if (typeof data !== 'object' || data === null) return undefined;
@@ -71,7 +71,7 @@ export class PendingMarkers {
     await this.syncs.sync(this.directory);
   }
 
-  /** Resolves when the new marker is durable. Until then the old one stays in place. */
+  /** Resolves when the new marker is durable. At any time before, the old or the new one is in place. */
   async replace(id: string, marker: Marker): Promise<void> {
     this.presence.assertHere();
     const replacement = this.path(uuidV7());
@@ -80,7 +80,7 @@ export class PendingMarkers {
     await this.syncs.sync(this.directory);
   }
 
-  /** Idempotent. */
+  /** Removes a marker. Also resolves if the marker is missing. */
   remove(id: string): Promise<void> {
     return this.disk.remove(this.path(id));
   }
@@ -89,12 +89,12 @@ export class PendingMarkers {
     return (await this.disk.readDirectory(this.directory)).sort();
   }
 
-  /** Undefined if the name isn't a marker of this store. */
+  /** The marker with an id; undefined if the name isn't a marker of this store. */
   async read(id: string): Promise<Marker | undefined> {
     try {
       return asMarker(id, JSON.parse(await this.disk.readLink(this.path(id))));
     } catch (error) {
-      // ENOENT: the name isn't valid UTF-8.
+      // ENOENT: the name on disk isn't valid UTF-8, so the name that was read from the directory leads to nothing.
       if (error instanceof SyntaxError || hasCode(error, 'EINVAL', 'ENOENT')) return undefined;
       throw error;
     }

@@ -12,7 +12,7 @@ export interface Publication {
   readonly contentPath: string;
   /** Directory of the line's segment, relative to the root. */
   readonly segmentDirectory: string;
-  /** Includes the newline. */
+  /** The index line with its newline. */
   readonly line: Uint8Array;
 }
 
@@ -31,8 +31,8 @@ export interface StagedFile {
  * 3. Append the line.
  * 4. Remove the marker.
  *
- * If a step fails before the line is durable, the upload is undone. If undoing it fails too, the marker leaves it to
- * recovery at the next boot.
+ * If a step fails before the line is durable, the upload is undone. If undoing fails too, or the line may remain, the
+ * marker leaves the upload to recovery at the next boot.
  */
 export async function publishStaged(
   store: StoreDirectory,
@@ -73,7 +73,8 @@ export async function publishStaged(
  * 3. Append the line.
  *
  * Steps 1 and 3 are durable when they end. The file becomes durable later, before the journal is cleared. If a step
- * fails before the line is durable, the upload is undone. If undoing it fails too, the journal leaves it to recovery.
+ * fails before the line is durable, the upload is undone. If undoing fails too, or the line may remain, a marker or the
+ * journal leaves the upload to recovery.
  *
  * @throws JournalUnavailableError if nothing was done; LineMayRemainError; an error of the file system.
  */

@@ -10,7 +10,7 @@ import type { IndexPosition, Marker, PublicationMarker } from './pending-markers
 import { repairSegment } from './segment-repair.js';
 import type { StoreDirectory } from './store-directory.js';
 
-/** Upper limit in bytes, far above the size of any journal. */
+/** The longest file that is read as a journal, in bytes. Far above the size of any journal. */
 const MOST_JOURNAL_BYTES = 1024 * 1024 * 1024;
 
 /**
@@ -37,7 +37,7 @@ export async function recover(store: StoreDirectory): Promise<void> {
       await markers.remove(id);
     }
   }
-  // Only after the segments are repaired, because a line that was cut off doesn't count.
+  // Publications are settled only after the segments are repaired, because a line that was cut off doesn't count.
   await settle(store, publications);
   for (const journal of journals) await replay(store, journal, links);
   for (const name of await disk.readDirectory(store.at('staging'))) {
@@ -50,7 +50,7 @@ export async function recover(store: StoreDirectory): Promise<void> {
   await markers.sync();
 }
 
-/** Removes the files whose lines are missing, and then the markers. */
+/** Removes the files whose lines are missing, and then the markers. Leaves both if something else has a file's path. */
 async function settle(store: StoreDirectory, publications: Map<string, PublicationMarker>): Promise<void> {
   const missing = await withoutLine(store, publications);
   for (const [id, marker] of publications) {
@@ -94,7 +94,11 @@ async function place(store: StoreDirectory, { marker, bytes }: JournalRecord, is
   return true;
 }
 
-/** @throws NotAFileError for a directory, which no upload creates. */
+/**
+ * Removes the file of an upload. Also resolves if the file is missing.
+ *
+ * @throws NotAFileError if the path names a directory, which no upload creates; an error of the file system.
+ */
 async function removeContent(store: StoreDirectory, path: string, durably = true): Promise<true> {
   try {
     await (durably ? store.removeDurably(path) : store.disk.remove(store.at(path)));
@@ -118,7 +122,7 @@ async function unlessForeign<T>(store: StoreDirectory, action: () => Promise<T>)
 
 /** Detects symbolic links that lead the paths of a marker out of their part of the store. */
 class LinkCheck {
-  /** Results by directory. */
+  /** The results of `isInside`, by directory. */
   private readonly known = new Map<string, Promise<boolean>>();
 
   constructor(private readonly store: StoreDirectory) {}
@@ -137,7 +141,7 @@ class LinkCheck {
   }
 }
 
-/** Whether a segment that contained lines is now missing. */
+/** Whether the segment of a position is missing, although it contained lines when the position was determined. */
 async function isSegmentGone(store: StoreDirectory, { segment, offset }: IndexPosition): Promise<boolean> {
   if (offset === 0) return false;
   return !(await segmentNames(store, dirname(segment))).includes(basename(segment));
@@ -199,7 +203,11 @@ async function deleteIndexed(
   }
 }
 
-/** @throws NotAFileError for anything but a regular file, also for a dangling link; an error of the file system. */
+/**
+ * Opens a segment to read it.
+ *
+ * @throws NotAFileError for anything but a regular file, also for a dangling link; an error of the file system.
+ */
 async function openSegment(store: StoreDirectory, path: string): Promise<DiskFile> {
   const file = await unlessAbsent(store.disk.open(store.at(path)));
   if (!file) throw new NotAFileError(store.at(path));

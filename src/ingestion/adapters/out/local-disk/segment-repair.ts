@@ -32,8 +32,8 @@ async function cut(file: DiskFile, durableLength: number | undefined): Promise<n
 }
 
 /**
- * Length of a segment without its torn end, in bytes. Reads only the last batch and the line before it. If that line
- * isn't sound, the last batch is one long line, and more is read.
+ * Length of a segment without its torn end, in bytes. Reads only the last 2 MiB, which contain the last batch and a
+ * line before it. If that line isn't sound, the last batch is one long line, and twice as much is read.
  */
 async function soundLength(file: DiskFile, size: number): Promise<number> {
   for (let window = 2 * MAX_BATCH_BYTES; ; window *= 2) {

@@ -6,8 +6,8 @@ import { closeQuietly } from './staged-file.js';
 import type { StoreDirectory } from './store-directory.js';
 
 /**
- * One file of index lines. The first append creates it, under a marker that stays until the segment is closed for good.
- * After a failed append it accepts no more lines, and `close` cuts it to its durable length.
+ * One file of index lines. The first append creates the file, under a marker that stays until the segment is closed for
+ * good. After a failed append the segment accepts no more lines, and `close` cuts the file to its durable length.
  */
 export class Segment {
   readonly path: string;
@@ -32,7 +32,7 @@ export class Segment {
     this.contentParts = [store.at('files', basename(dirname(directory)))];
   }
 
-  /** A length in bytes. */
+  /** The length of the durable lines, in bytes. */
   get durableLength(): number {
     return this.length;
   }
@@ -52,7 +52,7 @@ export class Segment {
       await file.write([bytes], this.length);
       const synced = file.sync();
       const isThere = file.standsAt(this.absolutePath);
-      // Awaited below, after the sync.
+      // `isThere` is awaited below, after the sync.
       isThere.catch(() => undefined);
       await synced;
       this.store.presence.assertHere(this.contentParts);
@@ -64,7 +64,7 @@ export class Segment {
     this.length += bytes.length;
   }
 
-  /** Closes the segment for good. Rejects while a torn end can't be cut off; it may then be called again. */
+  /** Closes the segment for good. Rejects if a torn end can't be cut off. `close` can then be called again. */
   async close(): Promise<void> {
     if (this.state === 'closed') return;
     if (this.state === 'torn' && this.file) {
@@ -82,9 +82,9 @@ export class Segment {
   }
 
   /**
-   * Closes the segment. If its torn end can't be cut off, leaves a marker so that the next boot does it.
+   * Closes the segment. If its torn end can't be cut off, leaves a marker so that the next boot cuts it off.
    *
-   * @returns whether either succeeded, so that no torn end remains after the next boot.
+   * @returns true if either succeeded, so that no torn end remains after the next boot.
    */
   async closeOrMark(): Promise<boolean> {
     const { store, path, length } = this;

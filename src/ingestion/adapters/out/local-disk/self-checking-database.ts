@@ -7,7 +7,7 @@ import Database from 'libsql';
 import { irregularDatabaseFile } from '../../../../common/data-directory/database-files.js';
 import { hasCode } from './disk-error.js';
 
-/** Stored in the file's header. Another number means another schema. */
+/** The version of the schema, which is stored in the file's header. */
 const SCHEMA_VERSION = 2;
 const SCHEMA = 'CREATE TABLE entries (key BLOB PRIMARY KEY, record BLOB NOT NULL) STRICT, WITHOUT ROWID';
 const INSERT = 'INSERT INTO entries (record, key) VALUES (?, ?)';
@@ -22,7 +22,7 @@ const KEY_BYTES = 32;
 const FIRST_KEY = Buffer.alloc(KEY_BYTES);
 const LAST_KEY = Buffer.alloc(KEY_BYTES, 0xff);
 const CHECKSUM_BYTES = 16;
-/** How many entries are written between checkpoints. The log has 4 MiB by then, and is moved in a few milliseconds. */
+/** After how many written entries a checkpoint is due. The log then has about 4 MiB, and is moved in milliseconds. */
 const CHECKPOINT_AFTER = 1_000;
 const syncDescriptor = promisify(fdatasync);
 /** Failures of SQLite that don't mean that the file is damaged. */
@@ -43,25 +43,28 @@ export class DamagedDatabaseError extends Error {
 interface ChainedRecord {
   /** The next key in the database. */
   readonly next: Buffer;
-  /** JSON. */
+  /** The value as JSON. */
   readonly value: Buffer;
 }
 
 /**
  * JSON values by name, in an SQLite database that only this process uses. A read detects any damage to the data that it
  * depends on, even damage that SQLite doesn't notice: each record has a checksum over its key, its value and the next
- * key. A missing name is therefore proved by the record before it, which takes one lookup too.
+ * key. So the record before a missing name proves that the name is missing. This takes one lookup, like finding a name.
  *
- * Everything but `checkpoint` is synchronous. Every method throws DamagedDatabaseError for damage, and SqliteError if
- * the disk is full.
+ * Everything but `checkpoint` is synchronous. Every method but `close` throws DamagedDatabaseError for damage, and
+ * SqliteError if the disk is full or memory is short.
  */
 export class SelfCheckingDatabase {
   private isOpen = true;
   /** Entries written since the last checkpoint. */
   private logged = 0;
-  /** By suffix. Kept open until the database is closed, because closing one would drop SQLite's lock (POSIX). */
+  /**
+   * Descriptors of the file and its log, by suffix. They stay open until the database is closed, because closing one
+   * would drop SQLite's lock (POSIX).
+   */
   private readonly descriptors = new Map<string, number>();
-  /** Compiling a statement costs far more than running it. */
+  /** Compiled statements by their SQL. Compiling a statement costs far more than running it. */
   private readonly statements = new Map<string, Database.Statement>();
 
   private constructor(
@@ -89,7 +92,7 @@ export class SelfCheckingDatabase {
     });
   }
 
-  /** The value of a name; undefined if it has none. */
+  /** The value of a name; undefined if the name has none. */
   get(name: string): unknown {
     return checked(this.path, () => {
       const key = keyOf(name);
@@ -99,9 +102,9 @@ export class SelfCheckingDatabase {
   }
 
   /**
-   * Writes all of the values, or none of them.
+   * Writes values by name, in one transaction.
    *
-   * @param replaces whether a value replaces the one that its name has.
+   * @param replaces returns whether a value replaces the one that its name already has.
    */
   putAll(entries: readonly (readonly [name: string, value: unknown])[], replaces: (value: unknown, present: unknown) => boolean): void {
     checked(this.path, () => {
@@ -118,9 +121,9 @@ export class SelfCheckingDatabase {
   }
 
   /**
-   * Moves the log into the file once it is long. Syncs the log and its name before the file changes, the file before the
-   * log is emptied, and the empty log before it is written again; SQLite would sync them on the main thread. Nothing may
-   * be written until it resolves. Rejects with the errors of the other methods.
+   * Moves the log into the file if the log is long, and does nothing otherwise. Syncs the log and its name before the
+   * file changes, the file before the log is emptied, and the empty log before it is written again. SQLite would sync
+   * these on the main thread. Write nothing until `checkpoint` resolves. Rejects with the errors of the other methods.
    */
   async checkpoint(): Promise<void> {
     if (this.logged < CHECKPOINT_AFTER || !this.isOpen) return;
@@ -136,7 +139,7 @@ export class SelfCheckingDatabase {
     await this.sync(log);
   }
 
-  /** Idempotent. */
+  /** Closes the database and releases its lock. Idempotent. */
   close(): void {
     if (!this.isOpen) return;
     this.isOpen = false;
@@ -146,7 +149,7 @@ export class SelfCheckingDatabase {
       // journal on disk, this would fail for a file that was moved, and the lock would stay.
       this.database.exec('PRAGMA journal_mode = MEMORY; PRAGMA locking_mode = NORMAL; SELECT count(*) FROM sqlite_schema');
     } catch {
-      // Opening it again detects what is wrong.
+      // Opening the database again detects what is wrong.
     }
     this.database.close();
     for (const descriptor of this.descriptors.values()) closeSync(descriptor);
@@ -167,7 +170,10 @@ export class SelfCheckingDatabase {
     await syncDescriptor(descriptor).catch((error: unknown) => this.failToSync(error));
   }
 
-  /** A power cut may undo creating the file and its log, or bring back the log of an earlier process. */
+  /**
+   * Syncs the names of the file and its log. Until then, a power cut may undo the creation of both, or bring back the log
+   * of an earlier process.
+   */
   private async syncNames(): Promise<void> {
     try {
       const directory = await open(dirname(this.path));
@@ -182,7 +188,7 @@ export class SelfCheckingDatabase {
     throw new DamagedDatabaseError(this.path, 'it could not be synced', error);
   }
 
-  /** If this fails, SQLite would write over a log that may be older than the file. */
+  /** Empties the log. A failure counts as damage: SQLite would write over a log that may be older than the file. */
   private emptyLog(): void {
     try {
       this.runPragma('wal_checkpoint(TRUNCATE)');
@@ -260,7 +266,7 @@ const checksum = (key: Buffer, body: Buffer): Buffer => hash('sha256', Buffer.co
 
 const parse = ({ value }: ChainedRecord): unknown => JSON.parse(value.toString()) as unknown;
 
-/** Turns errors of SQLite into DamagedDatabaseError if they are about the file. */
+/** Runs an action. Converts errors of SQLite to DamagedDatabaseError, except for a full disk and a lack of memory. */
 function checked<T>(path: string, action: () => T): T {
   try {
     return action();

@@ -14,9 +14,9 @@ const MOST_CHUNKS = 1024;
 const SYNC_EVERY_BYTES = 64 * 1024 * 1024;
 
 /**
- * Writes bytes to a new file as they arrive. They are durable only after the file's `sync`.
+ * Writes bytes to a new file as they arrive. The bytes are durable only after the file's `sync`.
  *
- * @throws ServiceError `storage-failure`; errors of `bytes`, unchanged. No write is in flight then.
+ * @throws ServiceError `storage-failure`; errors of `bytes`, unchanged. No write or sync is in flight any more then.
  */
 export async function writeStagedFile(file: DiskFile, bytes: AsyncIterable<Uint8Array>): Promise<StoredContent> {
   const writer = new GatheringWriter(file);
@@ -30,7 +30,7 @@ export async function writeStagedFile(file: DiskFile, bytes: AsyncIterable<Uint8
   }
 }
 
-/** Ignores errors of closing: the bytes are already synced, or the upload fails for another reason. Idempotent. */
+/** Closes a file. Ignores errors: the bytes are already synced, or the upload fails for another reason. Idempotent. */
 export const closeQuietly = (file: DiskFile): Promise<void> => file.close().catch(() => undefined);
 
 /** Bytes whose beginning has been read. */
@@ -53,7 +53,7 @@ export async function readHead(bytes: AsyncIterable<Uint8Array>, most: number): 
   return { chunks, rest };
 }
 
-/** All of the bytes. Throws their errors. A caller that stops early must end `rest` itself. */
+/** Yields all of the bytes, and throws their errors. A caller that stops early must end `rest` itself. */
 export async function* behindHead({ chunks, rest }: Head): AsyncGenerator<Uint8Array> {
   yield* chunks;
   for (let next = await rest?.next(); next && !next.done; next = await rest?.next()) yield next.value;
@@ -68,15 +68,15 @@ class GatheringWriter {
   private gatheredBytes = 0;
   private written = 0;
   private synced = 0;
-  /** Stays set, and rejected, after a failed write. */
+  /** The write in flight; undefined if there is none. After a failed write, the rejected promise stays. */
   private writing: Promise<void> | undefined;
   private syncing: Promise<void> | undefined;
 
   constructor(private readonly file: DiskFile) {}
 
   /**
-   * Returns undefined if there is room for more. Otherwise returns a promise that resolves when there is room, and
-   * rejects if a write failed.
+   * Adds a chunk. Returns undefined if there is room for more chunks. Otherwise returns a promise that resolves when
+   * there is room, and rejects if a write failed.
    */
   add(chunk: Uint8Array): Promise<void> | undefined {
     this.gathered.push(chunk);
@@ -104,7 +104,7 @@ class GatheringWriter {
       this.writing = undefined;
       if (this.gathered.length > 0) this.begin();
     }, storageFailure('A staged file could not be written.'));
-    // The next `add` or `finish` reports the error.
+    // A later `add` or `finish` reports the error.
     writing.catch(() => undefined);
     this.writing = writing;
   }

@@ -14,7 +14,7 @@ import { StorePresence } from './store-presence.js';
 
 /**
  * The lowest directories that every store has, relative to its root. Each may be a volume of its own, but files are
- * renamed from `staging` into the `files` directories, which must be on one volume with it.
+ * renamed from `staging` into the `files` directories, so these must be on one volume with `staging`.
  */
 export const STORE_PARTS = [...UPLOAD_KINDS.flatMap((kind) => [linesDirectory(kind), contentDirectory(kind)]), 'staging', 'pending'];
 
@@ -34,7 +34,7 @@ export class StoreDirectory {
     /** An absolute path. */
     readonly root: string,
     readonly logger: StorageLogger,
-    /** A length in bytes. */
+    /** The size of a journal in bytes. */
     maxJournalBytes: number,
     lock: DataDirectoryLock,
   ) {
@@ -69,7 +69,7 @@ export class StoreDirectory {
     }
   }
 
-  /** Removes a file so that it doesn't reappear after a power cut. Also resolves if it is missing. */
+  /** Removes a file so that it doesn't reappear after a power cut. Also resolves if the file is missing. */
   async removeDurably(path: string): Promise<void> {
     const absolute = this.at(path);
     await this.disk.remove(absolute);

@@ -18,9 +18,9 @@ export async function readStoreId(disk: Disk, root: string): Promise<string | un
 }
 
 /**
- * The id of the store in a directory, created at the first boot. It identifies the store when it comes back on another
- * device. The id is kept in `store-id`. If that file is lost, the next boot writes another id. A directory in its place
- * is renamed, with a warning.
+ * The id of the store in a directory, created at the first boot. The id identifies the store when the store comes back
+ * on another device. The id is kept in `store-id`. If that file is lost, the next boot writes another id. A directory
+ * in place of that file is renamed, with a warning.
  */
 export async function ensureStoreId(disk: Disk, root: string, logger: StorageLogger): Promise<string> {
   const known = await readStoreId(disk, root).catch((error: unknown) => {

@@ -3,7 +3,7 @@ import { type FileIdentity, isSameFile } from '../../../../common/data-directory
 import { hasCode, OtherVolumeError, StoreAwayError } from './disk-error.js';
 import type { Disk } from './disk.js';
 
-/** Errors of a store that can't be written. A full or failing disk throws others. */
+/** Codes of the errors of a store that isn't writable. A full or failing disk causes errors with other codes. */
 const UNWRITABLE = ['EROFS', 'EACCES', 'EPERM'];
 
 /**
@@ -33,15 +33,15 @@ export class StorePresence {
     return this.away;
   }
 
-  /** From now on, a missing or replaced part takes the store away. Call it when all parts exist. */
+  /** Call `watchParts` when all parts exist. From then on, a missing or replaced part means that the store is away. */
   watchParts(): void {
     for (const part of this.parts) this.identities.set(part, this.disk.identityOf(part));
   }
 
   /**
-   * Synchronous: one stat for the lock, and one for each part.
+   * Checks the lock and the given parts. Synchronous: one stat for the lock, and one for each part.
    *
-   * @throws StoreAwayError
+   * @throws StoreAwayError if the store is away, or is now found to be away.
    */
   assertHere(parts = this.parts): void {
     if (this.away) throw this.away;
@@ -64,7 +64,7 @@ export class StorePresence {
   }
 
   /**
-   * Takes the store away if an error shows that it can't be written.
+   * Considers the store away if an error shows that the store can't be written.
    *
    * @throws StoreAwayError in that case.
    */

@@ -7,7 +7,7 @@ import { hasCode } from '../disk-error.js';
 
 const CHUNK_BYTES = 512 * 1024;
 
-/** Opens a file without following links, blocking or changing anything. */
+/** Flags that open a file without following a link at the end of its path, blocking or changing anything. */
 export const READ_ONLY = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 
 /** Compares files with their index lines, one at a time, using its own two buffers. */
@@ -15,11 +15,15 @@ export class ContentCheck {
   private readonly buffers = [Buffer.allocUnsafeSlow(CHUNK_BYTES), Buffer.allocUnsafeSlow(CHUNK_BYTES)] as const;
 
   constructor(
-    /** Absolute, without symbolic links. */
+    /** The store's root, as an absolute path without symbolic links. */
     private readonly root: string,
   ) {}
 
-  /** @throws an error of the file system if the file exists but can't be read. */
+  /**
+   * Compares a file with its line. Resolves to undefined if they match.
+   *
+   * @throws an error of the file system if the file exists but can't be read.
+   */
   async check(expected: ExpectedContent, onBytes: OnBytes): Promise<ContentProblem | undefined> {
     const path = join(this.root, expected.path);
     const file = await openPlain(path);
@@ -34,7 +38,7 @@ export class ContentCheck {
     }
   }
 
-  /** Reads the next chunk while it hashes the current one. */
+  /** The sha-256 of a file, in hex. Reads the next chunk while it hashes the current one. */
   private async sha256(file: FileHandle, onBytes: OnBytes): Promise<string> {
     const hash = createHash('sha256');
     let [next, afterwards]: readonly [Buffer, Buffer] = this.buffers;
@@ -51,7 +55,7 @@ export class ContentCheck {
   }
 }
 
-/** Undefined if nothing is there, or if the path leads through a symbolic link. */
+/** Opens a file; undefined if the file is missing or is a socket, or if its path leads through a symbolic link. */
 async function openPlain(path: string): Promise<FileHandle | undefined> {
   try {
     return (await realpath(path)) === path ? await open(path, READ_ONLY) : undefined;

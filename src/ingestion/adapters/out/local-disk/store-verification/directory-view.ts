@@ -20,7 +20,7 @@ import { UnderWay } from './under-way.js';
 /**
  * Opens a DATA_DIR for verification. The directory itself may be a symbolic link.
  *
- * @throws NoStoreError if it can't be read or contains no store.
+ * @throws NoStoreError if the directory can't be read or contains no store.
  */
 export async function openDirectory(directory: string): Promise<StoreView> {
   try {
@@ -42,7 +42,7 @@ class DirectoryView implements StoreView {
   private readonly checks: ContentCheck[] = [];
 
   constructor(
-    /** Absolute, without symbolic links. */
+    /** The store's root, as an absolute path without symbolic links. */
     private readonly root: string,
   ) {
     this.underWay = new UnderWay(root);

@@ -73,7 +73,7 @@ export class UnderWay {
 
 const namesIn = async (directory: string): Promise<string[]> => (await unlessAbsent(readdir(directory))) ?? [];
 
-/** Changes when the file is written to. */
+/** A text that changes when the file is written to; empty if the file is missing. */
 async function stateOf(path: string): Promise<string> {
   const stats = await unlessAbsent(stat(path, { bigint: true }));
   return stats ? `${stats.ino} ${stats.mtimeNs}` : '';

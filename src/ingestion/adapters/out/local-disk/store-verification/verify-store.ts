@@ -7,7 +7,7 @@ export { NoStoreError } from '../../../../application/store-verification/store-v
 /**
  * Verifies a DATA_DIR. A service may be running on it.
  *
- * @param directory may be a symbolic link.
+ * @param directory the path of the DATA_DIR, which may be a symbolic link.
  * @returns the findings; iterating them rejects with NoStoreError if the directory contains no store.
  */
 export const verifyStore = (directory: string, options: VerificationOptions = {}): StoreVerification =>
