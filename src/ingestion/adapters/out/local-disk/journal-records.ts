@@ -44,7 +44,7 @@ export function stampRecord(record: Buffer, epoch: Buffer): void {
 /** Whether bytes are a journal. A journal without records begins with a zero byte, or has fewer than four bytes. */
 export const isJournal = (bytes: Buffer): boolean => bytes.length < CHECKSUM_AT || bytes[0] === 0 || bytes.readUInt32BE() === MAGIC;
 
-/** Yields the records of a journal that precede the first incomplete, damaged or left-over one (from an earlier use). */
+/** Yields the records of a journal before the first that is incomplete, damaged or left over from an earlier use. */
 export function* decodeRecords(journal: Buffer): Generator<JournalRecord> {
   const epoch = journal.subarray(EPOCH_AT, EPOCH_AT + EPOCH_BYTES);
   for (let at = 0, end; at + HEAD_BYTES <= journal.length && journal.readUInt32BE(at) === MAGIC; at = end) {

@@ -171,8 +171,8 @@ export class SelfCheckingDatabase {
   }
 
   /**
-   * Syncs the names of the file and its log. Until then, a power cut may undo the creation of both, or bring back the log
-   * of an earlier process.
+   * Syncs the names of the file and its log. Until then, a power cut may undo the creation of both, or bring back the
+   * log of an earlier process.
    */
   private async syncNames(): Promise<void> {
     try {

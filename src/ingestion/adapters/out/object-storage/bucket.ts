@@ -1,9 +1,9 @@
 /** An object that was read whole. */
 export interface ReadObject {
   readonly bytes: Buffer;
-  /** Changes with the bytes. Writing the same bytes again may give the same version. */
+  /** A version, which changes with the bytes. Writing the same bytes again may give the same version. */
   readonly version: string;
-  /** Milliseconds since it was written, by the store's clock. */
+  /** Milliseconds since the object was written, by the store's clock. */
   readonly ageMs: number;
 }
 
@@ -12,15 +12,15 @@ export interface ListedObject {
   readonly key: string;
   /** A length in bytes. */
   readonly size: number;
-  /** Milliseconds since it was written, by the store's clock. */
+  /** Milliseconds since the object was written, by the store's clock. */
   readonly ageMs: number;
 }
 
 const LEAST_CLOCK_OFFSET_MS = 4 * 60_000;
 
 /**
- * Offset between two clocks in milliseconds. Below four minutes it is 0, because a store's times are whole seconds and
- * arrive late.
+ * An offset between two clocks in milliseconds. An offset below four minutes counts as 0, because a store's times are
+ * whole seconds and arrive late.
  */
 export const significantOffset = (offsetMs: number): number => (Math.abs(offsetMs) < LEAST_CLOCK_OFFSET_MS ? 0 : offsetMs);
 
@@ -29,8 +29,8 @@ export const significantOffset = (offsetMs: number): number => (Math.abs(offsetM
  * prefix.
  *
  * Every call rejects with the error of the SDK, at the latest when the store has made no progress for the bucket's
- * time-out. The operation may then be done or not, and may still be done a little later. A call retries where that is
- * safe, and recognizes its own object if an earlier answer was lost.
+ * time-out. After an error, the operation may have been carried out or not, and may still be carried out a little
+ * later. A call retries where that is safe, and recognizes its own object if an earlier answer was lost.
  */
 export abstract class Bucket {
   /**
@@ -39,38 +39,38 @@ export abstract class Bucket {
    */
   abstract get clockOffsetMs(): number;
 
-  /** Creates an object unless its key is taken. Resolves to its version; undefined if the key is taken. */
+  /** Creates an object unless its key is taken. Resolves to the object's version; undefined if the key is taken. */
   abstract create(key: string, bytes: Uint8Array): Promise<string | undefined>;
 
   /**
    * Writes an object, either unconditionally or only in place of a version.
    *
-   * @returns its version; undefined if another version is there, or none.
+   * @returns the new version; undefined if another version is there, or none.
    */
   abstract replace(key: string, bytes: Uint8Array, version?: string): Promise<string | undefined>;
 
   /**
-   * Creates an object from bytes as they arrive, in parts. It becomes visible when the bytes have ended. Holds some
-   * parts in memory. Rejects with the errors of `bytes`. After any failure, removes the parts where the store allows
-   * it.
+   * Creates an object from bytes as they arrive, in parts. The object becomes visible when the bytes have ended. Holds
+   * some parts in memory. Rejects with the errors of `bytes`. After any failure, removes the parts as far as the store
+   * allows it.
    *
-   * @throws ObjectExistsError
+   * @throws ObjectExistsError if the key is taken.
    */
   abstract upload(key: string, bytes: AsyncIterable<Uint8Array>): Promise<void>;
 
-  /** Reads a small object; undefined if it is missing. */
+  /** Reads a small object; undefined if the object is missing. */
   abstract read(key: string): Promise<ReadObject | undefined>;
 
   /**
-   * Opens an object of any size, to be read piece by piece; undefined if it is missing. A caller that stops early must
-   * end the iterator.
+   * Opens an object of any size, to be read piece by piece; undefined if the object is missing. A caller that stops
+   * early must end the iterator.
    */
   abstract open(key: string): Promise<AsyncIterable<Uint8Array> | undefined>;
 
   /** Lists the objects whose keys begin with a prefix, in the byte order of their keys, page by page. */
   abstract list(prefix: string): AsyncIterable<ListedObject>;
 
-  /** Lists the directories directly below a prefix, each once: its key up to and including the next `/`. */
+  /** Lists the directories directly below a prefix, each once. A directory is a key up to and including the next `/`. */
   abstract listDirectories(prefix: string): AsyncIterable<string>;
 
   /** Removes objects. Also resolves if they are missing. */
@@ -109,9 +109,8 @@ export class MissingRightError extends Error {
 }
 
 /**
- * For `.catch()`: names the right that was refused. Other errors pass through.
- *
- * @throws MissingRightError
+ * Returns a function for `.catch()`. The function throws MissingRightError if the error is a refusal, and any other
+ * error unchanged.
  */
 export const missingRight =
   (right: string, isRefusal: (error: unknown) => boolean) =>

@@ -1,9 +1,9 @@
 import type { CompactionRun } from './compaction-run.js';
 
-/** A compaction as lines of text, each with its newline. The last line is the summary. */
+/** Formats a compaction as lines of text, each with its newline. The last line is the summary. */
 export type CompactionReport = (run: CompactionRun) => AsyncGenerator<string>;
 
-/** For a person: one line for each day on which something was done, and for each failure. */
+/** A report for a person: one line for each thing that was done on a day, and for each problem. */
 export async function* textReport(run: CompactionRun): AsyncGenerator<string> {
   const { totals, dryRun } = run;
   const become = dryRun ? 'would become' : 'became';
@@ -32,7 +32,7 @@ export async function* textReport(run: CompactionRun): AsyncGenerator<string> {
   yield line(counts.join(', '));
 }
 
-/** For a script: one object for each day, malformed segment and failure, then one with the summary. */
+/** A report for a script: one object for each day, malformed segment and failure, then one with the summary. */
 export async function* jsonReport(run: CompactionRun): AsyncGenerator<string> {
   for await (const outcome of run) {
     if ('error' in outcome) {
@@ -51,7 +51,7 @@ const json = (value: object): string => `${JSON.stringify(value)}\n`;
 
 const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error)).replaceAll(/\s+/g, ' ');
 
-/** Escapes control characters, because names come from the store and must not control a terminal. */
+/** A line with its newline. Escapes control characters: names come from the store and must not control a terminal. */
 const line = (text: string): string => `${text.replaceAll(/\p{C}/gu, (char) => `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`)}\n`;
 
 const number = (value: number): string => value.toLocaleString('en');

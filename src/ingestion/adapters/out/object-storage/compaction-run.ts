@@ -8,7 +8,10 @@ export interface CompactionFailure {
   readonly error: unknown;
 }
 
-/** Compacts days one after the other, then removes old claims. Yields a report for each day. Iterate it only once. */
+/**
+ * Compacts days one after the other, then removes old claims. Yields a report for each day, or the failure of a step.
+ * Iterate a run only once.
+ */
 export class CompactionRun implements AsyncIterable<DayReport | CompactionFailure> {
   readonly totals = { sources: 0, targets: 0, bytes: 0, fences: 0, claims: 0, malformed: 0, underWay: 0, failed: 0 };
   readonly progress = { days: 0, segmentsRead: 0 };
@@ -16,7 +19,7 @@ export class CompactionRun implements AsyncIterable<DayReport | CompactionFailur
   constructor(
     private readonly bucket: Bucket,
     readonly days: readonly Day[],
-    /** Reports what would be done, and changes nothing. */
+    /** Whether the run only reports what would be done, and changes nothing. */
     readonly dryRun: boolean,
   ) {}
 

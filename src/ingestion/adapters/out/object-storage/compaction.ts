@@ -16,11 +16,11 @@ const DAY_MS = 24 * HOUR_MS;
 const LEAST_AGE_MS = 10 * MINUTE_MS;
 /** A segment whose name was given later than this after the end of its day was created by compaction. */
 const DAY_GRACE_MS = 10 * MINUTE_MS;
-/** A claim refers to the segment of its upload for 24 hours. */
+/** A younger segment with a keyed line isn't merged, because a claim refers to its upload's segment for 24 hours. */
 const KEYED_AGE_MS = 25 * HOUR_MS;
 const FENCE_AGE_MS = DAY_MS;
 const CLAIM_AGE_MS = 25 * HOUR_MS;
-/** The process that made a younger plan is probably working on it. */
+/** A younger plan is left to the process that made it, which is probably working on the plan. */
 const PLAN_PATIENCE_MS = 10 * MINUTE_MS;
 const LARGE_BYTES = 16 * MIB;
 const MOST_TARGET_BYTES = 64 * MIB;
@@ -39,15 +39,15 @@ export interface Day {
 }
 
 export interface CompactionOptions {
-  /** Reports what would be done, and changes nothing. */
+  /** Whether to only report what would be done, and change nothing. */
   readonly dryRun?: boolean;
-  /** Stops at the next step. A later compaction continues. */
+  /** Stops the compaction at its next step. A later compaction continues. */
   readonly signal?: AbortSignal | undefined;
   /** Called for each segment that was read. */
   readonly onRead?: () => void;
   /**
-   * Keys of segments that are known to wait until their `Idempotency-Key` expires. New ones are added, so that the next
-   * call needn't read them.
+   * Keys of segments that are known to wait until their `Idempotency-Key` expires. The compaction adds the keys that it
+   * finds, so that the next call needn't read these segments.
    */
   readonly waiting?: Set<string>;
 }
@@ -77,7 +77,7 @@ export interface DayReport extends Day {
 const PLAN = z.object({
   /** The segment to create. */
   target: z.string(),
-  /** The segments whose lines it contains, in this order, each once. */
+  /** The segments whose lines the target contains, in this order, each once. */
   sources: z.array(z.string()).min(2).transform((keys) => [...new Set(keys)]),
   /** Total size of all sources. */
   bytes: z.number().int().positive(),
@@ -89,10 +89,10 @@ const planKey = ({ kind, date }: Day): string => `${PLANS}kind=${kind}/date=${da
 
 const directoryOf = ({ kind, date }: Day): string => `${segmentDirectory(kind, new Date(date))}/`;
 
-/** Whether a day ended so long ago that no new segment gets a name in it. By this machine's clock. */
+/** Whether, by this machine's clock, a day ended so long ago that no new segment gets a name in it. */
 export const isClosed = (date: string): boolean => Date.now() >= Date.parse(date) + DAY_MS + DAY_GRACE_MS;
 
-/** The most recent days that are over, newest first. */
+/** The days that are over (`isClosed`) among the last `count` days before today, newest first. */
 export const lastDays = (count: number): string[] =>
   Array.from({ length: count }, (_, index) => utcDate(new Date(Date.now() - (index + 1) * DAY_MS))).filter(isClosed);
 
@@ -119,7 +119,7 @@ export async function* plannedDays(bucket: Bucket): AsyncGenerator<Day> {
  * Removes claims of expired keys, 25 hours after they were written by the store's clock.
  *
  * A claim that is rewritten between the listing and its removal is removed too. If the request under that key is then
- * repeated, it is stored again. This takes the same key, reused after more than a day, at that very moment.
+ * repeated, it is stored again. This happens only if a client reuses a key after more than a day, at that very moment.
  *
  * @returns the number of claims.
  */
@@ -143,24 +143,24 @@ export async function removeOldClaims(bucket: Bucket, { dryRun = false, signal }
 /**
  * Merges the small segments of a day that is over into a few large ones. Does nothing for any other day.
  *
- * Any number of processes may do so at once. Each may crash or stall at any step, for any length of time:
+ * Any number of processes may compact a day at once. Each may crash or stall at any step, for any length of time:
  *
- * 1. Create a plan at `compaction/kind=K/date=D`. It names the segments to merge, its sources, and the segment to
- *    create, its target. There is one plan at a time: it is created only if none exists, and only its own version is
- *    replaced.
+ * 1. Create a plan at `compaction/kind=K/date=D`. The plan names the segments to merge, its sources, and the segment to
+ *    create, its target. There is one plan at a time: a plan is created only if none exists, and a process replaces
+ *    only the version of the plan that it knows.
  * 2. Create the target from all bytes of the sources, unless it exists. If a source is missing, create nothing.
  * 3. When the target exists and has the sources' total size, remove the sources.
- * 4. When the sources are gone, replace the plan by an empty object. It isn't removed, because a process that stalled
- *    before removing it could remove the next plan.
+ * 4. When the sources are gone, replace the plan by an empty object. The plan isn't removed, because a process that
+ *    stalled before the removal could remove the next plan.
  *
  * A process that finds a plan continues it. Two processes may carry out one plan, because a target is never a source
- * and so is never removed. A process that stalled while the target was created finds it. A process that stalled while
- * removing sources only removes what is already gone.
+ * and so is never removed. A process that stalled while the target was created finds the target. A process that stalled
+ * while removing sources only removes what is already gone.
  *
  * So a line is never lost, and it exists twice between steps 2 and 3. It stays twice in two cases:
  *
- * - The writer of a segment stalled for ten minutes before it retried the write. It writes a line again that a target
- *   already contains.
+ * - The writer of a segment stalled for ten minutes before it retried the write. The writer writes a line again that a
+ *   target already contains.
  * - Someone else removed a source before its target was created, while a process stalled that had read all sources.
  *
  * A segment may be overwritten after more than ten minutes, because its uploads have failed. Its lines then stay in the
@@ -179,8 +179,8 @@ export async function removeOldClaims(bucket: Bucket, { dryRun = false, signal }
  *
  * Empty segments only fence lost uploads. They are removed after 24 hours.
  *
- * Holds 32 MiB of segments, or one segment, and the list of the day's segments. Rejects with errors of the bucket; a
- * later compaction does the rest.
+ * Holds in memory at most 32 MiB of segments, and the list of the day's segments. Rejects with errors of the bucket,
+ * and if a target doesn't have the size of its sources; a later compaction does the rest.
  */
 export function compactDay(bucket: Bucket, kind: UploadKind, date: string, options: CompactionOptions = {}): Promise<DayReport> {
   return new DayCompaction(bucket, { kind, date }, options).run();
@@ -191,7 +191,7 @@ class DayCompaction {
   private readonly endedAt: number;
   private readonly malformed = new Map<string, MalformedSegment>();
   private readonly waiting: Set<string>;
-  /** Segments that a dry run would have removed. */
+  /** Segments that this dry run has already counted as merged. */
   private readonly taken = new Set<string>();
   private sources = 0;
   private targets = 0;
@@ -227,7 +227,7 @@ class DayCompaction {
     }
   }
 
-  /** Resolves to whether it finished. If not, another process is compacting the day. */
+  /** Merges the day's segments. Resolves to false if another process is compacting the day. */
   private async compact(): Promise<boolean> {
     for (;;) {
       const found = await this.readPlan();
@@ -243,7 +243,10 @@ class DayCompaction {
     }
   }
 
-  /** Resolves to whether it carried out the plan. If not, another process did. */
+  /**
+   * Resolves to true if this process carried out the plan, or dropped it because sources were missing or had changed.
+   * Resolves to false if another process changed the plan or removed sources in the meantime.
+   */
   private async carryOut(plan: Plan, version: string): Promise<boolean> {
     const segments = new Map((await this.list()).map((segment) => [segment.key, segment]));
     if (!segments.has(plan.target)) {
@@ -268,7 +271,7 @@ class DayCompaction {
     return true;
   }
 
-  /** Resolves to whether the target exists, whoever created it. If not, a source is gone. */
+  /** Creates the target. Resolves to whether the target exists, whoever created it. If not, a source is gone. */
   private async make(plan: Plan, sources: readonly ListedObject[]): Promise<boolean> {
     try {
       await this.bucket.upload(plan.target, this.contents(plan, sources));
@@ -349,7 +352,7 @@ class DayCompaction {
     return [...segments.values()].sort((a, b) => Buffer.compare(Buffer.from(a.key), Buffer.from(b.key)));
   }
 
-  /** Ids of uploads that are in flight, or were lost and not swept yet. */
+  /** Ids of the uploads that have a marker. These are in flight, or were lost and not swept yet. */
   private async marked(): Promise<Set<string>> {
     const ids = new Set<string>();
     for await (const { key } of this.bucket.list(MARKERS)) ids.add(nameOf(key));
@@ -422,7 +425,7 @@ async function inspect(bytes: Buffer): Promise<{ problem?: string; isKeyed: bool
   return { isKeyed };
 }
 
-/** The part after the last `/`, without its extension. */
+/** The part of a key after the last `/`, without the extension of a segment. */
 const nameOf = (key: string): string => key.slice(key.lastIndexOf('/') + 1).replace(/\.ndjson$/, '');
 
 /** Time of a UUID of version 7, in milliseconds since 1970. */

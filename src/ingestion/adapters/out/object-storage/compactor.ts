@@ -25,7 +25,7 @@ export class Compactor {
   private readonly ending = new AbortController();
   private timer: NodeJS.Timeout | undefined;
   private running: Promise<void> | undefined;
-  /** Segments of yesterday that wait for their idempotency keys to expire, and needn't be read again each hour. */
+  /** Segments that wait for their idempotency keys to expire, and needn't be read again each hour. Emptied once a day. */
   private waiting = new Set<string>();
   private waitingSince = '';
 
@@ -39,7 +39,8 @@ export class Compactor {
   }
 
   /**
-   * Stops a turn at its next step. Another replica, or the next start, continues. Call it before the bucket is closed.
+   * Stops a turn at its next step. Another replica, or the next start, continues. Call `close` before the bucket is
+   * closed.
    */
   async close(): Promise<void> {
     this.ending.abort();

@@ -14,7 +14,7 @@ import { Lease, LOST_AFTER_MS } from './lease.js';
 import type { Retries } from './retries.js';
 
 const RETRY_AFTER_SECONDS = 1;
-/** How often taking a claim is tried while other processes change it. */
+/** The maximum number of attempts to take a claim while other processes change it. */
 const MOST_TURNS = 5;
 
 const CLAIM = z.object({
@@ -23,17 +23,17 @@ const CLAIM = z.object({
   segment: z.string(),
   /** Path of the upload's file, now or later; null for an upload without a file. */
   content_path: z.string().nullable(),
-  /** Set when the upload has failed for good, although its line may exist. */
+  /** True if the upload has failed for good, although its line may exist. */
   failed: z.boolean().optional(),
   /**
-   * Set when a repeated request was answered with this upload's receipt. The process that stored the upload may not
+   * True if a repeated request was answered with this upload's receipt. The process that stored the upload may not
    * know that the upload's line exists.
    */
   kept: z.boolean().optional(),
-  /** Set when nothing of the upload exists or can appear, so that the next upload may take over the scope. */
+  /** True if nothing of the upload exists or can appear, so that the next upload can take over the scope. */
   free: z.boolean().optional(),
 }).refine(({ upload_id: uploadId, segment, content_path: path }) => {
-  // Both are checked, because they may be overwritten or removed.
+  // Both keys are checked, because their objects may be overwritten or removed.
   const isOwn = /^uploads\/kind=[a-z]+\/date=[\d-]+\/([^/]+)\.ndjson$/.exec(segment)?.[1] === uploadId;
   return isOwn && (path === null || path.startsWith('files/'));
 });
@@ -42,7 +42,7 @@ const CLAIM = z.object({
 export type Claim = Readonly<z.infer<typeof CLAIM>>;
 
 const bytesOf = (claim: Claim): Buffer => Buffer.from(JSON.stringify(claim));
-/** Undefined for a damaged claim. */
+/** The claim in an object; undefined if the claim is damaged. */
 const parseClaim = ({ bytes }: ReadObject): Claim | undefined => CLAIM.safeParse(parseJson(bytes)).data;
 
 /** An idempotency scope, and the kind of its uploads. */
@@ -51,7 +51,10 @@ interface KeyedRequest {
   readonly kind: UploadKind;
 }
 
-/** `damaged`: the scope may be taken as if it were free. */
+/**
+ * What a claim means for a new request: an upload in progress, a free scope, a damaged claim whose scope can be taken as
+ * if it were free, a claim that another process has just changed, or the upload that is kept.
+ */
 type ClaimState = 'running' | 'free' | 'damaged' | 'changed' | Upload;
 
 /**
@@ -59,12 +62,13 @@ type ClaimState = 'running' | 'free' | 'damaged' | 'changed' | Upload;
  *
  * The process that creates the claim's object holds the scope. The upload is kept once its segment exists. The line in
  * that segment contains the key, so that both are committed at once. A claim without a segment belongs to an upload in
- * progress, or to a crashed process, which no longer renews it. In that case an empty segment is created first, so that
- * the process can't come back and write it. If the upload's own process doesn't know whether the line exists, the next
- * writer of the claim decides: `kept` or `failed`.
+ * progress, or to a crashed process, which no longer renews the claim. A crashed process's segment is created empty
+ * before its claim is taken over, so that the process can't come back and write the segment. If the upload's own process
+ * doesn't know whether the line exists, the next writer of the claim decides: `kept` or `failed`.
  *
- * A damaged claim is rebuilt from the lines, with a warning. If no line has the key, the claim may be taken once it has
- * been damaged for a minute. An upload in progress renews its claim, so it has noticed the damage by then, and fails.
+ * A damaged claim is rebuilt from the lines, with a warning. If no line has the key, the claim can be taken once it has
+ * been damaged for a minute. An upload in progress renews its claim, so the upload has noticed the damage by then, and
+ * fails.
  */
 export class IdempotencyClaims {
   /** A search for a line may read thousands of segments, so only one search runs at a time. */
@@ -77,8 +81,8 @@ export class IdempotencyClaims {
   ) {}
 
   /**
-   * Stores an upload by calling `keep`. If the scope already has an upload, returns that one's receipt instead, after
-   * `read` has read the request to its end.
+   * Stores an upload by calling `keep`. If the scope already has an upload, returns the receipt of that upload instead,
+   * after `read` has read the request to its end.
    *
    * @param own the initial content of the claim.
    * @throws ServiceError `request-in-progress`, `idempotency-key-reused`, `storage-failure`; errors of `keep` and
@@ -114,7 +118,7 @@ export class IdempotencyClaims {
 
   /**
    * Decides that an upload whose line may exist has failed. Resolves to false if a repeated request was already
-   * answered with it. Throws errors of the bucket, and may then be called again.
+   * answered with the upload's receipt. Throws errors of the bucket. `fail` can then be called again.
    */
   async fail(claim: Lease<Claim>): Promise<boolean> {
     if (await claim.endWith({ failed: true })) return true;
@@ -126,8 +130,8 @@ export class IdempotencyClaims {
   }
 
   /**
-   * Like `release`, if it is unknown whether our claim exists or will appear. Also resolves if another upload has the
-   * claim.
+   * Like `release`, for the case that our claim may or may not exist, or may still appear. Also resolves if another
+   * upload has the claim.
    */
   private async free(key: string, own: Claim): Promise<void> {
     const freed = bytesOf({ ...own, free: true });
@@ -136,7 +140,7 @@ export class IdempotencyClaims {
     if (found && parseClaim(found)?.upload_id === own.upload_id) await this.bucket.replace(key, freed, found.version);
   }
 
-  /** Resolves to the version of our claim, or to the upload that is already kept. */
+  /** Resolves to the version of our claim, or to the upload that is already kept. Throws `request-in-progress`. */
   private async take(key: string, request: KeyedRequest, own: Claim): Promise<string | Upload> {
     const bytes = bytesOf(own);
     for (let turn = 0; turn < MOST_TURNS; turn++) {
@@ -172,7 +176,7 @@ export class IdempotencyClaims {
       written = await this.bucket.read(claim.segment);
     }
     const upload = written && written.bytes.length > 0 ? await decodeIndexLine(written.bytes) : undefined;
-    // By the store's clock, because the clocks of replicas differ.
+    // The age counts by the store's clock, because the clocks of replicas differ.
     if (!upload || !written || written.ageMs >= IDEMPOTENCY_PERIOD_MS) return 'free';
     if (idempotencyScope(upload) !== request.scope) return this.stateByLines(key, request, found);
     if (claim.kept || (await this.bucket.replace(key, bytesOf({ ...claim, kept: true }), found.version)) !== undefined) return upload;

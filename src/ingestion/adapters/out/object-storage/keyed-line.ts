@@ -24,8 +24,8 @@ export interface KeyedLine {
  * Finds the upload of an idempotency scope by its line, without its claim. The line is less than 24 hours old by the
  * store's clock. Undefined if there is no such line.
  *
- * Reads all segments of the kind that are younger than that, with one request each. No line moves meanwhile, because
- * compaction leaves a line with a key alone for 25 hours. Throws errors of the bucket.
+ * Reads the segments of the kind that are younger than 24 hours until it finds the line, with one request each. No line
+ * moves meanwhile, because compaction leaves a line with a key alone for 25 hours. Throws errors of the bucket.
  */
 export async function findKeyedLine(bucket: Bucket, kind: UploadKind, scope: string): Promise<KeyedLine | undefined> {
   for await (const [{ key: segment }, object] of readAhead(bucket, await youngSegments(bucket, kind))) {

@@ -15,10 +15,10 @@ export const claimKey = (scope: string): string => `${CLAIMS}${createHash('sha25
 export const PLANS = 'compaction/';
 export const TURN = `${PLANS}turn`;
 
-/** Content of an upload's own segment after another process ended the upload. Its line can no longer be written. */
+/** Content of an upload's own segment after the upload was ended. The upload's line can no longer be written then. */
 export const FENCE = Buffer.alloc(0);
 
-/** Written to check whether the store accepts writes. */
+/** The key of an object that is written to check whether the store accepts writes. */
 export const HEALTH = 'health';
-/** Removed to check whether the store permits removals. */
+/** The key that is read and removed to check whether the store permits this. */
 export const HEALTH_RIGHTS = 'health-rights';

@@ -28,7 +28,7 @@ export class Lease<Content extends LeaseContent> {
   private readonly timer: NodeJS.Timeout;
   private writing: Promise<void> = Promise.resolve();
   private isHeld = true;
-  /** Whether a renewal found another object in its place. */
+  /** Whether a write found that another process had replaced or removed the object. */
   private isLost = false;
   /** Content that may have been written, although no answer arrived. */
   private doubtful: Buffer | undefined;
@@ -41,12 +41,12 @@ export class Lease<Content extends LeaseContent> {
   ) {
     this.timer = setInterval(() => {
       this.write().catch(() => {
-        // If others take this process for crashed, it finds a fence in place of its line.
+        // A failure is harmless: if other processes take this one for crashed, it finds a fence in place of its line.
       });
     }, RENEW_EVERY_MS).unref();
   }
 
-  /** The content of the object, or what was last to be written to it. */
+  /** The content of the object, or the content of the last attempt to write the object. */
   get current(): Content {
     return this.content;
   }
@@ -74,7 +74,7 @@ export class Lease<Content extends LeaseContent> {
    * Ends the lease by writing a verdict, which other processes treat as final.
    *
    * @returns false if another process decided before.
-   * @throws an error of the bucket; it may then be called again.
+   * @throws an error of the bucket; `endWith` can then be called again.
    */
   async endWith(verdict: Partial<Content>): Promise<boolean> {
     await this.end();

@@ -5,14 +5,14 @@ const MARKER = z.object({
   content_path: z.string(),
   /** The segment that will contain only the upload's line. */
   segment: z.string(),
-  /** Set when the upload has failed for good, although its line may exist. */
+  /** True if the upload has failed for good, although its line may exist. */
   failed: z.boolean().optional(),
-  /** Set when the remains of a failed upload were removed once. The store may still carry out earlier requests. */
+  /** True if the remains of a failed upload were removed once. The store may still carry out earlier requests. */
   cleared: z.boolean().optional(),
 });
 
 /** The state of an unfinished upload with a file. */
 export type Marker = Readonly<z.infer<typeof MARKER>>;
 
-/** Undefined if the bytes aren't a marker. */
+/** The marker in bytes; undefined if the bytes aren't a marker. */
 export const parseMarker = (bytes: Buffer): Marker | undefined => MARKER.safeParse(parseJson(bytes)).data;

@@ -42,8 +42,8 @@ class SegmentReader {
     const { size } = await this.file.stat();
     yield* this.linesUpTo(size);
     if (this.splitter.restLength === 0) return;
-    // The segment's marker exists until all lines are written. Without a marker, the rest of the line is either there by
-    // now or never comes.
+    // The segment's marker exists until all lines are written. Without a marker, the rest of the line is either there
+    // by now or never comes.
     const isMendable = await this.underWay.isOpen(this.segment);
     if (!isMendable) {
       yield* this.linesUpTo((await this.file.stat()).size);

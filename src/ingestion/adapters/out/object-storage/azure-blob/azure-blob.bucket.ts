@@ -79,7 +79,8 @@ export class AzureBlobBucket extends Bucket {
       if (version === undefined) throw new ObjectExistsError(key);
     };
     try {
-      // Not `uploadStream`: that keeps reading after a block failed, and waits forever if the source falls silent then.
+      // `uploadStream` isn't used: it keeps reading after a block failed, and waits forever if the source then falls
+      // silent.
       const count = await sendParts(bytes, { memory: this.memory, atOnce: BLOCKS_AT_ONCE }, {
         sendPart: async (block, index) => {
           await this.ask((abortSignal) => blob.stageBlock(idOf(index), block, block.length, { abortSignal }));
@@ -88,7 +89,7 @@ export class AzureBlobBucket extends Bucket {
       });
       if (count > 0) made(await this.commit(blob, Array.from({ length: count }, (_, index) => idOf(index))));
     } catch (error) {
-      // Azure drops uncommitted blocks after a week.
+      // If the blocks aren't removed in this time, Azure drops them after a week.
       await Promise.race([Promise.allSettled([this.removeParts(key)]), sleep(LONGEST_CLEARING_MS, undefined, { ref: false })]);
       throw error;
     }
@@ -141,8 +142,8 @@ export class AzureBlobBucket extends Bucket {
     const blob = this.blob(key);
     const blocks = await this.ask((abortSignal) => unlessAbsent(blob.getBlockList('uncommitted', { abortSignal })));
     if (!blocks?.uncommittedBlocks?.length) return;
-    // Deleting instead could remove an object that someone is just committing. An empty commit drops the blocks, or
-    // fails.
+    // Deleting the blob instead could remove an object that another process is just committing. An empty commit drops
+    // the blocks, or is refused because an object exists.
     const version = await this.commit(blob, []);
     if (version === undefined) return;
     await this.ask((abortSignal) => blob.deleteIfExists({ abortSignal, conditions: { ifMatch: version } }));
@@ -159,7 +160,7 @@ export class AzureBlobBucket extends Bucket {
   }
 
   override close(): void {
-    // The SDK has one connection pool for the whole process. It doesn't keep the process alive.
+    // Nothing to close: the SDK has one connection pool for the whole process, which doesn't keep the process alive.
   }
 
   private blob(key: string): BlockBlobClient {
@@ -177,7 +178,7 @@ export class AzureBlobBucket extends Bucket {
     );
   }
 
-  /** Resolves to the version that was written; undefined if the existing object forbids the write. */
+  /** Resolves to the version that was written; undefined if the condition of the write isn't met. */
   private write(
     blob: BlockBlobClient,
     request: (metadata: { nonce: string }, abortSignal: AbortSignal) => Promise<{ etag?: string; date?: Date }>,
@@ -200,7 +201,10 @@ export class AzureBlobBucket extends Bucket {
     });
   }
 
-  /** Not a generator: one that is ended before its first piece could not release the connection. */
+  /**
+   * The pieces of a body. This isn't a generator, because a generator that is ended before its first piece could not
+   * release the connection.
+   */
   private piecesOf(body: Body): AsyncIterableIterator<Uint8Array> {
     const pieces = body[Symbol.asyncIterator]();
     return {
@@ -233,7 +237,7 @@ export class AzureBlobBucket extends Bucket {
     } while (continuationToken);
   }
 
-  /** Sends a request and aborts it after the time-out. The SDK itself would wait for a silent store forever. */
+  /** Sends a request, and aborts the request after the time-out. The SDK itself would wait for a silent store forever. */
   private async ask<T>(request: (abortSignal: AbortSignal) => Promise<T>): Promise<T> {
     const controller = new AbortController();
     return withTimeLimit(this.timeoutMs, request(controller.signal), () => {
@@ -276,6 +280,6 @@ function given<T>(value: T | undefined): T {
   return value;
 }
 
-/** Both times are in whole seconds. */
+/** The age of an object when the store answered, in milliseconds. Azure gives both times in whole seconds. */
 const ageMs = (answeredAt: Date | undefined, writtenAt: Date | undefined): number =>
   Math.max(0, given(answeredAt).getTime() - given(writtenAt).getTime());

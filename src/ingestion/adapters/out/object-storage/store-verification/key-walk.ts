@@ -3,7 +3,7 @@ import type { SegmentEntry } from '../../../../application/store-verification/st
 import type { Bucket, ListedObject } from '../bucket.js';
 
 export interface KeyEntry extends SegmentEntry {
-  /** Milliseconds since it was written, by the store's clock. */
+  /** Milliseconds since the object was written, by the store's clock. */
   readonly ageMs: number;
 }
 
