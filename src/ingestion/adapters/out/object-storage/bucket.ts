@@ -70,7 +70,7 @@ export abstract class Bucket {
   /** Lists the objects whose keys begin with a prefix, in the byte order of their keys, page by page. */
   abstract list(prefix: string): AsyncIterable<ListedObject>;
 
-  /** Lists the directories directly below a prefix, each once. A directory is a key up to and including the next `/`. */
+  /** Lists the directories directly below a prefix, each once, as keys up to and including the next `/`. */
   abstract listDirectories(prefix: string): AsyncIterable<string>;
 
   /** Removes objects. Also resolves if they are missing. */

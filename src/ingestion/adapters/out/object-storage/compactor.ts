@@ -25,7 +25,7 @@ export class Compactor {
   private readonly ending = new AbortController();
   private timer: NodeJS.Timeout | undefined;
   private running: Promise<void> | undefined;
-  /** Segments that wait for their idempotency keys to expire, and needn't be read again each hour. Emptied once a day. */
+  /** Segments that wait for their idempotency keys to expire, and needn't be read each hour. Emptied once a day. */
   private waiting = new Set<string>();
   private waitingSince = '';
 

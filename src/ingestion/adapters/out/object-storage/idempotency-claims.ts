@@ -52,8 +52,8 @@ interface KeyedRequest {
 }
 
 /**
- * What a claim means for a new request: an upload in progress, a free scope, a damaged claim whose scope can be taken as
- * if it were free, a claim that another process has just changed, or the upload that is kept.
+ * What a claim means for a new request: an upload in progress, a free scope, a damaged claim whose scope can be taken
+ * as if it were free, a claim that another process has just changed, or the upload that is kept.
  */
 type ClaimState = 'running' | 'free' | 'damaged' | 'changed' | Upload;
 
@@ -63,8 +63,8 @@ type ClaimState = 'running' | 'free' | 'damaged' | 'changed' | Upload;
  * The process that creates the claim's object holds the scope. The upload is kept once its segment exists. The line in
  * that segment contains the key, so that both are committed at once. A claim without a segment belongs to an upload in
  * progress, or to a crashed process, which no longer renews the claim. A crashed process's segment is created empty
- * before its claim is taken over, so that the process can't come back and write the segment. If the upload's own process
- * doesn't know whether the line exists, the next writer of the claim decides: `kept` or `failed`.
+ * before its claim is taken over, so that the process can't come back and write the segment. If the upload's own
+ * process doesn't know whether the line exists, the next writer of the claim decides: `kept` or `failed`.
  *
  * A damaged claim is rebuilt from the lines, with a warning. If no line has the key, the claim can be taken once it has
  * been damaged for a minute. An upload in progress renews its claim, so the upload has noticed the damage by then, and

@@ -54,7 +54,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
   private rightsGoodUntil = 0;
   private closing: Promise<void> | undefined;
 
-  /** The store needn't be healthy. Starts to clean up after crashed processes and to compact past days. */
+  /** Starts to clean up after crashed processes and to compact past days. The bucket needn't be reachable yet. */
   constructor({ bucket, onFlush = () => undefined, logger = new Logger(ObjectStorageFileStorage.name) }: ObjectStorageOptions) {
     super();
     this.bucket = bucket;
@@ -99,7 +99,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
     return this.retries.size >= MOST_LEFT || this.log.isRefusing;
   }
 
-  /** Doesn't wait for a call that hangs, because the store may be healthy again. */
+  /** Writes an object and checks the rights. Doesn't wait for an earlier call that hangs: the store may be healthy again. */
   private async probe(): Promise<void> {
     if (this.isRefusing) throw new Error('Too much is to be taken back in the store.');
     const writing = this.bucket.replace(HEALTH, Buffer.from('well\n'));
@@ -120,7 +120,8 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
   }
 
   /**
-   * If this machine's clock is wrong by minutes, uses the store's time, so that all lines of a bucket follow one clock.
+   * Concludes an upload. If this machine's clock differs from the store's by minutes, uses the store's time, so that all
+   * lines of a bucket follow one clock.
    */
   private async conclude(draft: UploadDraft, stored: StoredContent | null): Promise<Upload> {
     const upload = await draft.conclude(stored);
@@ -132,7 +133,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
     return { upload_id: draft.uploadId, segment: this.expectedSegment(draft), content_path: draft.content?.path ?? null };
   }
 
-  /** The segment of an upload, provided that it is complete today. */
+  /** The segment of an upload, provided that the upload is complete before the UTC day ends. */
   private expectedSegment({ kind, uploadId }: UploadDraft): string {
     return ownSegment(segmentDirectory(kind, new Date(Date.now() + this.bucket.clockOffsetMs)), uploadId);
   }
@@ -198,7 +199,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
     return new Lease(this.bucket, key, marker, version);
   }
 
-  /** Runs in the background, and only once: if it fails, the sweeper removes the marker. */
+  /** Removes a marker in the background. Tries only once: if that fails, the sweeper removes the marker. */
   private unmark(marking: Promise<Lease<Marker>>): void {
     const removing = marking
       .then(async (marker) => {
@@ -219,8 +220,8 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
   }
 
   /**
-   * Frees the key of an upload of which nothing is visible. Waits for it unless the store failed, so that the key is
-   * free when the response arrives.
+   * Frees the key of an upload of which nothing is visible. Waits until the key is free, unless the store failed, so that
+   * the client can use the key again when it gets the response.
    */
   private async release(claim: Lease<Claim>, error: unknown): Promise<void> {
     const releasing = this.claims.release(claim);
@@ -229,8 +230,8 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
 
   /**
    * Undoes an upload whose requests the store may or may not have carried out, or may carry out later. Runs in the
-   * background. First the claim decides between this and a repeated request that found the line. Then the marker
-   * decides between this and a sweeper that found the line.
+   * background. First the claim decides between this process and a repeated request that found the line. Then the marker
+   * decides between this process and a sweeper that found the line.
    */
   private takeBack(draft: UploadDraft, segment: string | undefined, marking?: Promise<Lease<Marker>>, claim?: Lease<Claim>): void {
     let hasFailed: boolean | undefined;
@@ -280,7 +281,7 @@ class ContentSource implements AsyncIterable<Uint8Array> {
     private readonly conclude: (stored: StoredContent) => Promise<Concluded>,
   ) {}
 
-  /** Available after the bytes have ended. */
+  /** The concluded upload. Available after the bytes have ended; throws before. */
   get concluded(): Concluded {
     if (!this.result) throw new Error('The bytes were not read to their end.');
     return this.result;
@@ -319,7 +320,7 @@ async function announce(upload: Upload, leases: readonly (Lease<Claim> | Lease<M
   return segment;
 }
 
-/** For `.catch()`: errors that aren't the store's pass through. */
+/** Returns a function for `.catch()`: throws an error that isn't the store's unchanged, else `storage-failure`. */
 const storageFailureUnless =
   (isOther: () => boolean, message: string) =>
   (cause: unknown): never => {

@@ -27,7 +27,7 @@ export interface PartBuffer {
   /**
    * Copies as much of a chunk as there is room for.
    *
-   * @returns the number of bytes.
+   * @returns the number of bytes copied.
    */
   fill(chunk: Uint8Array): number;
   /**
@@ -75,7 +75,7 @@ export class PartMemory {
     return this.idle.pop()?.memory ?? new ArrayBuffer(0, { maxByteLength: this.partBytes });
   }
 
-  /** @param memory undefined if it must not be reused. */
+  /** @param memory the memory of a released part; undefined if that must not be reused. */
   takeBack(part: Part, memory: ArrayBuffer | undefined): void {
     this.inUse.delete(part);
     if (!memory) return;
@@ -86,7 +86,7 @@ export class PartMemory {
   private look(): void {
     const now = performance.now();
     this.mostBytes = Math.max(this.mostBytes, this.residentBytes);
-    // A resizable buffer returns its pages when it shrinks. Any other does so when it is collected, perhaps never.
+    // A resizable buffer returns its pages when it shrinks. Any other returns them when it is collected, perhaps never.
     for (const { memory, since } of this.idle) if (now - since >= KEPT_FOR_MS) memory.resize(0);
     if (this.inUse.size > 0 || this.idle.some(({ memory }) => memory.byteLength > 0)) return;
     clearInterval(this.timer);
@@ -94,13 +94,13 @@ export class PartMemory {
     this.idle.length = 0;
     const wasMuch = this.mostBytes >= MUCH_BYTES;
     this.mostBytes = 0;
-    // Otherwise the garbage of hundreds of uploads stays until much else is allocated, in an idle process forever.
+    // Without this, the garbage of hundreds of uploads stays until much else is allocated: in an idle process, forever.
     if (wasMuch) collectGarbage();
   }
 }
 
 class Part implements PartBuffer {
-  /** Undefined while the part is empty. */
+  /** The memory of the part; undefined while the part is empty. */
   memory: ArrayBuffer | undefined;
   private length = 0;
   private isReleased = false;

@@ -11,9 +11,9 @@ export interface PartOptions {
   readonly atOnce: number;
 }
 
-/** Receives the bytes. A buffer is reused when its promise resolves. */
+/** Receives the bytes. A buffer is reused when the promise of the call that got the buffer resolves. */
 export interface PartTarget {
-  /** @param index from 0 */
+  /** @param index the number of the part, counted from 0 */
   sendPart(part: Buffer, index: number): Promise<void>;
   /** Called once, instead of `sendPart`, if all bytes fit into one part. */
   sendWhole(bytes: Buffer): Promise<void>;
@@ -21,7 +21,7 @@ export interface PartTarget {
 
 /**
  * Sends bytes of unknown length as they arrive, in parts, or whole if they fit into one part. Holds the parts being
- * sent and one more. Reads nothing while there is no memory for it.
+ * sent and one more. Reads nothing while there is no memory for more bytes.
  *
  * Rejects with an error of the bytes when no part is being sent any more, and with an error of the target at once.
  *
@@ -53,7 +53,7 @@ class PartSender {
   }
 
   async sendAll(bytes: AsyncIterable<Uint8Array>): Promise<number> {
-    /** The first bytes, as long as they may be all. */
+    /** The first bytes, as long as they may be all of the bytes. */
     let head: Head | undefined = new Head();
     try {
       for await (const chunk of bytes) {
@@ -79,7 +79,7 @@ class PartSender {
 
   private fail(error: unknown): void {
     this.failure ??= { error };
-    // Release it now, because the client may be silent for a long time.
+    // The part is released now, because the client may be silent for a long time.
     this.part?.release();
     this.part = undefined;
     // The caller gets the first failure: that of the bytes, or this one.

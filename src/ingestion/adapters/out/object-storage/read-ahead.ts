@@ -5,7 +5,7 @@ const MOST_BYTES_AHEAD = 32 * 1024 * 1024;
 
 /**
  * Reads objects, up to 16 at once, and yields them in order; undefined for one that is missing. Holds at most 32 MiB of
- * them, or one object. Throws errors of the bucket, and the signal's reason.
+ * objects, or one longer object. Throws errors of the bucket, and the signal's reason.
  */
 export async function* readAhead(
   bucket: Bucket,
@@ -21,7 +21,7 @@ export async function* readAhead(
       for (let next = rest.at(-1); next; next = rest.at(-1)) {
         if (reads.length > 0 && (reads.length === READS_AT_ONCE || bytes + next.size > MOST_BYTES_AHEAD)) break;
         const object = bucket.read(next.key);
-        // Awaited below, perhaps after it has failed.
+        // `object` is awaited below, perhaps after it has failed.
         object.catch(() => undefined);
         reads.push({ listed: next, object });
         bytes += next.size;

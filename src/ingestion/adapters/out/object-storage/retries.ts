@@ -19,7 +19,7 @@ export class Retries {
   }
 
   /**
-   * Starts an operation at once.
+   * Starts an operation at once, and repeats it until it succeeds.
    *
    * @param what names the operation in the log.
    */

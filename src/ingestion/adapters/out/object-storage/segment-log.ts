@@ -20,7 +20,7 @@ interface WaitingLine {
 
 /** Writes index lines to new segments. Lines that wait for the same directory share a segment. */
 export class SegmentLog {
-  /** By the directory of their segment. */
+  /** The waiting lines, by the directory of their segment. */
   private readonly waiting = new Map<string, WaitingLine[]>();
   private readonly inFlight = new Set<Promise<void>>();
 
@@ -93,7 +93,7 @@ export class SegmentLog {
       // The segment may still be written, even later. A fence at its key prevents that.
       this.doubtful.begin(`Undoing ${key}`, () => this.bucket.replace(key, FENCE));
       for (const { reject } of batch) reject(error);
-      // The waiting lines have waited as long as these.
+      // The lines that still wait have waited as long as those of this batch.
       if (error instanceof StoreSilentError) this.rejectWaiting(error);
     }
     this.onFlush({ lines: batch.length, seconds: (performance.now() - began) / 1000, ok });

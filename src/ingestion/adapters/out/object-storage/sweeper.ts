@@ -8,7 +8,7 @@ const SWEEP_EVERY_MS = 60_000;
 /** How long a store may need for a request after its answer was given up, in milliseconds. */
 const LATE_FOR_MS = 10 * 60_000;
 
-/** Cleans up after crashed processes, whichever they were. Any number of processes may do so at once. */
+/** Cleans up after crashed processes, its own or others. Any number of processes may clean up at once. */
 export class Sweeper {
   private timer: NodeJS.Timeout | undefined;
   private sweeping: Promise<void> | undefined;
@@ -48,7 +48,7 @@ export class Sweeper {
    * Completes or removes one upload, if it has failed or its process has crashed. Throws errors of the bucket.
    *
    * The remains of a failed upload are removed twice: at once, and ten minutes later by the store's clock. A store may
-   * carry out a request long after its answer was given up, and only the marker leads to what it creates then.
+   * carry out a request long after its answer was given up, and only the marker leads to what the store creates then.
    */
   async settle(key: string): Promise<void> {
     const found = await this.bucket.read(key);
@@ -96,7 +96,7 @@ export class Sweeper {
     }
   }
 
-  /** Whether the line exists. If not, a fence prevents it from appearing once the file is removed. */
+  /** Whether the line exists. If not, creates a fence, so that the line can't appear after the file was removed. */
   private async isComplete({ segment }: Marker): Promise<boolean> {
     if ((await this.bucket.create(segment, FENCE)) !== undefined) return false;
     const written = await this.bucket.read(segment);

@@ -237,7 +237,7 @@ export class AzureBlobBucket extends Bucket {
     } while (continuationToken);
   }
 
-  /** Sends a request, and aborts the request after the time-out. The SDK itself would wait for a silent store forever. */
+  /** Sends a request, and aborts it after the time-out. The SDK itself would wait for a silent store forever. */
   private async ask<T>(request: (abortSignal: AbortSignal) => Promise<T>): Promise<T> {
     const controller = new AbortController();
     return withTimeLimit(this.timeoutMs, request(controller.signal), () => {

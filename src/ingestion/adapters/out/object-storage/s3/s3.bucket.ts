@@ -38,18 +38,18 @@ export interface S3BucketOptions {
   readonly bucket: string;
   /** Precedes every key, separated by one `/`; empty for none. */
   readonly prefix: string;
-  /** Default: the SDK's own. */
+  /** The region of the bucket. Default: the SDK's own. */
   readonly region?: string | undefined;
-  /** Default: the SDK's own. */
+  /** The URL of the store. Default: the SDK's own. */
   readonly endpoint?: string | undefined;
   readonly forcePathStyle: boolean;
   /** How long a call may make no progress, in milliseconds. */
   readonly timeoutMs: number;
   /** Longest file in bytes. The length of parts follows from it, because an upload has at most 10,000 parts. */
   readonly maxUploadBytes: number;
-  /** Default: the SDK's own chain. */
+  /** The credentials. Default: those that the SDK finds (its default chain). */
   readonly credentials?: S3ClientConfig['credentials'];
-  /** Number of objects in a page of a listing. Default: the store's own. */
+  /** Maximum number of objects in one page of a listing. Default: the store's maximum. */
   readonly pageSize?: number;
 }
 
@@ -123,7 +123,7 @@ export class S3Bucket extends Bucket {
     this.watch = new StoreWatch([this.client, this.uploading], timeoutMs);
   }
 
-  /** As the SDK determined it, because it signs by the store's clock. */
+  /** The offset that the SDK has determined. The SDK needs it, because it signs requests by the store's clock. */
   override get clockOffsetMs(): number {
     return significantOffset(this.uploading.config.systemClockOffset || this.client.config.systemClockOffset);
   }
@@ -317,7 +317,7 @@ export class S3Bucket extends Bucket {
     }
   }
 
-  /** May take longer than the time-out as long as there is progress. */
+  /** Sends a part. This may take longer than the time-out as long as there is progress. */
   private async sendPart(input: UploadPartCommandInput): Promise<CompletedPart> {
     await this.within(() => this.uploading.config.credentials());
     const { ETag, ChecksumCRC32 } = await this.uploading.send(new UploadPartCommand({ ...input, ...PART_CHECKSUM }));
@@ -333,7 +333,8 @@ export class S3Bucket extends Bucket {
   }
 
   /**
-   * Retries until the time-out has passed since the first failure, so that a shorter outage doesn't end a long upload.
+   * Retries a request after failures that may pass, until the time-out has passed since the first failure. So a shorter
+   * outage doesn't end a long upload.
    */
   private async persist<T>(send: () => Promise<T>): Promise<T> {
     let lastMs = Infinity;
@@ -420,8 +421,8 @@ const NO_UPLOAD_ID = 'bm9uZQ';
 const PART_CHECKSUM = { ChecksumAlgorithm: 'CRC32' } as const;
 
 /**
- * Another write of the object was in progress. versitygw also answers so while the last other object of the same
- * directory is being removed. A retry may succeed.
+ * Errors that mean that another write of the object was in progress. versitygw also answers so while the last other
+ * object of the same directory is being removed. A retry may succeed.
  */
 const CONFLICTS: ReadonlySet<string> = new Set(['ConditionalRequestConflict', 'ExistingObjectIsDirectory']);
 
@@ -452,7 +453,7 @@ class Source implements AsyncIterable<Uint8Array> {
   }
 }
 
-/** The pieces of a body. Releases the connection even if it is ended before the first piece. */
+/** The pieces of a body. Releases the connection even if the iteration is ended before the first piece. */
 function piecesOf(body: Readable): AsyncIterable<Uint8Array> {
   return {
     [Symbol.asyncIterator]: () => {

@@ -8,7 +8,7 @@ const EARLY_MS = 100;
 
 /** Observes each request of some clients: the store's time in its answers, and whether the store was silent. */
 export class StoreWatch {
-  /** Time of an answer by the store's clock, in milliseconds since 1970. */
+  /** The time of each answer by the store's clock, in milliseconds since 1970. */
   private readonly answeredAt = new WeakMap<object, number>();
 
   constructor(
@@ -42,7 +42,10 @@ export class StoreWatch {
     );
   }
 
-  /** The SDK retries its own time-outs, so it would wait for a silent store several times. */
+  /**
+   * Converts a time-out of the SDK to StoreSilentError, and returns any other error. The SDK retries its own time-outs, so
+   * it would wait for a silent store several times.
+   */
   private translate(error: unknown, elapsedMs: number): unknown {
     const isTimeout = errorNameOf(error) === 'TimeoutError' && !(error instanceof Error && 'code' in error);
     return isTimeout && elapsedMs >= this.timeoutMs - EARLY_MS ? new StoreSilentError(this.timeoutMs) : error;

@@ -23,7 +23,7 @@ import { parseMarker } from '../marker.js';
 import { readPlans } from './compaction-plans.js';
 import { type KeyEntry, walkKeys } from './key-walk.js';
 
-/** How many segments are requested ahead, because each answer takes time. Only those that may be held whole are. */
+/** How many segments are requested ahead, because each answer takes time. Long segments are not requested ahead. */
 const SEGMENTS_AT_ONCE = 8;
 const LONGEST_WHOLE = 1024 * 1024;
 /** How much too high a reported age may be, in milliseconds. */
@@ -88,7 +88,7 @@ class BucketView implements StoreView {
     return size === expected.size ? digestProblem(hash.digest('hex'), expected) : otherSize(size, expected);
   }
 
-  /** A line is written only after its file. */
+  /** Always false: a line is written only after its file, so nothing is restored. */
   isRestorable(): Promise<boolean> {
     return Promise.resolve(false);
   }
@@ -103,7 +103,7 @@ class BucketView implements StoreView {
     };
   }
 
-  /** Segments are written whole. */
+  /** Always false: segments are written whole. */
   isOpen(): Promise<boolean> {
     return Promise.resolve(false);
   }
@@ -120,7 +120,7 @@ class BucketView implements StoreView {
 
   async relation(first: string, second: string): ReturnType<StoreView['relation']> {
     if (this.neighbours.of !== second) {
-      // Both segments were read before. If one replaces the other, the plan is gone only after the replaced segment.
+      // Both segments were read before. If one replaces the other, the plan is emptied only after the other is removed.
       this.neighbours = { of: second, plans: await readPlans(this.bucket), there: new Map() };
     }
     if (this.neighbours.plans.some((plan) => plan.has(first) && plan.has(second))) return 'replaces';
@@ -161,7 +161,7 @@ class BucketView implements StoreView {
     }
   }
 
-  /** Never rejects. */
+  /** Begins to read a segment. Never rejects: the pieces throw the error. */
   private async begin({ path, size }: KeyEntry): Promise<{ path: string; pieces: AsyncIterable<Buffer> }> {
     if (size > LONGEST_WHOLE) return { path, pieces: this.pieces(path) };
     const read = this.bucket.read(path);
@@ -169,7 +169,10 @@ class BucketView implements StoreView {
     return { path, pieces: whole(read) };
   }
 
-  /** Continues where a read broke off. The store may end a read that pauses for long while files are compared. */
+  /**
+   * The bytes of a long segment. Continues where a read broke off, because the store may end a read that pauses for long
+   * while files are compared.
+   */
   private async *pieces(segment: string): AsyncGenerator<Buffer> {
     let position = 0;
     for (let brokeAt = -1; ; ) {

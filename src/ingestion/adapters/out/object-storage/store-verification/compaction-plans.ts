@@ -11,7 +11,7 @@ const PLAN = z.object({ target: z.string(), sources: z.array(z.string()) });
 export async function readPlans(bucket: Bucket): Promise<ReadonlySet<string>[]> {
   const plans: Set<string>[] = [];
   for await (const { key, size } of bucket.list(PLANS)) {
-    // The compaction has ended.
+    // An empty object means that the compaction has ended.
     if (size === 0) continue;
     const object = await bucket.read(key);
     const { success, data } = PLAN.safeParse(object && parseJson(object.bytes));
