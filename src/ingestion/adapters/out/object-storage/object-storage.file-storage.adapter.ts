@@ -99,7 +99,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
     return this.retries.size >= MOST_LEFT || this.log.isRefusing;
   }
 
-  /** Writes an object and checks the rights. Doesn't wait for an earlier call that hangs: the store may be healthy again. */
+  /** Writes an object and checks the rights. Doesn't wait for a call that hangs: the store may be healthy again. */
   private async probe(): Promise<void> {
     if (this.isRefusing) throw new Error('Too much is to be taken back in the store.');
     const writing = this.bucket.replace(HEALTH, Buffer.from('well\n'));
@@ -120,8 +120,8 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
   }
 
   /**
-   * Concludes an upload. If this machine's clock differs from the store's by minutes, uses the store's time, so that all
-   * lines of a bucket follow one clock.
+   * Concludes an upload. If this machine's clock differs from the store's by minutes, uses the store's time, so that
+   * all lines of a bucket follow one clock.
    */
   private async conclude(draft: UploadDraft, stored: StoredContent | null): Promise<Upload> {
     const upload = await draft.conclude(stored);
@@ -220,8 +220,8 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
   }
 
   /**
-   * Frees the key of an upload of which nothing is visible. Waits until the key is free, unless the store failed, so that
-   * the client can use the key again when it gets the response.
+   * Frees the key of an upload of which nothing is visible. Waits until the key is free, unless the store failed, so
+   * that the client can use the key again when it gets the response.
    */
   private async release(claim: Lease<Claim>, error: unknown): Promise<void> {
     const releasing = this.claims.release(claim);
@@ -230,8 +230,8 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
 
   /**
    * Undoes an upload whose requests the store may or may not have carried out, or may carry out later. Runs in the
-   * background. First the claim decides between this process and a repeated request that found the line. Then the marker
-   * decides between this process and a sweeper that found the line.
+   * background. First the claim decides between this process and a repeated request that found the line. Then the
+   * marker decides between this process and a sweeper that found the line.
    */
   private takeBack(draft: UploadDraft, segment: string | undefined, marking?: Promise<Lease<Marker>>, claim?: Lease<Claim>): void {
     let hasFailed: boolean | undefined;

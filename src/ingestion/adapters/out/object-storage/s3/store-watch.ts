@@ -43,8 +43,8 @@ export class StoreWatch {
   }
 
   /**
-   * Converts a time-out of the SDK to StoreSilentError, and returns any other error. The SDK retries its own time-outs, so
-   * it would wait for a silent store several times.
+   * Converts a time-out of the SDK to StoreSilentError, and returns any other error. The SDK retries its own time-outs,
+   * so it would wait for a silent store several times.
    */
   private translate(error: unknown, elapsedMs: number): unknown {
     const isTimeout = errorNameOf(error) === 'TimeoutError' && !(error instanceof Error && 'code' in error);

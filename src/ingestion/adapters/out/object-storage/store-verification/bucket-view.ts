@@ -170,8 +170,8 @@ class BucketView implements StoreView {
   }
 
   /**
-   * The bytes of a long segment. Continues where a read broke off, because the store may end a read that pauses for long
-   * while files are compared.
+   * The bytes of a long segment. Continues where a read broke off, because the store may end a read that pauses for
+   * long while files are compared.
    */
   private async *pieces(segment: string): AsyncGenerator<Buffer> {
     let position = 0;
