@@ -8,7 +8,10 @@ import type { KeySet } from './key-set.js';
 import { ALGORITHMS } from './verification-key.js';
 
 const MAX_TOKEN_LENGTH = 16_384;
-/** The value of an Authorization header (RFC 9110, section 11.4): a scheme in any letter case, blanks, one token. */
+/**
+ * The value of an Authorization header (RFC 9110, section 11.4) with a bearer token: the scheme `bearer` in any letter
+ * case, spaces or tabs, one token.
+ */
 const BEARER = /^bearer[ \t]+(\S+)$/i;
 /**
  * Canonical base64url (RFC 4648, sections 3.5 and 5): no padding, and the unused bits of the last character are zero.
@@ -19,7 +22,8 @@ const COMPACT_JWS = new RegExp(`^${BASE64URL}\\.${BASE64URL}\\.${BASE64URL}$`);
 
 /**
  * The bearer token of a request (RFC 6750, section 2.1): a signed JWT of at most 16,384 characters in its canonical
- * spelling. Null for anything else. Also null when the header is repeated, which Node's `headers` would hide.
+ * spelling. Null if there is no such token. Also null when the Authorization header is repeated, which Node's `headers`
+ * would hide.
  */
 export function bearerToken(request: IncomingMessage): string | null {
   const values = headerValues(request, 'authorization');
@@ -28,20 +32,21 @@ export function bearerToken(request: IncomingMessage): string | null {
 }
 
 /**
- * The passport-jwt strategy for access tokens of one issuer. Its user is an `AccessToken`. On failure its info is an
- * `Error`.
+ * The passport-jwt strategy for access tokens of one issuer. On success, passport gets an `AccessToken` as the user. On
+ * failure, it gets an `Error` as the info.
  */
 export class AccessTokenStrategy extends Strategy {
   /** @throws RangeError when the clock tolerance is not 0 to 10 seconds. */
   constructor({ issuer, audience, clockToleranceSeconds: tolerance = 5 }: AuthenticationOptions, keys: KeySet) {
     if (!(tolerance >= 0 && tolerance <= 10)) throw new RangeError('The clock tolerance is 0 to 10 seconds.');
-    // In a separate variable, because the types mark the only way to set a tolerance as deprecated.
+    // Passed in a separate variable, because the types of passport-jwt mark its only option for a clock tolerance as
+    // deprecated.
     const verification = { jsonWebTokenOptions: { clockTolerance: tolerance } };
     const issuerNow = (): string => (typeof issuer === 'string' ? issuer : issuer());
     const findKey = async (token: string) => {
       const header = decodeProtectedHeader(token);
       const kid = checkHeader({ ...header });
-      // Don't wait for the issuer if the token is invalid whatever its key.
+      // Don't wait for the issuer's keys if the token is invalid whichever key signed it.
       if (!keys.has(kid)) checkUnverified(decodeJwt(token), { issuer: issuerNow(), audience, toleranceSeconds: tolerance });
       const { key, algorithm } = await keys.find(kid);
       if (header.alg !== algorithm) throw new Error("The algorithm is not the key's.");
@@ -52,7 +57,8 @@ export class AccessTokenStrategy extends Strategy {
         ...verification,
         jwtFromRequest: bearerToken,
         secretOrKeyProvider: (_request: IncomingMessage, token: string, done) => {
-          // jsonwebtoken accepts a KeyObject, although these types don't say so. Its errors must be caught here too.
+          // jsonwebtoken accepts a KeyObject, although the types of passport-jwt don't say so. Errors that jsonwebtoken
+          // throws inside `done` must be caught here too.
           findKey(token).then((key) => { done(null, key as unknown as Buffer); }).catch(done);
         },
         algorithms: [...ALGORITHMS],

@@ -4,15 +4,15 @@ import type { IncomingMessage } from 'node:http';
 export interface AccessToken {
   readonly subject: string;
   readonly permissions: ReadonlySet<string>;
-  /** The customers in its `customer_id` claim (`*`: all); empty without the claim. */
+  /** The customers in the `customer_id` claim (`*` means all customers). Empty without that claim. */
   readonly customerIds: ReadonlySet<string>;
 }
 
-/** Identifies the caller by the bearer token of a request. The same for every identity provider. */
+/** Identifies the caller by the bearer token of a request. Works the same with every identity provider. */
 export abstract class AccessTokenVerifier {
   /**
    * @throws ServiceError `unauthorized` when the token is missing or invalid for any reason; `provider-unavailable`
-   * when the issuer's keys can't be fetched, so that the token can't be checked.
+   * when the token can't be checked, because the issuer's keys can't be fetched or too many requests wait for them.
    */
   abstract verify(request: IncomingMessage): Promise<AccessToken>;
 }

@@ -3,13 +3,17 @@ import type { KeySetTimes } from './key-set.js';
 
 /** Which access tokens are accepted. */
 export interface AuthenticationOptions extends KeySetTimes {
-  /** The exact `iss`. A function if it is known only once the service listens; called for every token. */
+  /**
+   * The exact `iss` of accepted tokens. A function if the issuer is known only once the service listens. The function
+   * is called again for every token.
+   */
   readonly issuer: string | (() => string);
   /**
-   * The value that `aud` must equal or contain. Also the member of `resource_access` that permissions are read from.
+   * The value that a token's `aud` must equal or contain. Also the name of the member of `resource_access` that
+   * permissions are read from.
    */
   readonly audience: string;
   readonly keySet: KeySetSource;
-  /** The allowed clock difference in seconds, 0 to 10 (default: 5). */
+  /** The allowed difference between the clocks of the issuer and of this service, in seconds, 0 to 10 (default: 5). */
   readonly clockToleranceSeconds?: number;
 }

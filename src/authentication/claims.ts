@@ -9,12 +9,13 @@ const FOREIGN_CLAIMS = ['at_hash', 'c_hash', 'events'];
 
 export type Claims = Readonly<Record<string, unknown>>;
 
-// The first three check what passport-jwt doesn't: requirements of RFC 7519, RFC 8725 and RFC 9068 for access tokens.
+// `checkHeader` and `checkClaims` check what passport-jwt doesn't: requirements of RFC 7519, RFC 8725 and RFC 9068 for
+// access tokens.
 
 /**
- * Checks that a header may be an access token's.
+ * Checks that the header of a JWT may be that of an access token.
  *
- * @returns its `kid`.
+ * @returns the header's `kid`.
  * @throws Error that names the broken rule.
  */
 export function checkHeader({ crit, typ, kid }: Claims): string {
@@ -27,6 +28,8 @@ export function checkHeader({ crit, typ, kid }: Claims): string {
 }
 
 /**
+ * Checks the claims, except the audience and whether the token has expired.
+ *
  * @param toleranceSeconds how far the issuer's clock may be ahead of ours.
  * @throws Error that names the broken rule.
  */
@@ -35,15 +38,15 @@ export function checkClaims(claims: Claims, issuer: string, toleranceSeconds: nu
   const now = Date.now() / 1000;
   if (iss !== issuer) throw new Error('Another issuer.');
   if (typeof sub !== 'string' || sub === '') throw new Error('No subject.');
-  if (!Number.isFinite(exp)) throw new Error('No time of expiry.'); // passport-jwt checks whether it is past.
+  if (!Number.isFinite(exp)) throw new Error('No time of expiry.'); // passport-jwt checks whether that time is past.
   if (iat !== undefined && !(typeof iat === 'number' && iat <= now + toleranceSeconds)) throw new Error('Issued in the future.');
-  // Keycloak sets it to Bearer, ID, Refresh, Offline or Logout.
+  // Keycloak sets the typ claim to Bearer, ID, Refresh, Offline or Logout.
   if (typ !== undefined && typ !== 'Bearer') throw new Error("The typ claim is not an access token's.");
   if ((use !== undefined && use !== 'access') || FOREIGN_CLAIMS.some((name) => claims[name] !== undefined)) throw new Error('Not an access token.');
 }
 
 /**
- * Checks the issuer, audience and time of a token whose signature isn't verified yet.
+ * Checks all claims of a token whose signature isn't verified yet, including the audience and the time of expiry.
  *
  * @throws Error that names the broken rule.
  */
@@ -60,7 +63,7 @@ export function checkUnverified(
 /**
  * Reads the claims of a verified token. Permissions come from `permissions` (Auth0, the embedded provider) and from
  * `resource_access[<audience>].roles` (Keycloak). Customers come from `customer_id`, a string or an array. Values of
- * another type are ignored.
+ * another type are ignored, and so are an array's elements that aren't strings.
  */
 export function toAccessToken(claims: Claims, audience: string): AccessToken {
   const { sub, permissions, customer_id: customers } = claims;
@@ -72,11 +75,14 @@ export function toAccessToken(claims: Claims, audience: string): AccessToken {
   };
 }
 
-/** Reads own members only, because an audience may be called `constructor`. */
+/**
+ * Reads a member of an object. Undefined also if the member is inherited, because an audience may be called
+ * `constructor`.
+ */
 const member = (value: unknown, name: string): unknown =>
   typeof value === 'object' && value !== null && Object.hasOwn(value, name) ? (value as Claims)[name] : undefined;
 
-/** The texts in those of the values that are arrays. */
+/** The strings in those of the values that are arrays. Values and elements of other types are ignored. */
 function textsIn(...values: readonly unknown[]): ReadonlySet<string> {
   const texts = new Set<string>();
   for (const list of values) {

@@ -6,7 +6,11 @@ export type KeySetSource = { readonly url: string } | { readonly load: () => Pro
 
 const MAX_BYTES = 1024 * 1024;
 
-/** @throws TypeError when the source's URL isn't an http(s) URL. */
+/**
+ * The URL of a key set, or a placeholder if the source is a function.
+ *
+ * @throws TypeError when the source's URL isn't an http(s) URL.
+ */
 export function urlOf(source: KeySetSource): URL {
   if ('load' in source) return new URL('urn:key-set');
   const url = new URL(source.url);
@@ -14,7 +18,10 @@ export function urlOf(source: KeySetSource): URL {
   return url;
 }
 
-/** Fetches the key set from either source until the signal aborts. An answer over 1 MiB (decoded) is an error. */
+/**
+ * Returns a function that fetches the key set from the source. The function rejects when its signal aborts, or when the
+ * answer is over 1 MiB (decoded).
+ */
 export function fetchFrom(source: KeySetSource): FetchImplementation {
   return async (url, init) => bounded('url' in source ? await fetch(url, init) : await inTime(source.load, init.signal));
 }

@@ -9,23 +9,24 @@ export interface KeySetTimes {
   /** How long a fetched set counts as current (default: 10 minutes). */
   readonly maxAgeMs?: number;
   /**
-   * The minimum time between two fetches for an unknown `kid`, and between a failed fetch and the next one. Default: 2
-   * seconds; 0 if the keys come from this process.
+   * The minimum time between a successful fetch and the next one for an unknown `kid`, and between a failed fetch and
+   * the next one for any reason. Default: 2 seconds; 0 if the keys come from this process.
    */
   readonly cooldownMs?: number;
   /** How long known keys stay in use while fetches fail, counted from the last success (default: 1 hour). */
   readonly maxStaleMs?: number;
-  /** How long one fetch may take, to the last byte (default: 3 seconds). */
+  /** How long one fetch may take, including the last byte of the answer (default: 3 seconds). */
   readonly timeoutMs?: number;
 }
 
 const MOMENT_MS = 500;
-/** How many calls may wait for the next fetch. */
+/** How many lookups of unknown keys may wait for the next fetch. */
 const MAX_WAITING = 1_000;
 
 /**
- * An issuer's keys by `kid`. An unknown `kid` is looked up in a set fetched after the lookup began, because the issuer
- * may have changed its keys since the last fetch. All lookups within the cool-down share the one fetch at its end.
+ * An issuer's keys by `kid`. An unknown `kid` leads to another fetch, because the issuer may have changed its keys
+ * since the last one. All lookups of unknown keys within the cool-down share one fetch, at the end of the cool-down. A
+ * `kid` that the last fetch was to find, and didn't, counts as missing until then.
  */
 export class KeySet {
   readonly #remote: RemoteJWKSet;
@@ -40,7 +41,10 @@ export class KeySet {
   #waiting = 0;
   /** Unknown `kid`s to look for in the next fetch. */
   #sought = new Set<string>();
-  /** The `kid`s that the last fetch didn't contain. */
+  /**
+   * The unknown `kid`s that the last fetch was to find. Empty if that fetch failed. The issuer has no key for those
+   * that are still unknown.
+   */
   #absent: ReadonlySet<string> = new Set();
 
   constructor(source: KeySetSource, times: KeySetTimes = {}) {
@@ -53,16 +57,21 @@ export class KeySet {
     });
   }
 
-  /** Whether the key is known. If so, `find` fetches nothing or waits at most a moment. */
+  /**
+   * Whether the key is known. If so, `find` waits at most half a second for a fetch, unless the last successful fetch
+   * is older than `maxStaleMs`.
+   */
   has(kid: string): boolean {
     return this.#keys.has(kid);
   }
 
   /**
-   * If the key is unknown, waits at most for the end of the cool-down and one fetch.
+   * Finds a key. If the key is unknown, waits at most for a fetch in progress, the end of the cool-down, and one more
+   * fetch.
    *
-   * @throws ServiceError `unauthorized` when the issuer has no such key; `provider-unavailable` when this can't be
-   * determined, because the key set can't be fetched or 1,000 calls already wait for the next fetch.
+   * @throws ServiceError `unauthorized` when the issuer has no such key; `provider-unavailable` when that can't be
+   * determined, because the key set can't be fetched or 1,000 lookups already wait for the next fetch. A known key is
+   * returned for `maxStaleMs` although fetches fail.
    */
   async find(kid: string): Promise<VerificationKey> {
     if (!this.#keys.has(kid)) await this.#seek(kid);
@@ -92,7 +101,7 @@ export class KeySet {
   }
 
   #cooldownLeft(): number {
-    // Caps the wait in case the clock was set back.
+    // The wait is capped at the cool-down, in case the system clock was set back.
     return Math.min(this.#cooldownMs, this.#loadedAt + this.#cooldownMs - Date.now());
   }
 
@@ -104,8 +113,8 @@ export class KeySet {
   }
 
   /**
-   * Waits for a fetch. If the known key may still be used, waits only a moment, so that its tokens don't wait for a
-   * silent issuer.
+   * Waits for a fetch. If the known key may still be used, waits at most half a second, so that the key's tokens don't
+   * wait for a silent issuer.
    */
   async #refreshed(kid: string): Promise<void> {
     const refreshed = this.#refresh();
@@ -113,7 +122,10 @@ export class KeySet {
     await (isGoodEnough ? Promise.race([refreshed, delay(MOMENT_MS, undefined, { ref: false })]) : refreshed);
   }
 
-  /** Fetches the set unless a fetch has just failed. Leaves the outcome in `#failure`. */
+  /**
+   * Fetches the set, or joins a fetch in progress. Does nothing within the cool-down after a failed fetch. A failure is
+   * stored in `#failure`, and a success clears it.
+   */
   async #refresh(): Promise<void> {
     if (this.#failure && Date.now() < this.#failure.at + this.#cooldownMs) return;
     this.#pending ??= this.#reload().finally(() => (this.#pending = undefined));

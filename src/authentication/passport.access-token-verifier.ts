@@ -6,7 +6,10 @@ import type { AccessTokenStrategy } from './access-token.strategy.js';
 
 type Authenticate = (request: IncomingMessage) => void;
 
-/** Verifies with its own passport instance, because the global one is shared by every application in the process. */
+/**
+ * Verifies access tokens with a separate passport instance, because the global instance is shared by every application
+ * in the process.
+ */
 export class PassportAccessTokenVerifier extends AccessTokenVerifier {
   readonly #passport: passport.Authenticator = new passport.Passport();
 
@@ -22,7 +25,7 @@ export class PassportAccessTokenVerifier extends AccessTokenVerifier {
         else reject(error ?? refusal(info));
       };
       // Selects the strategy by name. On a strategy passed as an instance, passport would set the callbacks of each
-      // request, so that concurrent requests would overwrite each other's.
+      // request, so that concurrent requests would overwrite each other's callbacks.
       const authenticate = this.#passport.authenticate('access-token', { session: false }, done) as Authenticate;
       authenticate(request);
     });

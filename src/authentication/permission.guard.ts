@@ -5,18 +5,23 @@ import { ServiceError } from '../common/service-error.js';
 import { type AccessToken, AccessTokenVerifier } from './access-token.js';
 import type { Permission } from './permissions.js';
 
-/** The permission that an operation requires. On a controller, it applies to every handler that doesn't set its own. */
+/**
+ * The permission that an operation requires. On a controller, the decorator applies to every handler without a
+ * permission of its own.
+ */
 export const RequirePermission = Reflector.createDecorator<Permission>();
 
 const tokens = new WeakMap<IncomingMessage, AccessToken>();
 
-/** The token with which `PermissionGuard` admitted the request; undefined if the guard didn't run. */
+/** The token with which `PermissionGuard` admitted the request; undefined if the guard hasn't admitted the request. */
 export const accessTokenOf = (request: IncomingMessage): AccessToken | undefined => tokens.get(request);
 
 /**
- * For operations that require a further permission for some requests. Call it after `PermissionGuard`.
+ * Checks a further permission, for operations that require one for some requests. Must be called after
+ * `PermissionGuard`.
  *
- * @throws ServiceError `unauthorized` when the token lacks the permission.
+ * @throws ServiceError `unauthorized` when the token lacks the permission, or `PermissionGuard` hasn't admitted the
+ * request.
  */
 export function assertPermission(request: IncomingMessage, permission: Permission): void {
   if (accessTokenOf(request)?.permissions.has(permission) !== true) throw lacks(permission);
@@ -24,7 +29,10 @@ export function assertPermission(request: IncomingMessage, permission: Permissio
 
 const lacks = (permission: Permission): ServiceError => new ServiceError('unauthorized', `The token lacks ${permission}.`);
 
-/** Admits tokens with the permission of `@RequirePermission`. An operation without that decorator is closed to all. */
+/**
+ * Admits requests whose token has the permission of `@RequirePermission`. Refuses all requests for an operation without
+ * that decorator.
+ */
 @Injectable()
 export class PermissionGuard implements CanActivate {
   constructor(
@@ -32,7 +40,10 @@ export class PermissionGuard implements CanActivate {
     private readonly reflector: Reflector,
   ) {}
 
-  /** @throws ServiceError as `AccessTokenVerifier` does, and `unauthorized` when the permission is missing. */
+  /**
+   * @throws ServiceError as `AccessTokenVerifier` does; `unauthorized` also when the token lacks the permission, or the
+   * operation names none.
+   */
   async canActivate(context: ExecutionContext): Promise<boolean> {
     const permission = this.reflector.getAllAndOverride(RequirePermission, [context.getHandler(), context.getClass()]) as
       | Permission

@@ -1,4 +1,4 @@
-/** The permissions that the operations require. */
+/** The permissions that the service's operations require. */
 export const PERMISSIONS = [
   'create:roles',
   'assign:roles',

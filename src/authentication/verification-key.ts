@@ -1,7 +1,10 @@
 import { createPublicKey, type KeyObject } from 'node:crypto';
 import type { JSONWebKeySet, JWK } from 'jose';
 
-/** The accepted signature algorithms. Only asymmetric ones, so that a public key can't be used as a shared secret. */
+/**
+ * The accepted signature algorithms. Only asymmetric algorithms are accepted, so that a public key can't be used as a
+ * shared secret.
+ */
 export const ALGORITHMS = [
   'RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512',
 ] as const;
@@ -10,14 +13,15 @@ export type SignatureAlgorithm = (typeof ALGORITHMS)[number];
 
 const MIN_RSA_BITS = 2048; // The minimum of RFC 7518, sections 3.3 and 3.5.
 
-/** A key of the issuer, and the one algorithm that it may verify. */
+/** A key of the issuer, and the one algorithm whose signatures the key may verify. */
 export interface VerificationKey {
   readonly key: KeyObject;
   readonly algorithm: SignatureAlgorithm;
 }
 
 /**
- * The keys that may verify a signature, by `kid`. Other keys are skipped. If a `kid` is repeated, the first key counts.
+ * The keys that may verify a signature, by `kid`. Other keys and keys without a `kid` are skipped. If a `kid` is
+ * repeated, the first key that may verify a signature counts.
  */
 export function verificationKeys(jwks: JSONWebKeySet): Map<string, VerificationKey> {
   const keys = new Map<string, VerificationKey>();

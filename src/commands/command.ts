@@ -1,14 +1,15 @@
 import { EnvironmentError } from '../configuration/variables.js';
 
-/** Ends a command early with a message for the user. The cause isn't shown beside it. */
+/** Ends a command early with a message for the user. The error's cause isn't shown. */
 export class CommandError extends Error {}
 
 /** The command was called with invalid arguments. */
 export class UsageError extends CommandError {}
 
 /**
- * Runs a command and sets its exit code. An error is printed as one line on standard error and results in
- * `failureCode`, and so does an invalid environment, with one line per variable. A `UsageError` results in `usageCode`.
+ * Runs a command and sets the exit code of the process to the command's result. An error is printed as one line on
+ * standard error and results in `failureCode`. An invalid environment is printed as one line per problem, with the same
+ * exit code. A `UsageError` results in `usageCode`.
  */
 export async function runCommand(main: () => Promise<number>, failureCode: number, usageCode = failureCode): Promise<void> {
   try {
@@ -23,7 +24,7 @@ export async function runCommand(main: () => Promise<number>, failureCode: numbe
 /**
  * Parses a command's arguments with `parse`.
  *
- * @throws UsageError that includes the usage.
+ * @throws UsageError when `parse` throws. The message includes the usage.
  */
 export function commandArguments<Arguments>(usage: string, parse: () => Arguments): Arguments {
   try {

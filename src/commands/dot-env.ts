@@ -3,8 +3,8 @@ const PLAIN = /^[A-Za-z0-9_.:/@%+,~-]+$/;
 /**
  * Formats variables as lines of a `.env` file, which Node parses back to the same values. Quotes values if necessary.
  *
- * @throws RangeError for a value that the format can't express: one with all three kinds of quotes, or more than one
- * line.
+ * @throws RangeError for a value that the format can't express: one with a line break; one with all three kinds of
+ * quotes; one with single quotes, backticks and a backslash followed by n.
  */
 export function toDotEnv(variables: Readonly<Record<string, string>>): string {
   return Object.entries(variables)

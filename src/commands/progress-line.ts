@@ -1,6 +1,6 @@
 const INTERVAL_MS = 200;
 
-/** A progress line on standard error. Shows nothing if that isn't a terminal. */
+/** A progress line on standard error. Nothing is shown if standard error isn't a terminal. */
 export class ProgressLine {
   private readonly timer: NodeJS.Timeout | undefined;
 
@@ -9,7 +9,7 @@ export class ProgressLine {
     if (process.stderr.isTTY) this.timer = setInterval(() => process.stderr.write(`\r\x1b[K${text()}`), INTERVAL_MS);
   }
 
-  /** Passes the lines through, and clears the progress line before each one. */
+  /** Passes the lines through, and clears the progress line before each of them. */
   async *beside(lines: AsyncIterable<string>): AsyncGenerator<string> {
     for await (const line of lines) {
       this.clear();

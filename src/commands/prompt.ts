@@ -1,11 +1,11 @@
 import { createInterface } from 'node:readline/promises';
 import { Writable } from 'node:stream';
 
-/** Whether someone can be asked on a terminal. */
+/** Whether standard input and standard error are terminals, so that the user can be asked. */
 export const isTerminal = (): boolean => process.stdin.isTTY && process.stderr.isTTY;
 
 /**
- * Asks on the terminal, without using standard output. The input is shown unless it is secret.
+ * Asks the user on the terminal. Writes nothing to standard output. The input is shown unless `secret` is set.
  *
  * @throws AbortError when the terminal is closed before an answer, or on Ctrl+C.
  */
@@ -20,7 +20,7 @@ export async function ask(question: string, { secret = false } = {}): Promise<st
   terminal.once('close', () => {
     ended.abort();
   });
-  // Only after the terminal has stopped echoing the input.
+  // Write the question only now, after the terminal has stopped echoing the input.
   if (secret) process.stderr.write(question);
   try {
     return await terminal.question(question, { signal: ended.signal });

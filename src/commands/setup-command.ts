@@ -7,17 +7,17 @@ import type { ServedEnvironment } from '../configuration/commands.js';
 import { PermissionDenied, TokenRefused } from '../identity-management/adapters/out/provider-api/api-failure.js';
 import type { Requirement } from '../identity-management/adapters/out/provider-requirements/requirement.js';
 
-/** The set-up of an identity provider with valid credentials. */
+/** What is specific to the set-up of one identity provider. Its credentials are known, but not checked yet. */
 export interface ProviderSetup {
   /**
-   * The parts, in the order in which they can be created. Includes the administrator, who gets the role with all
-   * permissions, if one is named. Rejects before anything is changed if the environment names something that is
-   * missing.
+   * The parts, in the order in which they can be created. If an administrator is named, this user is one of the parts
+   * and gets the role with all permissions. Rejects, before anything is changed, if the environment names something
+   * that the provider lacks.
    */
   readonly parts: (administrator: string | undefined) => Promise<readonly Requirement[]>;
   /** Notes for the user to review, such as rights that the service doesn't need: one line each. */
   readonly remarks: (dryRun: boolean) => Promise<readonly string[]>;
-  /** The variables for the service's environment once everything is set up, in addition to `served`. */
+  /** The variables for the service's environment once everything is set up, in addition to those of `served`. */
   readonly variables: () => Promise<Readonly<Record<string, string>>>;
   readonly served: ServedEnvironment;
   /** The start of a sentence about missing rights: `The administrator's rights`. */
@@ -30,13 +30,16 @@ export interface ProviderSetup {
 export interface SetupCommand {
   readonly usage: string;
   readonly help: string;
-  /** The credentials to name in the error for an unknown argument, which may be a mistaken password. */
+  /**
+   * The credentials whose variables are named in the error for an unknown argument, because the argument may be a
+   * password given by mistake.
+   */
   readonly credentials: Credentials;
   /** Reads the environment and asks for missing credentials. */
   readonly begin: () => Promise<ProviderSetup>;
 }
 
-/** The variables and prompts for a name and its secret. */
+/** The variables and prompts for a name and the secret that belongs to that name. */
 export interface Credentials {
   readonly variables: readonly [name: string, secret: string];
   readonly questions: readonly [name: string, secret: string];
@@ -55,7 +58,8 @@ const tell = (line: string): void => {
 };
 
 /**
- * Shows each change on standard error and applies it. Then prints the variables for the service.
+ * Applies each change, and then prints it on standard error. At the end, prints the variables for the service on
+ * standard output. A dry run only prints the changes.
  *
  * @returns the exit code.
  */
@@ -83,7 +87,7 @@ export async function runSetup({ usage, help, credentials, begin }: SetupCommand
 /**
  * Returns the given credentials, and asks on the terminal for missing ones.
  *
- * @throws CommandError when there is no terminal to ask on.
+ * @throws CommandError when one is missing and there is no terminal to ask on; otherwise as `ask`.
  */
 export async function askForCredentials(credentials: Credentials, name: string | undefined, secret: string | undefined): Promise<[name: string, secret: string]> {
   if ((name === undefined || secret === undefined) && !isTerminal()) {
@@ -122,7 +126,7 @@ function parsed(credentials: Credentials) {
       },
     }).values;
   } catch (error) {
-    // The message quotes the argument, which may be a password.
+    // The parser's message quotes the argument, which may be a password.
     const isUnknown = (error as NodeJS.ErrnoException).code !== 'ERR_PARSE_ARGS_INVALID_OPTION_VALUE';
     throw new Error(isUnknown ? `There is an unknown argument; ${comeFrom(credentials)}` : 'An argument lacks its value, or has one too many', { cause: error });
   }

@@ -23,7 +23,9 @@ function tokenArguments(): TokenArguments {
   return values;
 }
 
-/** Opens the provider beside a service that may be running. If none is running, missing files are created. */
+/**
+ * Issues an access token, beside a service that may be running. If no service is running, missing files are created.
+ */
 async function accessToken(environment: Environment, { user, customer }: TokenArguments): Promise<string> {
   const provider = await EmbeddedIdentityProvider.open(environment.dataDirectory, { shared: true });
   try {

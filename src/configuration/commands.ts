@@ -16,7 +16,7 @@ const KEYCLOAK_SETUP_VARIABLES = z.object({
   KEYCLOAK_ADMIN_PASSWORD: z.string().optional(),
 });
 
-/** The address of the service for which an identity provider is set up, and the tokens that it accepts. */
+/** The address of the service for which an identity provider is set up, and which tokens the service accepts. */
 export interface ServedEnvironment {
   readonly basePath: string;
   readonly publicUrl: string | undefined;
@@ -31,14 +31,17 @@ export interface KeycloakSetupEnvironment extends ServedEnvironment {
   readonly url: string;
   readonly realm: string;
   readonly clientId: string;
-  /** The client's secret if the client is created. Keycloak generates one if it is undefined. */
+  /**
+   * The secret that the service's client gets if the set-up creates that client. If undefined, Keycloak generates the
+   * secret.
+   */
   readonly clientSecret: string | undefined;
-  /** Keycloak's administrator. */
+  /** The user name of Keycloak's administrator, if set. */
   readonly username: string | undefined;
   readonly password: string | undefined;
 }
 
-/** Like `parseEnvironment`, for the set-up of Keycloak. */
+/** Validates the variables for the set-up of Keycloak. Otherwise like `parseEnvironment`. */
 export function parseKeycloakSetupEnvironment(variables: Variables): KeycloakSetupEnvironment {
   const found = parseVariables(KEYCLOAK_SETUP_VARIABLES, variables);
   return {
@@ -52,7 +55,7 @@ export function parseKeycloakSetupEnvironment(variables: Variables): KeycloakSet
   };
 }
 
-/** Like `loadEnvironment`, for the set-up of Keycloak. */
+/** Loads the environment for the set-up of Keycloak. Otherwise like `loadEnvironment`. */
 export const loadKeycloakSetupEnvironment = (): KeycloakSetupEnvironment => parseKeycloakSetupEnvironment(readVariables());
 
 const AUTH0_SETUP_VARIABLES = z
@@ -67,20 +70,20 @@ const AUTH0_SETUP_VARIABLES = z
 
 /** The settings for setting up an Auth0 tenant. */
 export interface Auth0SetupEnvironment extends ServedEnvironment {
-  /** As given in AUTH0_DOMAIN. */
+  /** The value of AUTH0_DOMAIN. */
   readonly domain: string;
   /** The tenant's URL, without a trailing slash. */
   readonly url: string;
   readonly connection: string;
-  /** The client ids of the applications, if set. */
+  /** The client ids of the service's application and of Swagger UI's application, if set. */
   readonly clientId: string | undefined;
   readonly swaggerUiClientId: string | undefined;
-  /** The application that may set up the tenant. */
+  /** The client id and secret of the application that may set up the tenant, if set. */
   readonly setupClientId: string | undefined;
   readonly setupClientSecret: string | undefined;
 }
 
-/** Like `parseEnvironment`, for the set-up of Auth0. */
+/** Validates the variables for the set-up of Auth0. Otherwise like `parseEnvironment`. */
 export function parseAuth0SetupEnvironment(variables: Variables): Auth0SetupEnvironment {
   const found = parseVariables(AUTH0_SETUP_VARIABLES, variables);
   return {
@@ -95,7 +98,7 @@ export function parseAuth0SetupEnvironment(variables: Variables): Auth0SetupEnvi
   };
 }
 
-/** Like `loadEnvironment`, for the set-up of Auth0. */
+/** Loads the environment for the set-up of Auth0. Otherwise like `loadEnvironment`. */
 export const loadAuth0SetupEnvironment = (): Auth0SetupEnvironment => parseAuth0SetupEnvironment(readVariables());
 
 const AUTH0_CHECK_VARIABLES = z.object({ AUTH0_CHECK_DOMAIN: z.string().optional(), AUTH0_DOMAIN: z.string().optional(), OIDC_AUDIENCE }).refine(
@@ -104,9 +107,9 @@ const AUTH0_CHECK_VARIABLES = z.object({ AUTH0_CHECK_DOMAIN: z.string().optional
 );
 
 /**
- * The test tenant to check, configured as for the service.
+ * Loads the settings of the test tenant to check, from the same variables as the service's.
  *
- * @throws EnvironmentError
+ * @throws EnvironmentError as `parseEnvironment`; also when AUTH0_CHECK_DOMAIN isn't the same as AUTH0_DOMAIN.
  */
 export function loadAuth0CheckEnvironment(): Auth0Environment & { readonly audience: string } {
   const found = parseVariables(AUTH0_CHECK_VARIABLES.and(AUTH0_VARIABLES), readVariables());

@@ -3,7 +3,7 @@ import { httpUrl, oneOf, required, withoutSlash } from './variables.js';
 
 export const KEYCLOAK_REALM = {
   KEYCLOAK_URL: required.pipe(httpUrl).transform(withoutSlash),
-  // The names that Keycloak accepts for realms, except `.` and `..`, which have a different meaning in a path.
+  // Accepts the names that Keycloak accepts for realms, except `.` and `..`, which have a different meaning in a path.
   KEYCLOAK_REALM: required.regex(
     /^(?!\.{1,2}$)[^\p{Cc}\p{Cs}\\:/?#[\]@!$&()*+,;=]+$/u,
     'must be the name of a realm: not "." or "..", and without \\ : / ? # [ ] @ ! $ & ( ) * + , ; = and control characters',
@@ -27,7 +27,7 @@ const KEYCLOAK_VARIABLES = z
     invitationMail: found.KEYCLOAK_INVITATION_MAIL === 'true',
   }));
 
-/** A host name. The prefix `http://` is for test doubles. */
+/** A host name, with a port if necessary. The prefix `http://` is for test doubles. */
 const DOMAIN = /^(http:\/\/)?[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:\d{1,5})?$/;
 
 export const AUTH0_TENANT = {
@@ -37,7 +37,10 @@ export const AUTH0_TENANT = {
   OIDC_AUDIENCE: required,
 };
 
-/** The tenant's URL, without a trailing slash. */
+/**
+ * The tenant's URL, without a trailing slash. Reports an issue if the URL isn't https although NODE_ENV is
+ * `production`.
+ */
 export function tenantUrl({ NODE_ENV, AUTH0_DOMAIN: domain }: { NODE_ENV?: string | undefined; AUTH0_DOMAIN: string }, context: z.RefinementCtx): string {
   const isPlain = domain.startsWith('http://');
   if (isPlain && NODE_ENV === 'production') {
@@ -71,8 +74,13 @@ export const IDENTITY_PROVIDERS = {
   auth0: AUTH0_VARIABLES,
 };
 
-/** The address of Keycloak, and the service's client there. */
+/**
+ * The settings for Keycloak: its URL, the realm, the service's client in that realm, and whether new users get a mail.
+ */
 export type KeycloakEnvironment = z.infer<typeof KEYCLOAK_VARIABLES>;
 
-/** The Auth0 tenant, and the service's application there. */
+/**
+ * The settings for Auth0: the tenant's URL, the service's application, the connection for new users, and whether new
+ * users get a mail.
+ */
 export type Auth0Environment = z.infer<typeof AUTH0_VARIABLES>;

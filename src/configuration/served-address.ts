@@ -19,11 +19,15 @@ export interface ServedAddress {
   readonly host: string;
   /** The prefix of all paths: empty, or with a leading and no trailing slash. */
   readonly basePath: string;
-  /** The service's public URL, without a trailing slash. */
+  /** The service's public URL, without a trailing slash. Undefined if PUBLIC_URL isn't set. */
   readonly publicUrl: string | undefined;
 }
 
-/** @throws EnvironmentError when PUBLIC_URL doesn't end with BASE_PATH. */
+/**
+ * The address that the variables define.
+ *
+ * @throws EnvironmentError when the path of PUBLIC_URL doesn't end with BASE_PATH.
+ */
 export function servedAddress({ HOST: host, BASE_PATH: basePath, PUBLIC_URL: publicUrl }: Omit<Served, 'PORT'>): ServedAddress {
   if (publicUrl !== undefined && !new URL(publicUrl).pathname.endsWith(basePath)) {
     throw new EnvironmentError(['PUBLIC_URL: must end with BASE_PATH']);
@@ -36,8 +40,8 @@ export const baseUrl = ({ host, basePath, publicUrl }: ServedAddress, port: numb
   publicUrl ?? `${origin(host, port)}${basePath}`;
 
 /**
- * The path of `{base_url}`, without a trailing slash. It may be longer than BASE_PATH, because a proxy in front may add
- * a prefix.
+ * The path of `{base_url}`, without a trailing slash. The path may be longer than BASE_PATH, because a proxy in front
+ * may add a prefix.
  */
 export const publicPath = ({ publicUrl, basePath }: ServedAddress): string =>
   publicUrl === undefined ? basePath : new URL(publicUrl).pathname.replace(/\/$/, '');

@@ -10,7 +10,7 @@ export type LogLevel = (typeof LOG_LEVELS)[number];
 
 const isOrigin = (text: string): boolean => text === '*' || (URL.canParse(text) && new URL(text).origin === text);
 
-/** The variables of the service itself, without those of its adapters. */
+/** The variables of the service, except those of the file storages, of Keycloak and of Auth0. */
 export const SERVICE_VARIABLES = {
   NODE_ENV: z.string().optional(),
   ...SERVED_VARIABLES,
@@ -91,8 +91,9 @@ function warningsOf(set: Variables, chosen: keyof typeof IDENTITY_PROVIDERS): st
 }
 
 /**
- * Loads the process's environment. The file `.env` in the working directory supplies variables that aren't set.
+ * Loads the process's environment. The file `.env` in the working directory supplies variables that aren't set or are
+ * empty.
  *
- * @throws EnvironmentError
+ * @throws EnvironmentError as `parseEnvironment`; also when `.env` can't be read.
  */
 export const loadEnvironment = (): Environment => parseEnvironment(readVariables());

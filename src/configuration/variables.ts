@@ -5,7 +5,10 @@ import { z } from 'zod';
 /** Variables by name. */
 export type Variables = Readonly<Record<string, string | undefined>>;
 
-/** One or more variables are invalid. Each problem is one line that names a variable and doesn't contain its value. */
+/**
+ * One or more variables are invalid. Each problem is one line that names a variable (or the file `.env`) and doesn't
+ * contain the variable's value.
+ */
 export class EnvironmentError extends Error {
   constructor(readonly problems: readonly string[]) {
     super(problems.join('\n'));
@@ -44,10 +47,14 @@ export const withoutSlash = (url: string): string => url.replace(/\/+$/, '');
 export const onlySet = (variables: Variables): Record<string, string | undefined> =>
   Object.fromEntries(Object.entries(variables).filter(([, value]) => value !== undefined && value !== ''));
 
-/** One line that names the variable. */
+/** Describes the problem in one line that begins with the variable's name. */
 export const problemOf = ({ path, message }: z.core.$ZodIssue): string => `${path.join('.')}: ${message}`;
 
-/** @throws EnvironmentError with one line per invalid variable. */
+/**
+ * Validates variables with a schema. An empty variable counts as unset.
+ *
+ * @throws EnvironmentError with one line per invalid variable.
+ */
 export function parseVariables<Schema extends z.ZodType>(schema: Schema, variables: Variables): z.infer<Schema> {
   const { success, data, error } = schema.safeParse(onlySet(variables));
   if (!success) throw new EnvironmentError(error.issues.map(problemOf));
@@ -55,7 +62,7 @@ export function parseVariables<Schema extends z.ZodType>(schema: Schema, variabl
 }
 
 /**
- * The process's environment. The file `.env` in the working directory supplies variables that aren't set.
+ * The process's environment. The file `.env` in the working directory supplies variables that aren't set or are empty.
  *
  * @throws EnvironmentError when `.env` can't be read.
  */

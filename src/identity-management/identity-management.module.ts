@@ -32,7 +32,10 @@ function withAdapters(definition: DynamicModule, adapters: IdentityManagementAda
   };
 }
 
-/** The six operations on roles and users. Works on its own in any application created with `{ bodyParser: false }`. */
+/**
+ * The six operations on roles and users. The module works on its own, in any application without Nest's own body parser
+ * (`bodyParser: false`).
+ */
 @Module({
   imports: [HttpModule],
   controllers: [IdentityManagementController],

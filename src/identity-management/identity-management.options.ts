@@ -4,7 +4,7 @@ import type { IdentityProvider } from './application/ports/identity-provider.por
 
 /** The limits of identity management. */
 export interface IdentityManagementOptions {
-  /** How long the provider may stay silent, in milliseconds (default: 9,400). */
+  /** How long the provider may take for one operation, or for one page of a list, in milliseconds (default: 9,400). */
   readonly providerTimeoutMs?: number;
   /** The most bytes of one JSON body. The default, 1 MiB, is also the maximum. */
   readonly maxJsonBytes?: number;
@@ -20,7 +20,7 @@ export interface IdentityManagementAdapters {
   authentication: DynamicModule | Type | undefined;
 }
 
-/** Far more than the input of any operation. */
+/** The highest limit on a JSON body, in bytes. Far more than the input of any operation. */
 const MOST_JSON_BYTES = 1_048_576;
 
 /** The limits for a request's body. */

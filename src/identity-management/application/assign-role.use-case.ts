@@ -13,7 +13,7 @@ export class AssignRole {
   /**
    * Assigns a role to a user. Succeeds if the user already has the role.
    *
-   * @throws UserNotFound, RoleNotFound, ProviderUnavailable, ProviderError
+   * @throws UserNotFound, RoleNotFound, InvalidIdentityValue, ProviderUnavailable, ProviderError
    */
   async execute({ userId, roleId }: AssignRoleCommand): Promise<void> {
     await this.deadline.call((provider, options) => provider.assignRole(userId, roleId, options));

@@ -10,7 +10,7 @@ export class ListRoles {
    * Lists all roles page by page. Holds one page at a time.
    *
    * @param toListed converts each role to what the caller lists.
-   * @throws ProviderUnavailable, ProviderError, for any page.
+   * @throws ProviderUnavailable or ProviderError, at any page.
    */
   execute<Listed>(toListed: (role: Role) => Listed): AsyncGenerator<readonly Listed[], void, undefined> {
     return this.deadline.pages((provider, options) => provider.listRoles(options), toListed);

@@ -10,7 +10,7 @@ export class ListUsers {
    * Lists all users page by page. Holds one page at a time.
    *
    * @param toListed converts each user to what the caller lists.
-   * @throws ProviderUnavailable, ProviderError, for any page.
+   * @throws ProviderUnavailable or ProviderError, at any page.
    */
   execute<Listed>(toListed: (user: User) => Listed): AsyncGenerator<readonly Listed[], void, undefined> {
     return this.deadline.pages((provider, options) => provider.listUsers(options), toListed);

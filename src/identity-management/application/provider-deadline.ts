@@ -2,9 +2,12 @@ import { ServiceError } from '../../common/service-error.js';
 import { ProviderError, ProviderUnavailable } from '../domain/errors.js';
 import type { IdentityProvider, ProviderCallOptions } from './ports/identity-provider.port.js';
 
-/** A client gets its answer within this time, in milliseconds. */
+/** The time within which a client gets its answer, in milliseconds. */
 export const ANSWER_WITHIN_MS = 10_000;
-/** The part that is left for the token check, which may wait a moment for newer keys. */
+/**
+ * The part of `ANSWER_WITHIN_MS` that is left for checking the caller's token, which may wait half a second for newer
+ * keys.
+ */
 const TOKEN_CHECK_MS = 600;
 
 /** Calls the identity provider and waits at most for the time limit, even if an adapter hangs. */
@@ -18,8 +21,8 @@ export class ProviderDeadline {
   /**
    * Makes one call.
    *
-   * @throws ProviderUnavailable when the time is over. The call's signal is then aborted. ProviderError in place of any
-   * error that isn't a ServiceError.
+   * @throws ProviderUnavailable when the time limit is over. The call's signal is then aborted. ServiceErrors of the
+   * call. ProviderError in place of any other error.
    */
   call<Result>(call: (provider: IdentityProvider, options: ProviderCallOptions) => Promise<Result>): Promise<Result> {
     const controller = new AbortController();
@@ -27,8 +30,8 @@ export class ProviderDeadline {
   }
 
   /**
-   * Reads a list, and converts each item. The time limit applies to each page separately. Returning the iterator returns the
-   * provider's iterator and aborts the signal.
+   * Reads a list, and converts each item. The time limit applies to each page separately. Calling the iterator's
+   * `return` calls that of the provider's iterator, and then aborts the signal.
    *
    * @throws as `call`.
    */

@@ -2,7 +2,7 @@ import { ServiceError, type ServiceErrorOptions } from '../../common/service-err
 
 /**
  * The request can't be fulfilled: a value is invalid, is already in use, or refers to something that doesn't exist.
- * Each operation has one error text for all of these, chosen by its HTTP adapter.
+ * Each operation has one error text for all refusals, chosen by its HTTP adapter.
  */
 export abstract class IdentityRefusal extends ServiceError {
   constructor(message: string, options?: ServiceErrorOptions) {
@@ -18,7 +18,9 @@ export class UserAlreadyExists extends IdentityRefusal {}
 /** The role name is in use. */
 export class RoleAlreadyExists extends IdentityRefusal {}
 
-/** The provider is unreachable, throttles us, or is silent. A later retry may help. */
+/**
+ * The provider is unreachable, throttles us, fails, or is silent, or the caller has given up. A later retry may help.
+ */
 export class ProviderUnavailable extends ServiceError {
   constructor(message: string, options: ServiceErrorOptions = {}) {
     super('provider-unavailable', message, { retryAfterSeconds: 10, ...options });

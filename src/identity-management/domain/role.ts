@@ -2,21 +2,24 @@ import { isNameUpTo } from '../../common/text.js';
 import { InvalidIdentityValue } from './errors.js';
 
 export interface Role {
-  /** Opaque; assigned by the provider. */
+  /** An opaque id, assigned by the provider. */
   readonly roleId: string;
   readonly name: string;
 }
 
 export interface NewRole {
   readonly name: string;
-  /** Without duplicates, in the given order. */
+  /** The permissions without duplicates, in the order in which they were given. */
   readonly permissions: readonly string[];
 }
 
 export const MAX_ROLE_NAME_LENGTH = 128;
 export const MAX_PERMISSIONS = 256;
 export const MAX_PERMISSION_LENGTH = 255;
-/** `<action>:<scope>`, compared as text. `*` has no special meaning. */
+/**
+ * The form of a permission: `<action>:<scope>`. Permissions are compared character by character; `*` has no special
+ * meaning.
+ */
 export const PERMISSION_PATTERN = /^[A-Za-z0-9_.*-]+:[A-Za-z0-9_./:*-]+$/;
 
 const isRoleName = isNameUpTo(MAX_ROLE_NAME_LENGTH);
@@ -27,7 +30,8 @@ const isPermission = (value: unknown): value is string =>
 /**
  * Validates a role to be created. A repeated permission counts once.
  *
- * @throws InvalidIdentityValue when the name or a permission is invalid, or there are no permissions or more than 256.
+ * @throws InvalidIdentityValue when the name or a permission is invalid, or there are no permissions, or more than 256
+ * distinct ones.
  */
 export function newRole(name: string, permissions: readonly string[]): NewRole {
   const distinct = [...new Set(permissions)];

@@ -2,19 +2,19 @@ import { isNameUpTo } from '../../common/text.js';
 import { InvalidIdentityValue } from './errors.js';
 
 export interface User {
-  /** `<provider_prefix>|<opaque_id>`, assigned by the provider. */
+  /** The id `<provider_prefix>|<opaque_id>`, assigned by the provider. */
   readonly userId: string;
-  /** The e-mail if the provider has no name. */
+  /** The display name, or the e-mail if the provider has no name. */
   readonly name: string;
-  /** Empty if the provider has none. */
+  /** The e-mail. Empty if the provider has none. */
   readonly email: string;
 }
 
 export interface NewUser {
-  /** In lower case. */
+  /** The e-mail in lower case. */
   readonly email: string;
   readonly name: string;
-  /** Without duplicates, in the given order. */
+  /** The ids of the user's roles without duplicates, in the order in which they were given. */
   readonly roleIds: readonly string[];
 }
 
@@ -23,7 +23,10 @@ export const MAX_USER_NAME_LENGTH = 255;
 
 const isUserName = isNameUpTo(MAX_USER_NAME_LENGTH);
 
-/** 1-254 code points, not blank, no control character; not yet an e-mail. */
+/**
+ * Whether a value is a text of 1 to 254 code points that is not blank and has no control character. The form of an
+ * e-mail address is not checked.
+ */
 export const isEmailText = isNameUpTo(MAX_EMAIL_LENGTH);
 
 /** @throws InvalidIdentityValue when the name is invalid. */
@@ -33,7 +36,7 @@ export function assertUserName(name: string): void {
 
 /**
  * Normalizes and validates a user to be created. The e-mail is converted to lower case, the name defaults to the
- * e-mail, and repeated roles are removed. The caller must check that the e-mail has the form of an e-mail address.
+ * e-mail, and duplicate roles are removed. The caller must check that the e-mail has the form of an e-mail address.
  *
  * @throws InvalidIdentityValue when a value is invalid.
  */

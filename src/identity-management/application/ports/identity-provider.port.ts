@@ -7,20 +7,21 @@ export interface ProviderCallOptions {
 }
 
 /**
- * The external identity provider. It is the only store of users and roles, and others may change them there too.
+ * The identity provider, which is the only store of users and roles. Others may change users and roles there too.
  *
- * An adapter throws only the errors of `domain/errors.ts`. Besides those named by a method, these are
- * `ProviderUnavailable` (unreachable, throttling, silent; a retry may help) and `ProviderError` (our credentials are
- * refused, or an answer breaks the provider's contract), each with its cause. An id in a form that the provider never
- * issues is an unknown id and isn't sent to it. Any number of calls may be in flight at once.
+ * An adapter throws only the errors of `domain/errors.ts`. Besides the errors named by a method, these are
+ * `InvalidIdentityValue` (the provider doesn't accept a value), `ProviderUnavailable` (the provider is unreachable,
+ * throttling, failing or silent, or the caller has given up; a retry may help) and `ProviderError` (the provider
+ * refuses our credentials, or an answer breaks its contract). An id in a form that the provider never issues counts as
+ * unknown and isn't sent to the provider. Any number of calls may be in flight at once.
  */
 export abstract class IdentityProvider {
   /**
    * Creates a role with its permissions, all or nothing.
    *
    * @returns the role's id.
-   * @throws RoleAlreadyExists when the name is in use (compared as text). Of simultaneous calls with one name, only one
-   * succeeds.
+   * @throws RoleAlreadyExists when the name is in use (compared character by character). Of simultaneous calls with one
+   * name, at most one succeeds.
    */
   abstract createRole(role: NewRole, options: ProviderCallOptions): Promise<string>;
 
@@ -28,7 +29,7 @@ export abstract class IdentityProvider {
    * Creates a user with their roles, all or nothing. If the roles can't be assigned, no user remains.
    *
    * @returns the user's id, `<provider_prefix>|<opaque_id>`.
-   * @throws UserAlreadyExists when the e-mail is in use. Of simultaneous calls with one e-mail, only one succeeds.
+   * @throws UserAlreadyExists when the e-mail is in use. Of simultaneous calls with one e-mail, at most one succeeds.
    * @throws RoleNotFound when one of the roles doesn't exist.
    */
   abstract createUser(user: NewUser, options: ProviderCallOptions): Promise<string>;
@@ -41,7 +42,7 @@ export abstract class IdentityProvider {
   abstract updateUser(userId: string, change: { readonly name: string }, options: ProviderCallOptions): Promise<void>;
 
   /**
-   * Assigns a role to a user. Idempotent: assigning it again changes nothing and resolves.
+   * Assigns a role to a user. Idempotent: assigning the role again changes nothing and resolves.
    *
    * @throws UserNotFound
    * @throws RoleNotFound
@@ -50,7 +51,8 @@ export abstract class IdentityProvider {
 
   /**
    * Lists all roles page by page, each role once. A page may have any length, including zero. A role that is created or
-   * deleted in the meantime may or may not be listed. Holds one page at a time. Stops when the iterator is returned.
+   * deleted in the meantime may or may not be listed. Holds one page at a time. Stops when the iterator's `return` is
+   * called.
    */
   abstract listRoles(options: ProviderCallOptions): AsyncIterable<readonly Role[]>;
 
@@ -60,7 +62,7 @@ export abstract class IdentityProvider {
   /**
    * Resolves when the provider answers and accepts our credentials. Otherwise rejects with the reason.
    *
-   * @throws ProviderMisconfigured when the reason is known, with one line for each thing to fix.
+   * @throws ProviderMisconfigured when the reason is the provider's configuration, with one line for each thing to fix.
    */
   abstract checkHealth(options: ProviderCallOptions): Promise<void>;
 

@@ -14,7 +14,7 @@ const operation = (permission: Permission, summary: string, note?: string): Meth
     ApiOAuth2([], 'client'),
   );
 
-/** An operation without a body. */
+/** Declares an operation without a request body. */
 export const IdentityQuery = (permission: Permission, summary: string): MethodDecorator =>
   applyDecorators(
     operation(permission, summary),
@@ -23,9 +23,10 @@ export const IdentityQuery = (permission: Permission, summary: string): MethodDe
   );
 
 /**
- * An operation with a JSON body. Any invalid request gets the error `refusal`.
+ * Declares an operation with a JSON request body. An invalid body, and a value that identity management refuses, is
+ * answered with the error `refusal`.
  *
- * @param note is added to the description.
+ * @param note is added to the operation's description in the OpenAPI document.
  */
 export const IdentityCommand = (permission: Permission, summary: string, refusal: ErrorKind, note?: string): MethodDecorator =>
   applyDecorators(

@@ -4,8 +4,8 @@ import { MAX_PERMISSION_LENGTH, MAX_PERMISSIONS, MAX_ROLE_NAME_LENGTH, PERMISSIO
 import { isEmailText, MAX_EMAIL_LENGTH, MAX_USER_NAME_LENGTH } from '../../../domain/user.js';
 
 /**
- * Checks `isName` before class-validator's `isEmail`, which throws for text that isn't well-formed Unicode and is slow
- * for long texts.
+ * Checks `isEmailText` before class-validator's `isEmail`, which throws for text that isn't well-formed Unicode and is
+ * slow for long texts.
  */
 const IsEmailAddress = (): PropertyDecorator =>
   ValidateBy({

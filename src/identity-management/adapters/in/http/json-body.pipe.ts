@@ -11,15 +11,17 @@ import { RequestParam } from '../../../../http/request-param.js';
 import { JsonBodyLimits } from '../../../identity-management.options.js';
 
 /**
- * Reads a JSON object into the DTO of the parameter. It is a pipe because the body must not be read before the guards.
+ * Reads a JSON object into the DTO of the parameter. This class is a pipe, because the body must not be read before the
+ * guards have run.
  */
 @Injectable()
 export class JsonBodyPipe implements PipeTransform<IncomingMessage, Promise<object>> {
   constructor(private readonly limits: JsonBodyLimits) {}
 
   /**
-   * @throws ServiceError `payload-too-large` or `unsupported-media-type`, judging only by the headers;
-   * `invalid-request-body` when the body isn't a valid object of this type; errors of `readJson` and `assertPermitted`.
+   * @throws ServiceError `payload-too-large` or `unsupported-media-type` when the headers already show it, before the
+   * body is read; `invalid-request-body` when the body isn't a valid object of the DTO's type; errors of `readJson` and
+   * `assertPermitted`.
    */
   async transform(request: IncomingMessage, { metatype }: ArgumentMetadata): Promise<object> {
     const { maxJsonBytes, idleTimeoutMs } = this.limits;
@@ -43,14 +45,14 @@ export class JsonBodyPipe implements PipeTransform<IncomingMessage, Promise<obje
    * Checks a permission that depends on the body. Called before the members are validated, because 403 takes precedence
    * over 400.
    *
-   * @throws ServiceError `unauthorized`
+   * @throws ServiceError `unauthorized` when the permission is missing.
    */
   protected assertPermitted(_request: IncomingMessage, _members: Readonly<Record<string, unknown>>): void {
     // The guard has already checked the operation's own permission.
   }
 }
 
-/** A request without a body needs no Content-Type. */
+/** Checks the Content-Type, which a request without a body may omit. */
 function assertJsonType(request: IncomingMessage): void {
   const type = mediaType(request);
   if (type !== 'application/json' && (type !== '' || hasBody(request))) throw new ServiceError('unsupported-media-type');
@@ -58,7 +60,7 @@ function assertJsonType(request: IncomingMessage): void {
 
 const namesByType = new WeakMap<new () => object, ReadonlySet<string>>();
 
-/** The members that the DTO has rules for. Other members are ignored and not built. */
+/** The members that the DTO has rules for. Other members of a body are ignored, and no values are built for them. */
 function memberNames(dtoType: new () => object): ReadonlySet<string> {
   const known = namesByType.get(dtoType);
   if (known) return known;
@@ -69,8 +71,8 @@ function memberNames(dtoType: new () => object): ReadonlySet<string> {
 }
 
 function validated(dtoType: new () => object, values: Readonly<Record<string, JsonMember>>): object {
-  // An unsupported value is a symbol here. It always fails validation, because every member must be a text or a list of
-  // texts.
+  // A value of an unsupported type is a symbol here. Such a value always fails validation, because every member must be
+  // a text or a list of texts.
   const dto = plainToInstance(dtoType, values);
   const defects = validateSync(dto);
   if (defects.length > 0) {

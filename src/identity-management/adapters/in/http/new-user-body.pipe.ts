@@ -5,8 +5,8 @@ import { RequestParam } from '../../../../http/request-param.js';
 import { JsonBodyPipe } from './json-body.pipe.js';
 
 /**
- * The body of `POST /create-user`. A new user with roles also requires the permission to assign roles. A malformed
- * `roles` requires it too.
+ * The body of `POST /create-user`. A new user with roles also requires the permission to assign roles. A `roles` member
+ * that isn't an array requires that permission too, unless it is null.
  */
 @Injectable()
 export class NewUserBodyPipe extends JsonBodyPipe {

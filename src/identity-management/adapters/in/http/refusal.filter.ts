@@ -3,7 +3,10 @@ import { type ErrorKind, ServiceError } from '../../../../common/service-error.j
 import { ServiceExceptionFilter } from '../../../../http/service-exception.filter.js';
 import { IdentityRefusal } from '../../../domain/errors.js';
 
-/** Answers every defect of a request with the one text of its operation (service interface, part 7). */
+/**
+ * Answers an invalid body and every `IdentityRefusal` with the one error text of the operation (service interface, part
+ * 7).
+ */
 @Catch()
 export class RefusalFilter extends ServiceExceptionFilter {
   constructor(private readonly kind: ErrorKind) {

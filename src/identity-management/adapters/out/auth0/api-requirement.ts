@@ -61,7 +61,7 @@ export function apiPart(admin: TenantAdmin, scopes: ApiScopes, audience: string)
     problem: `The API "${audience}" has no permission "${value}".`,
     isFatal: false,
     // Adds all missing scopes at once, because the list can only be replaced as a whole. The other changes then find
-    // theirs present.
+    // their scopes present.
     make: () => scopes.ensure(missing, new Operation()),
   });
   return {

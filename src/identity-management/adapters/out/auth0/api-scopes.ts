@@ -5,7 +5,7 @@ import { mayBeDone } from '../provider-api/api-failure.js';
 import type { Operation } from '../provider-api/operation.js';
 
 const SCOPE = z.object({ value: z.string(), description: z.string().nullish() });
-/** The member is missing if the API has no scopes. */
+/** The member `scopes` is missing if the API has no scopes. */
 const RESOURCE_SERVER = z.object({ identifier: z.string(), scopes: z.array(SCOPE).nullish() });
 
 type Scope = z.infer<typeof SCOPE>;
@@ -15,9 +15,9 @@ const ATTEMPTS = 5;
 const FRESH_MS = 200;
 
 /**
- * The scopes of an API of the tenant, which are the permissions that its roles may have. Auth0 replaces the whole list
- * at once and has no conditional update. A change made by others between our read and our write is lost. Within this
- * process, writes run one at a time. Each write is read back, and repeated if others have overwritten it.
+ * The scopes of an API of the tenant, which are the permissions that the tenant's roles may have. Auth0 replaces the
+ * whole list at once and has no conditional update. A change made by others between our read and our write is lost.
+ * Within this process, writes run one at a time. Each write is read back, and repeated if others have overwritten it.
  */
 export class ApiScopes {
   private readonly path: string;
@@ -34,11 +34,11 @@ export class ApiScopes {
   }
 
   /**
-   * Resolves when the API has all of these scopes. Takes one call if it has them already; otherwise three, or four if
-   * others write too.
+   * Resolves when the API has all of these scopes. Takes one call if the API has them already; otherwise at least
+   * three.
    *
-   * @throws InvalidIdentityValue when the API has no room for them. ProviderUnavailable when others repeatedly
-   * overwrite them.
+   * @throws InvalidIdentityValue when the API has no room for them. ProviderUnavailable when others overwrite them five
+   * times.
    */
   async ensure(permissions: readonly string[], operation: Operation): Promise<void> {
     const { writes } = this;
@@ -74,7 +74,7 @@ export class ApiScopes {
       // Auth0's documentation says 201, the tenant answers 200.
       if (answer.status !== 200 && answer.status !== 201) throw unexpected(answer);
     } catch (error) {
-      // The following read shows whether it was written.
+      // The following read shows whether the list was written.
       if (!mayBeDone(error)) throw error;
     } finally {
       this.writes++;

@@ -43,7 +43,7 @@ export interface Auth0Options extends Auth0Connection {
 const USER_ID = /^(?=.{1,300}$)[a-z0-9_-]+\|[^\s\p{Cc}\p{Cs}]+$/u;
 const MOST_ROLES_OF_A_USER = 50;
 const SEARCH_PAGES = 10;
-/** Few, because together they have the time limit of one page. */
+/** How many users are read by id at once. Few, because these reads share the time limit of one page. */
 const READ_AT_ONCE = 2;
 
 const USERS = z.object({ start: z.number(), total: z.number(), users: z.array(FOUND_USER) });
@@ -60,7 +60,7 @@ const REFUSAL = z.object({ message: z.string().default(''), errorCode: z.string(
  * which requests are refused: 50 roles per user, 1,000 scopes of the API, and 1,000 roles of the tenant.
  *
  * Auth0's search reflects a change only after some time. Users that this process created or changed in the last ten
- * minutes are listed as they are. Changes by others may be missing or outdated for as long as the search takes.
+ * minutes are listed as they are. Changes by others may be missing or outdated until the search reflects them.
  *
  * All calls share one pace (`CallPace`).
  */
@@ -96,7 +96,7 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     if (roleIds.length > MOST_ROLES_OF_A_USER) throw new InvalidIdentityValue('roles');
     await this.roles.assertAssignable(roleIds, operation);
     await this.leftBehind.free('user', email, operation);
-    // Chosen by us, so that a user whose creation got no answer can be identified.
+    // We choose the id, so that a user whose creation got no answer can be identified.
     const ownId = randomBytes(12).toString('hex');
     const { user_id: userId, updated_at: updatedAt } = await this.leftBehind.allOrNothing({
       operation,
@@ -145,9 +145,9 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
   }
 
   /**
-   * Lists each user once, oldest first. Users that the search doesn't know yet, or has outdated, come last. If more
-   * than 1,000 users were created in the same millisecond, the rest comes from an export job, which takes Auth0 some
-   * time.
+   * Lists each user once, oldest first. Users that this process created or changed recently, and whose current state
+   * the search doesn't have yet, come last. If more than 1,000 users were created in the same millisecond, the rest
+   * comes from an export job, which takes Auth0 some time.
    */
   override async *listUsers({ signal }: ProviderCallOptions): AsyncGenerator<readonly User[], void, undefined> {
     const turns = new ListTurns(signal);
@@ -175,7 +175,7 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
   /**
    * Checks everything that the service needs in the tenant and can see (listed at `checkTenant`). Takes one call, at
    * most every ten seconds while there are no problems. While a scope is missing, a new token is requested once a
-   * minute to see whether it still is.
+   * minute to see whether the scope is still missing.
    */
   override async checkHealth({ signal }: ProviderCallOptions): Promise<void> {
     await this.health.check(signal);
@@ -202,7 +202,7 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
   }
 
   private async makeUser(user: { email: string; name: string; user_id: string }, operation: Operation): Promise<FoundUser> {
-    // Otherwise a mail is sent at once, before the roles are assigned.
+    // Without these flags, Auth0 sends a mail at once, before the roles are assigned.
     const flags = { email_verified: false, verify_email: false };
     const body = { ...user, ...flags, connection: this.options.connection, password: randomPassword() };
     const answer = await this.api.call({ method: 'POST', path: '/users', body, operation });
@@ -226,7 +226,7 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     return false;
   }
 
-  /** Undefined if there is no such user. */
+  /** Reads a user by id. Undefined if there is no such user. */
   private find(userId: string, operation: Operation): Promise<FoundUser | undefined> {
     return this.api.find(`${userPath(userId)}?fields=${USER_FIELDS.join(',')}&include_fields=true`, FOUND_USER, operation);
   }
@@ -241,7 +241,7 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
 
 const refusalOf = ({ body }: ApiAnswer): z.infer<typeof REFUSAL> => REFUSAL.safeParse(body).data ?? { message: '', errorCode: '' };
 
-/** The reason why an assignment was refused. */
+/** The error for a refused assignment of roles. */
 function missing(answer: ApiAnswer): ServiceError {
   const { errorCode, message } = refusalOf(answer);
   if (errorCode === 'inexistent_user' || /\buser does not exist/i.test(message)) return new UserNotFound('user_id');

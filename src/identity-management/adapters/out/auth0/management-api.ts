@@ -34,7 +34,7 @@ const PER_PAGE = 100;
 export const pageOf = (page: number): string => `page=${page}&per_page=${PER_PAGE}&include_totals=true`;
 
 /**
- * The pages of a list, of any length.
+ * Yields the pages of a list. A page may have any length.
  *
  * @param member the member of an answer that contains the items.
  * @param turn returns the operation of a call.

@@ -1,6 +1,9 @@
 import { randomInt } from 'node:crypto';
 
-/** Used in turn, so that no character is repeated immediately, which some policies forbid. */
+/**
+ * The classes of characters. A password takes its characters from each class in turn, so that no character follows
+ * itself, which some policies forbid.
+ */
 const CLASSES = ['abcdefghijkmnopqrstuvwxyz', 'ABCDEFGHJKLMNPQRSTUVWXYZ', '23456789', '!#$%*+-=?@_'];
 const LENGTH = 48;
 

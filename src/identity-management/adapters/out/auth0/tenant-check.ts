@@ -22,8 +22,8 @@ export interface TenantCheckOptions {
 const CLAIMS = z.object({ scope: z.string().default('') });
 
 /**
- * Checks everything that the service needs in a tenant and can see: the scopes of its token, and the API. Takes one
- * call, plus a token.
+ * Checks everything that the service needs in a tenant and can see: the scopes of its token, and the API. Takes at most
+ * one call, plus those for tokens.
  *
  * Problems: the service gets no token; the token lacks a scope; the API is missing, or its settings prevent tokens with
  * permissions that the service accepts. Warnings: a permission is missing, so nobody can have it.

@@ -27,8 +27,8 @@ export class TenantInvitations extends Invitations {
   }
 
   /**
-   * Uses the public operation for forgotten passwords. It needs no token, and its answer doesn't reveal whether the
-   * user exists.
+   * Uses the public operation for forgotten passwords. That operation needs no token, and its answer doesn't reveal
+   * whether the user exists.
    */
   protected override async mail(_userId: string, email: string): Promise<boolean> {
     const { url, clientId, connection } = this.options;

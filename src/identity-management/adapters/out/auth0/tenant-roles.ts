@@ -10,15 +10,15 @@ import { listPages, pageOf } from './management-api.js';
 
 const ROLE_ID = /^rol_[A-Za-z0-9]{16}$/;
 /**
- * With more roles than this, they are looked up in the list of all roles. One call per role would take too long on a
- * small plan.
+ * If more roles than this are needed, they are looked up in the list of all roles. One call per role would take too
+ * long on a small plan.
  */
 const MAX_LOOK_UPS = 5;
 
 const ROLE = z.object({ id: z.string(), name: z.string(), description: z.string().nullish(), type: z.string().nullish() });
 const ROLES = z.object({ start: z.number(), total: z.number(), roles: z.array(ROLE) });
 
-/** Roles of an organization don't count. */
+/** Whether a role belongs to the tenant itself, and not to one of its organizations. */
 const isTenantRole = ({ type }: z.infer<typeof ROLE>): boolean => type == null || type === 'tenant';
 
 /** The roles of a tenant, except those of organizations. */
@@ -92,13 +92,15 @@ export class TenantRoles {
         for (const { id } of roles.filter(isTenantRole)) unseen.delete(id);
         if (unseen.size === 0) return;
       }
-      // A few roles may have moved up in the list while it was read, so only those are looked up.
+      // A few roles may have moved up in the list while it was read, so the few that were not found are read by id.
       if (unseen.size > MAX_LOOK_UPS) throw new RoleNotFound('role_id');
     }
     await Promise.all([...unseen].map((roleId) => this.assertTenantRole(roleId, operation)));
   }
 
-  /** Commands that wait for their turn share one read, because a tenant accepts few calls per second. */
+  /**
+   * Operations that wait for their turn to read one role share one call, because a tenant accepts few calls per second.
+   */
   private async assertTenantRole(roleId: string, operation: Operation): Promise<void> {
     const answer = await this.api.readShared(`/roles/${roleId}`, operation);
     if (answer.status === 404 || answer.status === 400 || !isTenantRole(read(answer, ROLE))) throw new RoleNotFound('role_id');

@@ -30,7 +30,10 @@ export interface TenantSetupOptions {
   readonly baseUrl: string;
   /** PUBLIC_URL, if set. Otherwise an existing Swagger UI application keeps its addresses. */
   readonly publicUrl: string | undefined;
-  /** The client ids of the applications, if they have other names than the set-up's. */
+  /**
+   * The client ids of the service's application and of Swagger UI's. Undefined for an application with the name that
+   * the set-up gives it.
+   */
   readonly clientId: string | undefined;
   readonly swaggerUiClientId: string | undefined;
   /** An application that may make these changes in the Management API. */
@@ -40,7 +43,7 @@ export interface TenantSetupOptions {
 interface NamedApplication {
   readonly name: string;
   readonly clientId: string | undefined;
-  /** The variable that may name its client id. */
+  /** The environment variable that may contain the client id of the application. */
   readonly variable: string;
 }
 
@@ -62,7 +65,7 @@ const TICKET = z.object({ ticket: z.string() });
 type Application = z.infer<typeof APPLICATION>;
 type Grant = z.infer<typeof GRANT>;
 
-/** Five days, Auth0's default. */
+/** How long a link to set a password is valid, in seconds: five days, which is the default of Auth0. */
 const TICKET_SECONDS = 432_000;
 
 /**
@@ -173,7 +176,7 @@ export class TenantSetup {
     };
   }
 
-  /** The application's grant for itself. Its grant for its users is separate. */
+  /** The application's grant for acting on its own behalf. A grant for acting on behalf of its users is separate. */
   private async grantOf({ client_id: clientId }: Application): Promise<Grant | undefined> {
     const query = new URLSearchParams({ client_id: clientId, audience: `${this.options.url}/api/v2/` });
     const grants = await this.admin.all(`/client-grants?${query.toString()}`, 'client_grants', GRANT);
@@ -183,7 +186,7 @@ export class TenantSetup {
   private serviceScopes(): Requirement {
     const missingOf = (grant: Grant | undefined) => SERVICE_SCOPES.filter((scope) => grant?.allow_all_scopes !== true && !grant?.scope?.includes(scope));
     // Adds all missing scopes at once, because the list can only be replaced as a whole. The other changes then find
-    // theirs present.
+    // their scopes present.
     const make = async (): Promise<void> => {
       const application = await this.existing(this.service);
       const grant = await this.grantOf(application);
@@ -295,7 +298,7 @@ export class TenantSetup {
       make: makeTicket,
       note: () => Promise.resolve(`With this link ${email} sets a password, within five days; whoever has it can: ${ticket}`),
     };
-    // Made last. If an earlier change fails, the role is still missing, and the next run repeats them.
+    // Made last. If an earlier change fails, the user still lacks the role, so the next run makes up for that change.
     const role: Change = { line: `+ role ${ADMINISTRATOR_ROLE} of user ${email}`, make: giveRole };
     return {
       name: `user ${email}`,

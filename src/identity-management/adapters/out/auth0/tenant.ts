@@ -16,10 +16,10 @@ export const SERVICE_SCOPES = [
   'update:resource_servers',
 ] as const;
 
-/** The machine-to-machine application of the service, unless AUTH0_CLIENT_ID names another. */
+/** The name of the service's machine-to-machine application, unless AUTH0_CLIENT_ID names another one. */
 export const SERVICE_NAME = 'load-data-service';
 
-/** The single-page application of Swagger UI, unless SWAGGER_UI_CLIENT_ID names another. */
+/** The name of Swagger UI's single-page application, unless SWAGGER_UI_CLIENT_ID names another one. */
 export const SWAGGER_UI_NAME = 'load-data-swagger-ui';
 
 /** The role with all permissions. */
@@ -31,7 +31,7 @@ export const API_SETTINGS = { signing_alg: 'RS256', enforce_policies: true, toke
 /** The token dialects with a `permissions` claim. */
 export const DIALECTS = ['access_token_authz', 'rfc9068_profile_authz'];
 
-/** The API as first created. */
+/** The API as the set-up creates it. */
 export const newApi = (audience: string) => ({
   name: 'Load data',
   identifier: audience,
@@ -39,7 +39,7 @@ export const newApi = (audience: string) => ({
   scopes: PERMISSIONS.map((value) => ({ value })),
 });
 
-/** Client credentials only. Auth0's default would have four grants. */
+/** The service's application. Client credentials are its only grant; Auth0's default would have four. */
 export const SERVICE_APPLICATION = {
   app_type: 'non_interactive',
   oidc_conformant: true,
@@ -47,7 +47,7 @@ export const SERVICE_APPLICATION = {
   grant_types: ['client_credentials'],
 };
 
-/** Authorization code with PKCE only. */
+/** Swagger UI's application. The authorization code with PKCE is its only grant. */
 export const SWAGGER_UI_APPLICATION = {
   app_type: 'spa',
   oidc_conformant: true,
@@ -55,7 +55,7 @@ export const SWAGGER_UI_APPLICATION = {
   grant_types: ['authorization_code'],
 };
 
-/** The addresses from which people log in. */
+/** The addresses of Swagger UI from which people log in. */
 export const swaggerUiAddresses = (baseUrl: string) => ({
   callbacks: [`${baseUrl}/docs/oauth2-redirect.html`],
   web_origins: [new URL(baseUrl).origin],

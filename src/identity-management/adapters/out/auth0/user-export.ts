@@ -16,8 +16,8 @@ const GIVE_UP_AFTER_MS = 1_800_000;
 const USERS_PER_PAGE = 500;
 
 /**
- * Reads all users with an export job, for which Auth0 creates a file. While it does, yields empty pages, so that the
- * consumer sees progress. Holds one page.
+ * Reads all users with an export job, for which Auth0 creates a file. While Auth0 creates the file, yields empty pages,
+ * so that the consumer sees progress. Holds one page.
  *
  * @throws ProviderError when the job fails; ProviderUnavailable when it takes more than half an hour; errors of
  * `ApiClient`.

@@ -4,7 +4,9 @@ import type { TokenIssuerOptions } from './token-issuer.js';
 export interface EmbeddedIdentityProviderOptions extends TokenIssuerOptions {
   /** The path of DATA_DIR. */
   readonly directory: string;
-  /** Replaces the secret that is generated on first boot and kept in the data directory. */
+  /**
+   * The secret of the client `admin`. Replaces the one that is generated on first boot and kept in the data directory.
+   */
   readonly adminSecret?: string | undefined;
   /** The `{base_url}` that clients see, without a trailing slash. Called for each answer, like `issuer`. */
   readonly publicUrl: () => string;

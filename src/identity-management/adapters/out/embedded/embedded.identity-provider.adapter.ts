@@ -24,7 +24,8 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
 
   /**
    * @param shared opens the database beside the service that holds the lock of the data directory.
-   * @throws DataDirectoryInUseError when another process holds that lock; DataDirectoryError; file system errors.
+   * @throws DataDirectoryInUseError when another process holds that lock and `shared` is false; DataDirectoryError;
+   * file system errors.
    */
   static async open(dataDirectory: string, { shared = false } = {}): Promise<EmbeddedIdentityProvider> {
     return new EmbeddedIdentityProvider(await IdentityStore.open(dataDirectory, shared));
@@ -141,7 +142,8 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
   }
 
   /**
-   * Reads a table in pages, in the order of `seq`. Each page is read only on demand, after one turn of the event loop.
+   * Reads a table in pages, in the order of `seq`. Each page is read only on demand, after yielding to the event loop
+   * once.
    *
    * @param select the selected columns and the table.
    */

@@ -38,7 +38,10 @@ const COLUMNS = {
   settings: 'name, value',
 };
 
-/** While another process writes, we wait here and not inside SQLite, which would block the whole process. */
+/**
+ * The pause between two attempts while another process writes, in milliseconds. We wait here and not inside SQLite,
+ * because a wait inside SQLite would block the whole process.
+ */
 const BUSY_PAUSE_MS = 10;
 const BUSY_ATTEMPTS = 200;
 
@@ -47,7 +50,7 @@ const BUSY_ATTEMPTS = 200;
  * processes may open it at once. Committed data survives a power failure.
  *
  * @throws DataDirectoryError when the file isn't a database of this service, or belongs to another version; SqliteError
- * `SQLITE_BUSY` when another process keeps it locked.
+ * `SQLITE_BUSY` when another process keeps the file locked for about two seconds.
  */
 export async function openIdentityDatabase(path: string, { create = true } = {}): Promise<IdentityDatabase> {
   const irregular = irregularDatabaseFile(path);
@@ -153,7 +156,7 @@ function transaction<Result>(database: IdentityDatabase, work: () => Result): Re
   }
 }
 
-/** Whether another connection held a lock for longer than we wait. */
+/** Whether another connection holds a lock that this operation needs. */
 const isBusy = (error: unknown): boolean => error instanceof Database.SqliteError && error.code.startsWith('SQLITE_BUSY');
 
 /** Whether the disk is full, read-only or failing. A retry may help. */

@@ -12,7 +12,7 @@ import { privateDirectory } from './private-files.js';
 interface Opened {
   readonly database: IdentityDatabase;
   readonly file: FileIdentity | undefined;
-  /** The write-ahead log. Commits are written there first. */
+  /** The write-ahead log, to which commits are written before they reach the database. */
   readonly log: FileIdentity | undefined;
 }
 
@@ -34,7 +34,7 @@ export class IdentityStore {
     private readonly dataDirectory: string,
     private readonly path: string,
     private opened: Opened,
-    /** Undefined when opened beside the service, which holds the lock. */
+    /** Undefined if the database was opened as shared. */
     private lock: DataDirectoryLock | undefined,
   ) {
     this.id = idOf(opened.database);
@@ -171,8 +171,8 @@ export class IdentityStore {
       if (this.database.open) checkpoint(this.database);
     } else {
       if (idInFile(this.path) !== this.id) throw new Error(`${this.path} is another database: put the right one back, or restart the service to use this one`);
-      // The log's index belongs to the old files, and two connections must not share it unknowingly. SQLite creates it
-      // again.
+      // The log's index (-shm) belongs to the old files, and two connections must not share that index unknowingly.
+      // SQLite creates a new one.
       rmSync(`${this.path}-shm`, { force: true });
     }
     if (this.database.open) this.database.close();

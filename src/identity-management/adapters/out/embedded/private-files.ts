@@ -63,7 +63,7 @@ function createOnce(path: string, text: string): void {
 
 /**
  * Makes the directory's entries survive a power failure. Does nothing on Windows, which can't open directories and
- * doesn't need it.
+ * doesn't need this.
  */
 export function syncDirectory(path: string): void {
   if (process.platform === 'win32') return;

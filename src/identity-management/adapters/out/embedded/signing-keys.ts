@@ -26,8 +26,8 @@ export type SigningKeys = readonly [SigningKey, ...SigningKey[]];
  *
  * @param create whether a missing file is created. Must be false beside a running service, because the service wouldn't
  * accept tokens signed with new keys.
- * @throws DataDirectoryError when the file is missing and `create` is false, or the file contains anything but RSA keys
- * of at least 2048 bits.
+ * @throws DataDirectoryError when the file is missing and `create` is false, or the file contains anything but one or
+ * more private RSA keys of at least 2048 bits.
  */
 export async function loadSigningKeys(dataDirectory: string, { create = true } = {}): Promise<SigningKeys> {
   const path = join(privateDirectory(dataDirectory), 'signing-keys.json');

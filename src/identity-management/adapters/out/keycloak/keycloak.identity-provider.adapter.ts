@@ -59,8 +59,8 @@ const lacksNames = (user: KeycloakUser, { firstName, lastName }: KeycloakNames):
  * for it.
  *
  * A new user has no password and must set one at the first login. `invitationMail` sends a link for that. A user or
- * role whose creation fails is removed again, after the answer if necessary. A role is then identified by its
- * description, a user by the time of creation.
+ * role whose creation fails is removed again, after the answer if necessary. To be removed, a role is identified by its
+ * description. A user whose id is unknown is identified by e-mail and time of creation.
  */
 export class KeycloakIdentityProvider extends IdentityProvider implements OnApplicationShutdown {
   private readonly api: ApiClient;
@@ -128,7 +128,7 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
     if (answer.status !== 204) throw notFound(answer);
     const user = await this.api.call({ method: 'GET', path, operation });
     if (user.status === 404) throw notFound(user);
-    // Any other difference comes from a later call.
+    // Any other difference comes from a later change of the name.
     if (lacksNames(read(user, USER), names) && toUser(read(user, USER)).name !== name) throw new ProviderError(NAME_DROPPED);
   }
 
@@ -175,13 +175,13 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
   private async look(previous: Findings | undefined, operation: Operation): Promise<Findings> {
     const isRecent = performance.now() - this.checkedAt < (this.options.checkedForMs ?? 30_000);
     if (previous && isWell(previous) && isRecent && (await this.hasApi(operation))) return previous;
-    // Set before the check. If the whole check is too slow to answer in time, the next ones need only one call, which
-    // may succeed.
+    // The time is set before the check. If the whole check is too slow to answer in time, the next ones need only one
+    // call, which may succeed.
     this.checkedAt = performance.now();
     return await checkRealm(this.api, this.options, operation);
   }
 
-  /** Whether the realm seems unchanged, judging by one call. False if someone may have to fix something. */
+  /** Whether the realm still has the API's client, judging by one call. False if someone may have to fix something. */
   private async hasApi(operation: Operation): Promise<boolean> {
     try {
       await this.roles.idOfApi(operation);

@@ -37,7 +37,8 @@ const CLAIMS = z.object({
  * - a permission is missing, so nobody can have it;
  * - defects of the client scope, and other defects of the user profile;
  * - the configured client of Swagger UI or the required mail server is missing;
- * - the issuer at the service's own address differs from OIDC_ISSUER, because Keycloak may have one per address.
+ * - the issuer of the service's token differs from OIDC_ISSUER, because Keycloak may have one issuer per address.
+ *   Without OIDC_ISSUER, another issuer than the realm's URL is a problem.
  *
  * @throws as `ApiClient.call`.
  */

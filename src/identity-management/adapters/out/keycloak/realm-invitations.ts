@@ -7,7 +7,9 @@ import { MAIL_TIMEOUT_MS } from '../provider-api/time-budget.js';
 import { UPDATE_PASSWORD } from './realm.js';
 
 export interface RealmInvitationsOptions {
-  /** The client to whose `baseUrl` Keycloak leads after the password is set. Without it, Keycloak leads nowhere. */
+  /**
+   * The client to whose `baseUrl` Keycloak links after the password is set. Without a client, there is no such link.
+   */
   readonly clientId?: string | undefined;
 }
 

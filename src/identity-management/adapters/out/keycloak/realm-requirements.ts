@@ -8,7 +8,7 @@ import { profileDefects, USER_PROFILE } from './user-profile.js';
 const MAPPER = z.looseObject({ id: z.string(), name: z.string() });
 const SCOPES = z.array(NAMED.extend({ protocolMappers: z.array(MAPPER).nullish() }));
 
-/** The API as a client. */
+/** The client that represents the API. */
 export function apiClient(admin: RealmAdmin, audience: string): Requirement<Repair> {
   const name = `client ${audience}`;
   const make = () => admin.send('POST', '/clients', { clientId: audience, ...API_CLIENT });
@@ -16,7 +16,7 @@ export function apiClient(admin: RealmAdmin, audience: string): Requirement<Repa
   return { name, changes: async () => ((await admin.client(audience)) ? [] : [repair]) };
 }
 
-/** The permissions of the operations, as roles of the API. */
+/** The permissions of the operations, as roles of the API's client. */
 export function permissions(admin: RealmAdmin, audience: string): Requirement<Repair> {
   const repair = (permission: string): Repair => ({
     line: `+ permission ${permission}`,

@@ -24,7 +24,9 @@ export interface RealmRolesOptions {
 /** The size of Keycloak's column for role names, in UTF-16 units. */
 const MAX_ROLE_NAME_UNITS = 255;
 const CALLS_AT_ONCE = 8;
-/** With more roles than this, all roles of the realm are read at once. One call per role would take too long. */
+/**
+ * If more roles than this are needed, all roles of the realm are read at once. One call per role would take too long.
+ */
 const MAX_LOOK_UPS = 32;
 const ALL_ROLES_PATH = '/roles?briefRepresentation=false';
 const ROLES_PER_PAGE = 100;
@@ -129,8 +131,8 @@ export class RealmRoles {
   }
 
   /**
-   * Reads all roles of the realm at once. That takes Keycloak milliseconds if it has them cached. Otherwise the time
-   * grows with the square of their number, and they are read page by page.
+   * Reads all roles of the realm at once. That takes Keycloak milliseconds if the roles are cached. Otherwise the time
+   * grows with the square of their number. If that takes too long, the roles are read page by page.
    */
   private async *pages(operation: Operation): AsyncGenerator<readonly KeycloakRole[], void, undefined> {
     const all = await this.all(operation);
@@ -139,12 +141,12 @@ export class RealmRoles {
   }
 
   /**
-   * Undefined when they take too long. Keycloak finishes a request even if nobody waits for it, so after a timeout this
-   * isn't tried again for ten minutes.
+   * All roles of the realm. Undefined if reading them takes too long. Keycloak finishes a request even if nobody waits
+   * for it, so after a timeout this isn't tried again for ten minutes.
    */
   private async all({ signal }: Operation): Promise<KeycloakRole[] | undefined> {
     if (performance.now() < this.rolesInPagesUntil) return undefined;
-    // Fetched first, because a slow token mustn't count as slow roles.
+    // The token is fetched before the time limit begins, because a slow token mustn't count as slow roles.
     await this.api.token.get(signal);
     const patience = AbortSignal.timeout(this.options.allRolesTimeoutMs ?? WHOLE_LIST_TIMEOUT_MS);
     try {
@@ -162,7 +164,7 @@ export class RealmRoles {
     const absent = permissions.filter((permission) => !present.has(permission));
     const make = async (name: string): Promise<void> => {
       const answer = await this.api.call({ method: 'POST', path, body: { name }, repeatable: true, operation });
-      // A concurrent call may just have created it.
+      // A concurrent call may just have created the permission.
       if (answer.status !== 201 && answer.status !== 409) throw unexpected(answer);
     };
     for (let start = 0; start < absent.length; start += CALLS_AT_ONCE) {

@@ -29,7 +29,10 @@ export interface RealmSetupOptions {
   readonly audience: string;
   /** The service's client. */
   readonly clientId: string;
-  /** The client's secret if the client is created. Keycloak generates one if it is undefined. */
+  /**
+   * The secret that the service's client gets if the set-up creates that client. If undefined, Keycloak generates the
+   * secret.
+   */
   readonly clientSecret: string | undefined;
   /** `{base_url}` of the service, without a trailing slash. */
   readonly baseUrl: string;
@@ -169,13 +172,13 @@ export class RealmSetup {
     };
   }
 
-  /** The rights of the service's account. `/composite` includes those implied by others. */
+  /** The rights of the service's account. With `/composite`, rights implied by other rights are included. */
   private async rights(kind: '' | '/composite'): Promise<readonly { name: string }[]> {
     const path = await this.rightsPath();
     return path === undefined ? [] : await this.admin.get(path + kind, NAMED_ONES);
   }
 
-  /** Undefined if there is no service account, or no realm. */
+  /** The path of the rights of the service's account. Undefined if there is no service account, or no realm. */
   private async rightsPath(): Promise<string | undefined> {
     const service = await this.admin.client(this.options.clientId);
     const management = await this.admin.client(REALM_MANAGEMENT);
@@ -184,7 +187,10 @@ export class RealmSetup {
     return `/users/${account.id}/role-mappings/clients/${management.id}`;
   }
 
-  /** A client created before the scope became a default doesn't have it. */
+  /**
+   * Gives Swagger UI's client the client scope, because a client created before the scope became a default lacks the
+   * scope.
+   */
   private swaggerUiScope(): Requirement {
     const { audience } = this.options;
     const name = `client scope ${audience} of client ${SWAGGER_UI_CLIENT_ID}`;

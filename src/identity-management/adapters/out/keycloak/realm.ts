@@ -1,6 +1,6 @@
 import { NEW_USER_PROFILE } from './user-profile.js';
 
-/** Marks the realm roles that the service lists and assigns, with the value `true`. */
+/** The attribute that marks, with the value `true`, the realm roles that the service lists and assigns. */
 export const ROLE_ATTRIBUTE = 'load_data_role';
 
 /** The client whose roles are Keycloak's own rights over a realm. */
@@ -44,12 +44,12 @@ export const SERVICE_CLIENT = {
   publicClient: false,
   bearerOnly: false,
   serviceAccountsEnabled: true,
-  // Otherwise its tokens would contain none of its rights.
+  // Otherwise the client's tokens would contain none of its rights.
   fullScopeAllowed: true,
   clientAuthenticatorType: 'client-secret',
 };
 
-/** Authorization code with PKCE only. */
+/** Swagger UI's client. The authorization code with PKCE is its only flow. */
 export const SWAGGER_UI_CLIENT = {
   enabled: true,
   publicClient: true,
@@ -62,7 +62,7 @@ export const SWAGGER_UI_CLIENT = {
   attributes: { 'pkce.code.challenge.method': 'S256' },
 };
 
-/** The addresses from which people log in. */
+/** The addresses of Swagger UI from which people log in. */
 export const swaggerUiAddresses = (baseUrl: string) => ({
   baseUrl: `${baseUrl}/docs`,
   redirectUris: [`${baseUrl}/docs/oauth2-redirect.html`],
@@ -85,7 +85,7 @@ export const protocolMappers = (audience: string) => [
   },
 ];
 
-/** The client scope through which every client of the realm gets the mappers. */
+/** The client scope through which clients of the realm get the mappers. */
 export const clientScope = (audience: string) => ({
   name: audience,
   protocol: 'openid-connect',

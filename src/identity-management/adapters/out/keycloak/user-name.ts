@@ -9,10 +9,10 @@ export interface KeycloakNames {
 }
 
 /**
- * Stores a display name in Keycloak's two names. Normally it is only the first name, so that Keycloak's own `name` is
- * the same. The part that doesn't fit continues in the last name.
+ * Stores a display name in Keycloak's two names. Normally the whole display name is the first name, so that Keycloak's
+ * own `name` is the same text. A part that doesn't fit continues in the last name.
  *
- * @throws InvalidIdentityValue when it doesn't fit in both, for example 255 characters of two units each.
+ * @throws InvalidIdentityValue when the display name doesn't fit in both, for example 255 characters of two units each.
  */
 export function toKeycloakNames(name: string): KeycloakNames {
   if (name.length <= MOST) return { firstName: name, lastName: '' };

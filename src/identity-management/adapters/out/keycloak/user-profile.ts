@@ -12,13 +12,13 @@ type Attribute = z.infer<typeof ATTRIBUTE>;
 export const USER_PROFILE = z.looseObject({ attributes: z.array(ATTRIBUTE) });
 export type UserProfile = z.infer<typeof USER_PROFILE>;
 
-/** A defect of a user profile that the service can't work with or should not have. */
+/** A defect of a user profile, which the service can't work with or which is a risk. */
 export interface ProfileDefect {
-  /** For example `~ user profile: lastName not required`. */
+  /** The change as the set-up prints it, for example `~ user profile: lastName not required`. */
   readonly change: string;
   /** Describes the defect in a sentence. */
   readonly problem: string;
-  /** Whether it prevents the creation of users. */
+  /** Whether the defect prevents the creation of users. */
   readonly isFatal: boolean;
   /** Returns the profile without the defect. */
   readonly repair: (profile: UserProfile) => UserProfile;
@@ -61,7 +61,7 @@ export function profileDefects({ attributes }: UserProfile): ProfileDefect[] {
 const absence = (attribute: Attribute): ProfileDefect => ({
   change: `+ user profile: ${attribute.name}`,
   problem: `The user profile has no attribute ${attribute.name}.`,
-  // Without it Keycloak drops every name.
+  // Without a first name in the profile, Keycloak drops every name.
   isFatal: attribute.name === 'firstName',
   repair: (profile) => ({ ...profile, attributes: [...profile.attributes, attribute] }),
 });

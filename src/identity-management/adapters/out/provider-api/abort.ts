@@ -1,8 +1,8 @@
 import { setMaxListeners } from 'node:events';
 
 /**
- * Calls the listener when the signal aborts, or at once if it already has. Any number of listeners may wait for one
- * signal.
+ * Calls the listener when the signal aborts, or at once if the signal has already aborted. Any number of listeners may
+ * wait for one signal.
  *
  * @returns a function that removes the listener.
  */

@@ -15,13 +15,13 @@ export interface ApiClientOptions {
   readonly url: string;
   /** How to request an access token (RFC 6749): the grant's fields, sent as a form. */
   readonly token: { readonly url: string; readonly grant: Readonly<Record<string, string>> };
-  /** For a provider with rate limits. */
+  /** Paces the calls to a provider with rate limits. Without a pace, calls are sent at once. */
   readonly pace?: CallPace;
 }
 
 export interface ApiRequest {
   readonly method: RawRequest['method'];
-  /** The path, appended to the API's base URL. Already encoded. */
+  /** The path, appended to the API's base URL. The path must be percent-encoded already. */
   readonly path: string;
   /** The body, sent as JSON. */
   readonly body?: unknown;
@@ -34,7 +34,7 @@ export interface ApiRequest {
 /** An answer that the operation interprets: 2xx, 400, 404, 409 and similar. */
 export interface ApiAnswer {
   readonly status: number;
-  /** The parsed body; undefined without one. */
+  /** The parsed body. Undefined if the answer has none. */
   readonly body: unknown;
   /** The `Location` header; empty if absent. */
   readonly location: string;
@@ -45,7 +45,10 @@ export interface ApiAnswer {
 const TOKEN = z.object({ access_token: z.string().min(1), expires_in: z.number().positive() });
 const TOKEN_REFUSAL = z.object({ error: z.string(), error_description: z.string().default('') });
 const NO_REASON = { error: '', error_description: '' };
-/** The errors of RFC 6749, and the statuses if the issuer doesn't exist or is disabled. */
+/**
+ * The statuses with which a token is refused: those of RFC 6749, and those for an issuer that doesn't exist or is
+ * disabled.
+ */
 const TOKEN_REFUSED: readonly number[] = [400, 401, 403, 404];
 
 /** A provider's JSON API over HTTP. All calls share one access token. Any number of calls may be in flight. */
@@ -61,12 +64,13 @@ export class ApiClient {
   }
 
   /**
-   * Sends the request once. Sends it again with a new token if this one is refused or lacks a scope and a new one may
-   * help. Sends it again if the connection breaks and the request is repeatable.
+   * Sends the request once. Sends it again with a new token if the token is refused or lacks a scope, and a new one may
+   * help. Sends it again if the connection breaks and the request is repeatable. With a pace, sends it again after 429.
    *
-   * @throws ProviderUnavailable when there is no connection, no answer within 10 seconds, 429 or 5xx; as
-   * `OutcomeUnknown` if the request may have been carried out. ProviderError when we are refused; as `AnswerUnreadable`
-   * when the answer isn't JSON.
+   * @throws ProviderUnavailable when there is no turn, no connection, no answer within 10 seconds, or an answer with
+   * 408, 429 or 5xx, or when the signal aborts; as `OutcomeUnknown` if the request may have been carried out.
+   * ProviderError for a redirect, when we are refused, or when the answer isn't JSON; as `AnswerUnreadable` if that
+   * answer reports success.
    */
   async call(request: ApiRequest): Promise<ApiAnswer> {
     const label = labelOf(request);
@@ -76,23 +80,22 @@ export class ApiClient {
   /**
    * Reads something that must exist.
    *
-   * @throws as `call`; ProviderError also for a status other than 200, `AnswerUnreadable` if the answer has another
-   * form.
+   * @throws as `call` and as `read`.
    */
   async get<Schema extends z.ZodType>(path: string, schema: Schema, operation: Operation): Promise<z.infer<Schema>> {
     return read(await this.call({ method: 'GET', path, operation }), schema);
   }
 
-  /** Undefined when the answer is 404. Otherwise like `get`. */
+  /** Reads something that may be missing. Undefined when the answer is 404. Otherwise like `get`. */
   async find<Schema extends z.ZodType>(path: string, schema: Schema, operation: Operation): Promise<z.infer<Schema> | undefined> {
     const answer = await this.call({ method: 'GET', path, operation });
     return answer.status === 404 ? undefined : read(answer, schema);
   }
 
   /**
-   * Removes what is at the path. Resolves also when it is missing.
+   * Removes what is at the path. Resolves also when nothing is there.
    *
-   * @throws as `call`.
+   * @throws as `call`; ProviderError also for a status other than 200, 204 and 404.
    */
   async remove(path: string, operation: Operation): Promise<void> {
     const answer = await this.call({ method: 'DELETE', path, repeatable: true, operation });
@@ -101,7 +104,7 @@ export class ApiClient {
 
   /**
    * Sends a GET. Callers that wait for their turn to read the same path share one call. The answer is never older than
-   * the request.
+   * a caller's request.
    *
    * @throws as `call`.
    */
@@ -112,7 +115,8 @@ export class ApiClient {
   }
 
   /**
-   * Like `get`, for a long answer that seldom changes. If its text equals the previous answer, it isn't parsed again.
+   * Like `get`, for a long answer that seldom changes. If the answer's text equals the previous one of the same path,
+   * the text isn't parsed again, and the previous result is returned.
    */
   async getAgain<Schema extends z.ZodType>(path: string, schema: Schema, operation: Operation): Promise<z.infer<Schema>> {
     const request: ApiRequest = { method: 'GET', path, operation };
@@ -125,7 +129,7 @@ export class ApiClient {
     return data;
   }
 
-  /** Reads the lines of a file whose address came from the API. The file's server gets no token. */
+  /** Reads the lines of a file whose URL came from the API. The file's server gets no token. */
   lines(url: string, signal: AbortSignal): AsyncGenerator<string, void, undefined> {
     return this.connections.lines(url, signal);
   }
@@ -197,8 +201,10 @@ export class ApiClient {
 }
 
 /**
- * @throws ProviderError when the status is another one, as `AnswerUnreadable` if that is a success or if the body has
- * another form.
+ * Returns the body of an answer with the expected status.
+ *
+ * @throws ProviderError when the status is another one; as `AnswerUnreadable` if that status is below 300, or if the
+ * body doesn't match the schema.
  */
 export function read<Schema extends z.ZodType>(answer: ApiAnswer, schema: Schema, status = 200): z.infer<Schema> {
   if (answer.status !== status) throw unexpected(answer);
@@ -219,7 +225,7 @@ export function unexpected({ label, status }: ApiAnswer): ProviderError {
   return new Failure(`${label} with ${status}.`);
 }
 
-/** Auth0 lists them as `Insufficient scope, expected any of: create:users`. */
+/** Finds the missing scopes in Auth0's message, such as `Insufficient scope, expected any of: create:users`. */
 const SCOPES = /expected[a-z ]*: ([a-z_:, ]+)/;
 
 /**
@@ -228,8 +234,8 @@ const SCOPES = /expected[a-z ]*: ([a-z_:, ]+)/;
 const saysNothingOfToken = (status: number): boolean => status >= 500 || [401, 403, 408, 429].includes(status);
 
 /**
- * Decided by the error code of RFC 6750. Either the token was issued before the scope was granted, or we still lack the
- * scope.
+ * Whether the answer refuses the token for lack of a scope, according to the error code of RFC 6750. Either the token
+ * was issued before the scope was granted, or we still lack the scope.
  */
 const lacksScope = ({ status, text }: RawAnswer): boolean => status === 403 && text.includes('"insufficient_scope"');
 

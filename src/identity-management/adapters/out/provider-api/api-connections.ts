@@ -40,17 +40,17 @@ export class ApiConnections {
     connections: MOST_CONNECTIONS,
     maxResponseSize: MOST_BYTES,
   });
-  /** Without a size limit, because a file is read line by line. */
+  /** An agent without a limit on the size of an answer, because a file is read line by line. */
   private readonly fileAgent = new Agent({ connect: { timeout: CONNECT_TIMEOUT_MS } });
 
-  /** @param provider its name in messages. */
+  /** @param provider the provider's name in messages. */
   constructor(private readonly provider: string) {}
 
   /**
    * Sends the request once, and once more if the connection breaks and the request is repeatable.
    *
-   * @throws ProviderUnavailable when there is no connection within 3 seconds, or no complete answer within the
-   * request's time; as `OutcomeUnknown` if the request may have been carried out.
+   * @throws ProviderUnavailable when there is no connection within 3 seconds, or no complete answer of at most 64 MiB
+   * within the request's time, or when the signal aborts; as `OutcomeUnknown` if the request may have been carried out.
    */
   async send(raw: RawRequest): Promise<RawAnswer> {
     assertAwaited(raw.signal);
@@ -79,7 +79,8 @@ export class ApiConnections {
    * Reads the lines of a file, gzipped or not, no faster than they are consumed.
    *
    * @param url may be a secret and doesn't appear in any message.
-   * @throws ProviderUnavailable when the file doesn't arrive completely; ProviderError for a status other than 200.
+   * @throws ProviderUnavailable when the file doesn't arrive completely, or has a line that is too long; ProviderError
+   * for a status other than 200.
    */
   async *lines(url: string, signal: AbortSignal): AsyncGenerator<string, void, undefined> {
     const label = `${this.provider}'s file`;

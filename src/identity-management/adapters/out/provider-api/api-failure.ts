@@ -2,7 +2,8 @@ import { ServiceError, type ServiceErrorOptions } from '../../../../common/servi
 import { ProviderError, ProviderUnavailable } from '../../../domain/errors.js';
 
 /**
- * The provider may have carried out the request, or may still do so: the answer is missing or says nothing about it.
+ * The provider may have carried out the request, or may still do so: the answer is missing, or doesn't say whether the
+ * request was carried out.
  */
 export class OutcomeUnknown extends ProviderUnavailable {}
 
@@ -32,7 +33,7 @@ export class PermissionDenied extends ProviderError {}
 /** The token endpoint refuses with an OAuth 2 error (RFC 6749, section 5.2) or with an error of its own. */
 export class TokenRefused extends ProviderError {
   /**
-   * @param error for example `invalid_client`; empty if the answer has none.
+   * @param error the error code, for example `invalid_client`; empty if the answer has none.
    * @param description the provider's explanation; empty if the answer has none.
    */
   constructor(
@@ -60,7 +61,10 @@ export function toConnectionFailure(message: string, error: unknown): ServiceErr
 
 type Failure = new (message: string, options?: ServiceErrorOptions) => ServiceError;
 
-/** The first matching row applies. A status without a row is for the operation to interpret. */
+/**
+ * The failure for each range of statuses, both bounds included. The topmost matching row applies. A status without a
+ * row is for the operation to interpret.
+ */
 const FAILURES: readonly (readonly [from: number, to: number, Failure])[] = [
   [408, 408, OutcomeUnknown],
   [429, 429, ProviderUnavailable],
@@ -74,7 +78,7 @@ const FAILURES: readonly (readonly [from: number, to: number, Failure])[] = [
  * The failure that a status means for any request; undefined if that depends on the operation.
  *
  * @param message describes the answer, without data from clients.
- * @param retryAfter the header's value.
+ * @param retryAfter the value of the `Retry-After` header. Ignored unless it is a number of seconds.
  */
 export function toStatusFailure(message: string, status: number, retryAfter: string | undefined): ServiceError | undefined {
   const row = FAILURES.find(([from, to]) => from <= status && status <= to);

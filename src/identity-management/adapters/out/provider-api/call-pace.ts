@@ -7,10 +7,10 @@ import { BEGUN_GOES_FIRST_AFTER_MS, FIRST_CALL_WITHIN_MS, LAST_CALL_WITHIN_MS } 
 
 /** The known state of one of the provider's rate limits, a token bucket. */
 interface Limit {
-  /** How many calls were left at `readAt`. */
+  /** How many calls were left at the time `readAt`. */
   readonly remaining: number;
   readonly readAt: number;
-  /** When the call was sent whose answer reported this state. */
+  /** When the call was sent whose answer reported this state, by `performance.now()`. */
   readonly sentAt: number;
   /** How long the bucket takes to gain one more call, in milliseconds. */
   readonly refillMs: number;
@@ -21,25 +21,28 @@ interface Waiter {
   readonly go: () => void;
 }
 
-/** The most simultaneous calls while the limits are unknown: the limit of Auth0's smallest plan. */
+/**
+ * The most simultaneous calls while the provider's rate limits are unknown. Auth0's smallest plan allows two calls per
+ * second.
+ */
 const AT_FIRST = 2;
 const SHORTEST_REFILL_MS = 10;
 const REFILL_AFTER_REFUSAL_MS = 250;
 const MOST_CAUTION = 16;
 /**
- * The longest pause between two calls once a limit is reached. It applies even if other processes keep taking the
- * calls, because with longer pauses they would take all of them.
+ * The longest pause between two calls once a limit is reached. The bound applies even if other processes keep taking
+ * the calls that become free, because with longer pauses those processes would take all of them.
  */
 const LONGEST_PAUSE_MS = 750;
 const JITTER = 0.2;
-/** The longest pause after a 429, whatever the provider says. Then it is called again. */
+/** The longest pause after a 429, whatever the provider says. After that, the provider is called again. */
 const LONGEST_ABSENCE_MS = 60_000;
 /**
- * How long a limit that no answer mentions is remembered. It may belong to another plan; if it doesn't, its bucket is
- * full again by then.
+ * How long a rate limit that no answer mentions is remembered. Such a limit may belong to a plan that no longer
+ * applies. If it still applies, its bucket is full again by then.
  */
 const FORGOTTEN_AFTER_MS = 60_000;
-/** `Date` has whole seconds, so adding half a second makes the expected error smallest. */
+/** The `Date` header has whole seconds, so adding half a second makes the expected error smallest. */
 const HALF_A_SECOND_MS = 500;
 
 /**
@@ -47,9 +50,9 @@ const HALF_A_SECOND_MS = 500;
  * the limits, and calls wait in one line while a limit is reached.
  *
  * The operation that has waited longest goes first, so that started operations finish. A new operation gives up sooner
- * than a started one, so a started one reaches the head of the line however many arrive. The next turn of a list goes
- * before everything but urgent calls once it has waited for four seconds. A call answered with 429 wasn't carried out
- * and is sent again.
+ * than a started one, so a started one reaches the head of the line however many arrive. A turn of work already begun,
+ * such as the next page of a list, goes before all calls except urgent ones once that turn has waited for four seconds.
+ * A call answered with 429 wasn't carried out and is sent again.
  */
 export class CallPace {
   /** The known limits by bucket size, because nothing else tells the limits apart. */
@@ -58,7 +61,10 @@ export class CallPace {
   private count = 0;
   private underWay = 0;
   private isKnown = false;
-  /** Multiplies the assumed refill time. Grows with each 429 that comes although calls were paced. */
+  /**
+   * Multiplies the assumed refill time. Grows with each 429 that comes although calls were paced, and shrinks with
+   * every other answer.
+   */
   private caution = 1;
   private refusedAt = -Infinity;
   private closedUntil = -Infinity;
@@ -68,10 +74,11 @@ export class CallPace {
   /**
    * Makes the call when its turn comes, and again after a 429.
    *
-   * @param shared returns an answer that makes the call unnecessary, if there is one by then. It takes a turn, but no
-   * call.
-   * @throws ProviderUnavailable when the turn would come too late. The call wasn't made, or was refused with 429.
-   * `retryAfterSeconds` is when the provider accepts calls again, one minute at most. Also throws errors of `send`.
+   * @param shared is called at each turn. Returns another caller's answer that makes the call unnecessary, if there is
+   * one by then. Such an answer takes a turn, but no call.
+   * @throws ProviderUnavailable when the turn would come too late, or the signal aborts before the turn. The call
+   * wasn't made, or was refused with 429. `retryAfterSeconds` is the time until the provider accepts calls again, if
+   * known, and at most one minute. Also throws errors of `send`.
    */
   async run(operation: Operation, send: () => Promise<RawAnswer>, shared?: () => Promise<RawAnswer | undefined> | undefined): Promise<RawAnswer> {
     const place = (operation.place ??= this.placeOf(operation));
@@ -79,7 +86,7 @@ export class CallPace {
       await this.turn(place, operation.signal);
       try {
         // Awaited only if there is a shared answer. Otherwise the first of several calls released together is sent at
-        // once, and the others share it.
+        // once, and the others share its answer.
         const pending = shared?.();
         const sharedAnswer = pending && (await pending);
         if (sharedAnswer) return sharedAnswer;
@@ -131,7 +138,7 @@ export class CallPace {
     while (this.line.length > 0) {
       const wait = this.waitMs();
       if (wait > 0) {
-        // If the wait is infinite, an answer must come first, and it moves the line on.
+        // If the wait is infinite, the line moves on only when an answer arrives.
         if (wait < Infinity) this.timer = setTimeout(() => { this.moveOn(); }, wait);
         return;
       }
@@ -170,7 +177,7 @@ export class CallPace {
     this.isKnown = true;
     if (size !== undefined && size > 0 && remaining !== undefined && reset !== undefined) {
       // According to Auth0's docs, `reset` is the time of the next refill; according to the authors of its client, the
-      // time of the last one. This assumes the latter, and 429s correct it.
+      // time of the last one. This code assumes the latter, and 429s correct the assumption.
       const resetMs = Math.max(0, reset * 1000 - timeOf(headers));
       const refillMs = Math.max(SHORTEST_REFILL_MS, resetMs / Math.max(1, size - remaining));
       // Answers may arrive out of order. Ignore the state reported to an earlier call.
@@ -205,8 +212,8 @@ function headerNumber(value: string | string[] | undefined): number | undefined 
 }
 
 /**
- * When the answer was sent, in milliseconds since 1970. By the provider's clock if the answer has a date, because
- * `x-ratelimit-reset` uses that clock.
+ * When the answer was sent, in milliseconds since 1970. The time is the provider's if the answer has a `Date` header,
+ * because `x-ratelimit-reset` uses that clock.
  */
 function timeOf({ date }: RawAnswer['headers']): number {
   const second = Date.parse(date ?? '');

@@ -21,13 +21,17 @@ export abstract class Invitations {
     );
   }
 
-  /** Resolves when no mail is left to send. This is immediate if the connection for mails is closed. */
+  /**
+   * Resolves when no mail is left to send. If the connections to the provider are closed, the remaining mails fail at
+   * once.
+   */
   async close(): Promise<void> {
     await this.latest;
   }
 
   /**
-   * @returns whether the provider has accepted the mail. False means that none can be sent, which is logged elsewhere.
+   * @returns whether the provider has accepted the mail. False means that no mail can be sent, which the implementation
+   * logs.
    */
   protected abstract mail(userId: string, email: string): Promise<boolean>;
 }

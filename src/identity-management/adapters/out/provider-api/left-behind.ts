@@ -8,11 +8,14 @@ import { REMOVAL_TIMEOUT_MS } from './time-budget.js';
 /** A user or role to create in two steps. */
 export interface Creation<Created, Result> extends Pick<Remnant, 'what' | 'name'> {
   readonly operation: Operation;
-  /** Creates it. */
+  /** Creates the user or role. */
   readonly create: () => Promise<Created>;
-  /** Does the rest. */
+  /** Completes the user or role. */
   readonly complete: (created: Created) => Promise<Result>;
-  /** How to remove it. Called when a step has failed; with undefined if the answer to `create` was lost. */
+  /**
+   * Returns how to remove the user or role. Called when a step has failed or the signal has aborted. `created` is
+   * undefined if the answer to `create` was lost.
+   */
   readonly undo: (created: Created | undefined) => Pick<Remnant, 'trace' | 'remove'>;
 }
 
@@ -21,15 +24,15 @@ export interface Remnant {
   readonly what: 'user' | 'role';
   /** A user's e-mail or a role's name. Nobody else can use it while the remnant exists. */
   readonly name: string;
-  /** Whether the answer to the creation was lost, so that it is unknown whether the remnant exists or will exist. */
+  /** Whether the answer to the creation was lost, so that it is unknown whether the remnant exists or will appear. */
   readonly isUncertain: boolean;
   /** Details for the log. */
   readonly trace: Readonly<Record<string, unknown>>;
-  /** Resolves to true when it was removed, and to false when it was missing (so far). */
+  /** Resolves to true when the remnant was removed, and to false when it was missing (so far). */
   readonly remove: (operation: Operation) => Promise<boolean>;
 }
 
-/** Pauses between attempts while the provider fails, in milliseconds. The last one repeats. */
+/** Pauses between attempts while the provider fails, in milliseconds. The last pause repeats. */
 const PAUSES_MS = [500, 1_000, 2_000, 5_000];
 /**
  * Pauses between searches for a remnant that may still appear, in milliseconds. The provider may still be working on
@@ -40,12 +43,12 @@ const GIVE_UP_AFTER_MS = 600_000;
 
 /**
  * Creates users and roles, all or nothing. Removes those whose creation failed, retrying for up to ten minutes.
- * Remnants that are left then, or when the process ends, are logged.
+ * Remnants that are left after that, or at shutdown, are logged.
  *
- * The first attempt goes before all waiting calls, because there are never more first attempts than creations that had
- * their turn. Further attempts may be many and are mostly in vain. To keep operations from waiting for them, only one
- * removal and one search for an uncertain remnant are in progress at a time. They wait in line like the pages of a
- * list.
+ * The first attempt to remove a remnant goes before all waiting calls. This is harmless, because there are never more
+ * first attempts than creations that had their turn. Further attempts may be many and are mostly in vain. To keep
+ * operations from waiting for them, only one removal and one search for an uncertain remnant are in progress at a time.
+ * They wait in line like the pages of a list.
  */
 export class LeftBehind {
   private readonly logger = new Logger(LeftBehind.name);
@@ -59,7 +62,7 @@ export class LeftBehind {
 
   /**
    * Creates a user or role. If a step fails, or the operation's signal has aborted by the end, the user or role is
-   * removed again, after the answer if necessary.
+   * removed again. If the first attempt to remove it fails, further ones follow in the background.
    *
    * @throws errors of the steps; ProviderUnavailable when the signal has aborted.
    */
@@ -78,7 +81,10 @@ export class LeftBehind {
     }
   }
 
-  /** Resolves after the first attempt, whether or not it succeeded. Further attempts continue in the background. */
+  /**
+   * Removes a remnant. Resolves after the first attempt, whether or not that attempt succeeded. Further attempts
+   * continue in the background.
+   */
   async remove(remnant: Remnant): Promise<void> {
     this.remnants.add(remnant);
     const isGone = await this.attempt(remnant, 'urgent');
@@ -104,7 +110,11 @@ export class LeftBehind {
     void this.retries.close();
   }
 
-  /** @param first the result of the first attempt. */
+  /**
+   * Makes further attempts until no other one is needed.
+   *
+   * @param first the result of the first attempt, as of `tryToRemove`.
+   */
   private async goOn(remnant: Remnant, first: boolean | undefined): Promise<void> {
     const { what, isUncertain, trace } = remnant;
     const end = performance.now() + GIVE_UP_AFTER_MS;
@@ -141,7 +151,7 @@ export class LeftBehind {
     return attempt;
   }
 
-  /** Resolves to undefined when the attempt fails. */
+  /** Resolves to the result of `remove`, or to undefined when the attempt fails. */
   private async tryToRemove({ what, remove }: Remnant, standing: Standing): Promise<boolean | undefined> {
     try {
       return await remove(new Operation(AbortSignal.timeout(REMOVAL_TIMEOUT_MS), standing));

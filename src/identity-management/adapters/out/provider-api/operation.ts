@@ -1,17 +1,17 @@
 /**
  * How the calls of an operation wait for their turn (`CallPace`).
  *
- * - `new`: like any new operation.
- * - `begun`: as long as those of a started operation. They first wait behind all earlier operations and later go before
- *   them, so that their turn comes however many operations there are.
- * - `urgent`: before all waiting calls. For rare calls that must not fail because of a high load: a health check, and
- *   the first removal of what a failed creation left.
+ * - `new`: the calls wait like those of any new operation.
+ * - `begun`: the calls wait as long as those of a started operation. At the beginning they wait behind all earlier
+ *   operations, and later they go before these, so that their turn comes however many operations there are.
+ * - `urgent`: the calls go before all waiting ones. For rare calls that must not fail because of a high load: a health
+ *   check, and the first attempt to remove what a failed creation left.
  */
 export type Standing = 'new' | 'begun' | 'urgent';
 
 /** Where an operation waits in the line of a `CallPace`. */
 export interface Place {
-  /** In the order of arrival. Urgent operations come before all others. */
+  /** The position in the order of arrival. Urgent operations come before all others. */
   readonly order: number;
   readonly since: number;
   hasBegun: boolean;
@@ -20,7 +20,7 @@ export interface Place {
 
 /** An operation at the provider, which may take several calls. */
 export class Operation {
-  /** Assigned with the first call. */
+  /** The place in the line, assigned with the first call. */
   place: Place | undefined;
 
   /** @param signal aborts when nobody waits for the operation any more. Default: never. */

@@ -9,8 +9,8 @@ export interface IssuedToken {
 /** How long before its expiry a token is no longer used. At most half of its lifetime. */
 const MARGIN_SECONDS = 30;
 /**
- * The minimum time between two tokens requested because of a refused or outdated one, in milliseconds. A new one may be
- * no better.
+ * The minimum time between two tokens requested because of a refused or outdated one, in milliseconds. A new token may
+ * be no better.
  */
 const ANOTHER_EVERY_MS = { refused: 10_000, outdated: 60_000 } as const;
 
@@ -25,9 +25,10 @@ export class ServiceToken {
   constructor(private readonly issue: () => Promise<IssuedToken>) {}
 
   /**
-   * Returns a token that stays valid for a while.
+   * Returns a token that isn't about to expire.
    *
-   * @throws errors of `issue`; ProviderUnavailable when the signal aborts. Others may go on waiting.
+   * @throws errors of `issue`; ProviderUnavailable when the signal aborts. Other callers go on waiting for the same
+   * token.
    */
   async get(signal: AbortSignal): Promise<string> {
     if (this.current && performance.now() < this.current.usedUntil) return this.current.value;

@@ -24,15 +24,15 @@ export class SharedReads {
 
 /** A caller that waits for its turn to read. */
 export class SharedReader {
-  /** The answer to the latest read sent since the reader joined. */
+  /** The answer to the latest read by another reader since this one joined. */
   private answer: Promise<RawAnswer> | undefined;
 
   /** @param readers all readers of the path that have joined. */
   constructor(private readonly readers: ReadonlySet<SharedReader>) {}
 
   /**
-   * The answer to another reader's call, if there is one that satisfies `isUsable`. A failed call isn't shared; its own
-   * caller reports it.
+   * The answer to another reader's call. Undefined if there was no such call since this reader joined. Resolves to
+   * undefined if the answer doesn't satisfy `isUsable`, or the call failed; the failed call's own caller reports that.
    */
   sharedAnswer(isUsable: (answer: RawAnswer) => boolean): Promise<RawAnswer | undefined> | undefined {
     return this.answer?.then(

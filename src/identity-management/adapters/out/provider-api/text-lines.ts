@@ -5,10 +5,11 @@ const GZIP = Buffer.from([0x1f, 0x8b]);
 const LONGEST_LINE = 1024 * 1024;
 
 /**
- * Yields the lines of a UTF-8 text without line endings, no faster than they are consumed. Gzip is detected by the
- * first bytes. Destroys the stream when the iterator is returned.
+ * Yields the lines of a UTF-8 text without their line endings. Reads no faster than the lines are consumed. Gzip is
+ * detected by the first bytes. Destroys the stream when the iterator's `return` is called.
  *
- * @throws when the stream fails, a gzipped text is truncated, or a line has more than 1,048,576 characters.
+ * @throws when the stream fails, a gzipped text is truncated, or a line has more than 1,048,576 UTF-16 units. The last
+ * chunk of a line may exceed that.
  */
 export async function* textLines(stream: Readable): AsyncGenerator<string, void, undefined> {
   const { head, whole } = await peek(stream, GZIP.length);

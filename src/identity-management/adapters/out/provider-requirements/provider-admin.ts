@@ -5,25 +5,32 @@ import type { Operation } from '../provider-api/operation.js';
 
 /** Reads and changes the settings of a provider, with the rights of the API's token. */
 export abstract class ProviderAdmin {
-  /** @param operation returns the operation of a call. */
+  /** @param operation returns the operation that the next call is a part of. */
   constructor(
     protected readonly api: ApiClient,
     protected readonly operation: () => Operation,
   ) {}
 
-  /** @throws as `ApiClient.get`. */
+  /**
+   * Reads something that must exist.
+   *
+   * @throws as `ApiClient.get`.
+   */
   get<Schema extends z.ZodType>(path: string, schema: Schema): Promise<z.infer<Schema>> {
     return this.api.get(path, schema, this.operation());
   }
 
-  /** Undefined if it doesn't exist. Otherwise like `get`. */
+  /** Reads something that may be missing. Undefined if it is. Otherwise like `get`. */
   find<Schema extends z.ZodType>(path: string, schema: Schema): Promise<z.infer<Schema> | undefined> {
     return this.api.find(path, schema, this.operation());
   }
 
   /**
+   * Sends a change.
+   *
    * @returns the answer's body.
-   * @throws ProviderError with the provider's reason when it refuses; otherwise as `ApiClient.call`.
+   * @throws ProviderError with the provider's reason when the provider refuses the change; otherwise as
+   * `ApiClient.call`.
    */
   async send(method: 'POST' | 'PUT' | 'PATCH', path: string, body?: unknown): Promise<unknown> {
     const answer = await this.api.call({ method, path, body, operation: this.operation() });
@@ -33,6 +40,6 @@ export abstract class ProviderAdmin {
     throw new ProviderError(`${label} with ${status}${reason === undefined ? '.' : `: ${reason}`}`);
   }
 
-  /** Why the provider refused a change, according to the answer's body; undefined if it doesn't say. */
+  /** Why the provider refused a change, according to the answer's body; undefined if the body doesn't say. */
   protected abstract reasonOf(body: unknown): string | undefined;
 }

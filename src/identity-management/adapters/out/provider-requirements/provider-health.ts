@@ -5,19 +5,20 @@ import { ProviderMisconfigured, ProviderUnavailable } from '../../../domain/erro
 import { Operation } from '../provider-api/operation.js';
 import type { Findings } from './requirement.js';
 
-/** Finds what is wrong. Gets the previous findings, if any. */
+/** Finds the defects of a provider. Gets the findings of the previous check, if any. */
 export type Look = (previous: Findings | undefined, operation: Operation) => Promise<Findings>;
 
 /** Checks whether an identity provider is configured as the service needs it. All callers share one check. */
 export class ProviderHealth {
   private readonly probe = new SharedProbe((signal) => this.lookAgain(signal));
-  /** The result of the latest check. */
+  /** The findings of the latest check that had a result. */
   private findings: Findings | undefined;
   private wellUntil = -Infinity;
 
   /**
-   * @param provider its name in messages.
-   * @param wellForMs how long a healthy result is cached, in milliseconds (default: 1 s, as for an unhealthy one).
+   * @param provider the provider's name in messages.
+   * @param wellForMs how long a result without problems is cached, in milliseconds. Every result is cached for at least
+   * one second, which is the default.
    */
   constructor(
     private readonly provider: string,
@@ -26,8 +27,8 @@ export class ProviderHealth {
   ) {}
 
   /**
-   * @throws ProviderMisconfigured when the latest check found problems; ProviderUnavailable after four seconds; errors
-   * of `look`.
+   * @throws ProviderMisconfigured when the latest check found problems; ProviderUnavailable when there is no result
+   * within four seconds, or the caller has given up; errors of `look`.
    */
   async check(signal: AbortSignal): Promise<void> {
     assertAwaited(signal);
@@ -36,7 +37,7 @@ export class ProviderHealth {
     });
   }
 
-  /** The warnings of the latest check. */
+  /** The warnings of the latest check that had a result. */
   get warnings(): readonly string[] {
     return this.findings?.warnings ?? [];
   }

@@ -1,6 +1,9 @@
 /** A change that brings the provider to the state that the service needs. */
 export interface Change {
-  /** As shown by the set-up, for example `+ client load-data-api`: `+` creates something, `~` changes it. */
+  /**
+   * The change as the set-up prints it, for example `+ client load-data-api`. A line with `+` creates something, a line
+   * with `~` changes something that exists.
+   */
   readonly line: string;
   readonly make: () => Promise<unknown>;
   /** A note to show once, after the change. It may contain a secret. */
@@ -20,7 +23,7 @@ export interface Requirement<Needed extends Change = Change> {
 export interface Repair extends Change {
   /** Describes the defect in a sentence, without secrets. */
   readonly problem: string;
-  /** Whether operations fail because of it. */
+  /** Whether operations fail because of the defect. */
   readonly isFatal: boolean;
 }
 
@@ -42,8 +45,8 @@ export const isWell = ({ problems, warnings }: Findings): boolean => problems.le
 export type Members = Readonly<Record<string, unknown>>;
 
 /**
- * The wanted members that `present` lacks, with the values they should have. Lists and objects are merged with what is
- * present.
+ * The wanted members that `present` lacks or has with another value, each with the value it should have. A list or an
+ * object is merged with the present one.
  */
 export function lacking(present: Members, wanted: Members): Record<string, unknown> {
   const entries = Object.entries(wanted).map(([name, value]) => [name, present[name], value] as const);

@@ -6,9 +6,9 @@ import { TokenRefused } from '../provider-api/api-failure.js';
 /**
  * Gets the service's token, or the reason why there is none.
  *
- * @param problemOf describes the refusal in a sentence without secrets; undefined if the refusal doesn't show the
- * reason.
- * @throws errors of `get`, except a refusal that shows its reason.
+ * @param problemOf describes the refusal in a sentence without secrets; returns undefined if the refusal doesn't show
+ * the reason.
+ * @throws errors of `get`, except a refusal that `problemOf` describes.
  */
 export async function tokenOrProblem(
   get: () => Promise<string>,
@@ -23,7 +23,11 @@ export async function tokenOrProblem(
   }
 }
 
-/** @throws ProviderError when the token isn't a JWT, or its claims have another form. */
+/**
+ * Reads the claims of a token without verifying the token.
+ *
+ * @throws ProviderError when the token isn't a JWT, or its claims don't match the schema.
+ */
 export function claimsOf<Schema extends z.ZodType>(token: string, schema: Schema): z.infer<Schema> {
   try {
     return schema.parse(decodeJwt(token));

@@ -18,7 +18,10 @@ export class ClientAuthentication {
     this.secretDigest = digest(adminSecret);
   }
 
-  /** @throws OAuthError `invalid_client`; `invalid_request` when the client presents credentials more than once. */
+  /**
+   * @throws OAuthError `invalid_client` when the id or the secret is missing or wrong; `invalid_request` when the
+   * client presents credentials more than once.
+   */
   authenticate(request: IncomingMessage, parameters: ReadonlyMap<string, string>): void {
     const headers = request.rawHeaders.filter((name, index) => index % 2 === 0 && name.toLowerCase() === 'authorization');
     const inBody = BODY_CREDENTIALS.filter((name) => parameters.has(name));

@@ -3,8 +3,8 @@ import { ServiceError } from '../../../../../common/service-error.js';
 
 const WINDOW_MS = 60_000;
 /**
- * How many wrong secrets a network may show before it is slowed down. Enough for clients that share an address and have
- * a wrong secret.
+ * How many wrong secrets a network may send within a minute before it is slowed down. Enough for clients that share an
+ * address and have a wrong secret.
  */
 const MAX_FAILURES = 50;
 /** The time between two attempts of a network that has failed too often. */
@@ -15,7 +15,7 @@ const MAX_NETWORKS = 10_000;
 interface Window {
   readonly endsAt: number;
   failures: number;
-  /** The turn of the last waiting attempt, by `performance.now()`. */
+  /** When the last waiting attempt gets its turn, by `performance.now()`. */
   lastTurn: number;
 }
 
@@ -28,7 +28,8 @@ export class FailedAttempts {
   private readonly windows = new Map<string, Window>();
 
   /**
-   * Undefined when a secret of this network may be checked now. Otherwise resolves when it may.
+   * Undefined when a secret of this network may be checked now. Otherwise a promise that resolves when the secret may
+   * be checked.
    *
    * @throws ServiceError `too-many-requests` when the wait would exceed 2.5 s.
    */
