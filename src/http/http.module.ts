@@ -20,7 +20,7 @@ export class HttpModule implements OnModuleInit, OnApplicationBootstrap {
     guardHttpEdge(this.host.httpAdapter.getHttpServer() as Server);
   }
 
-  /** Runs after all routes and before Nest's own last handlers, which only know the global prefix. */
+  /** Registers handlers after all routes and before Nest's own last handlers, which only handle the global prefix. */
   onApplicationBootstrap(): void {
     const express = this.host.httpAdapter.getInstance<Express>();
     express.use((request: Request, response: Response) => {
