@@ -27,7 +27,7 @@ class Queue {
   readonly waiting = new FairQueue<Waiting>();
   /**
    * The holder that gets all the memory it asks for, even beyond the budget, until it has released all its memory.
-   * There is one at most, which guarantees progress.
+   * Each use has at most one such holder, which guarantees progress.
    */
   favoured: HeldMemory | undefined;
 }

@@ -83,9 +83,9 @@ function kindOfParserError({ code }: ParserError): ErrorKind {
 }
 
 /**
- * Answers an error for which there is no response object. After a complete request, the answer follows that request's
- * own. If the latest request is incomplete, the error is in that request: this answer replaces its own, or only the
- * connection is closed if its own has begun.
+ * Answers an error for which there is no response object. If the connection's latest request is complete, the error is
+ * answered after that request. Otherwise the error is in the latest request. The error is then its answer, unless
+ * another answer to that request has begun: then the connection is closed without a further answer.
  */
 function answerInTurn(socket: Socket, kind: ErrorKind, requestId: string): void {
   const before = latestExchange(socket);

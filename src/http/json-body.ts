@@ -12,7 +12,7 @@ import { assertDeclaredLength, contentCoding, hasBody } from './content-headers.
 import { arrivedBody, requestBody, type RequestBodyLimits } from './request-body.js';
 
 const DECODERS = { gzip: createGunzip, deflate: createInflate, br: createBrotliDecompress };
-/** How much longer than its content a compressed body may be, in bytes. */
+/** How much longer than its decoded content a compressed body is allowed to be, in bytes. */
 const CODING_OVERHEAD_BYTES = 65_536;
 
 /** The longest body that is parsed in one go, in bytes. */

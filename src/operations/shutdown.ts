@@ -34,7 +34,8 @@ export function shutDownOnSignal(app: INestApplication, server: Server, timeoutM
   const stop = (signal: NodeJS.Signals): void => {
     if (stopping) return;
     stopping = true;
-    // Otherwise a client that never pauses could keep its connection forever. Responses to later requests close theirs.
+    // Otherwise a client that never pauses could keep its connection forever. Responses to later requests close their
+    // connections anyway.
     for (const socket of sockets) {
       const exchange = latestExchange(socket);
       if (exchange) exchange.response.shouldKeepAlive = false;

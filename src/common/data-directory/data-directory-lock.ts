@@ -37,8 +37,8 @@ export interface DataDirectoryLock {
  * opened and closed the file by other means, the lock would be lost (POSIX).
  *
  * @param directory the path as the user wrote it, because the error quotes it.
- * @throws DataDirectoryInUseError when the lock isn't free within a second; DataDirectoryError when a path is something
- * other than the directory or a lock file, or when the lock file can't be locked; file system errors.
+ * @throws DataDirectoryInUseError when the lock isn't free within a second; DataDirectoryError when the path of the
+ * directory or of the lock file names something else, or when the lock file can't be locked; file system errors.
  */
 export async function lockDataDirectory(directory: string, name: string, { create = true } = {}): Promise<DataDirectoryLock> {
   if (create) makeDirectories(resolve(directory));

@@ -8,7 +8,8 @@ import { statUnlessAbsent } from './file-identity.js';
  * parent doesn't accept a new directory (`/proc`), and reports that parent's error (`EROFS`, not `ENOENT`).
  *
  * @param mode the permissions of the directory itself. Created parents get the default permissions.
- * @throws DataDirectoryError when the path names something other than a directory; file system errors.
+ * @throws DataDirectoryError when the path names something other than a directory, or a parent is a dangling link; file
+ * system errors.
  */
 export function makeDirectories(path: string, mode?: number): void {
   try {

@@ -10,7 +10,7 @@ export interface TokenRequest {
   readonly userId?: string;
   /** The id of an application, whose grant determines the permissions unless `userId` is given. Default: `caller`. */
   readonly clientId?: string;
-  /** Permissions to use instead of those from the roles or the grant. */
+  /** Permissions that replace those from the roles or the grant. */
   readonly permissions?: readonly string[];
   /** The identifier of the API. Default: the tenant's first own API. */
   readonly audience?: string;

@@ -200,7 +200,7 @@ export class Auth0StandIn {
     return this.requests.filter(({ method, path }) => pattern.test(`${method} ${path}`)).length;
   }
 
-  /** Issues an access token of the API, as callers of the service have. */
+  /** Issues an access token of the API, such as callers of the service send. */
   issueToken(request: TokenRequest = {}): Promise<string> {
     return this.tokens.issue(request);
   }

@@ -64,8 +64,8 @@ export class Faults {
 }
 
 /**
- * The pattern for a text such as `GET /api/v2/users/{id}`, where `{id}` stands for one segment. Returns a pattern as
- * is.
+ * The pattern for a text such as `GET /api/v2/users/{id}`, where `{id}` stands for one segment. A pattern is
+ * returned unchanged.
  */
 export function requestPattern(request: string | RegExp): RegExp {
   if (typeof request !== 'string') return request;

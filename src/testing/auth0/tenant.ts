@@ -25,7 +25,7 @@ export interface Auth0Settings {
    * How an assignment with an unknown role ends: with 404 or 400 for all its roles, or only without the unknown role.
    */
   unknownRole: 'not-found' | 'bad-request' | 'ignored';
-  /** Whether POST /users requires the custom domain. */
+  /** Whether the tenant has several custom domains. If so, POST /users is refused with 409. */
   hasSeveralCustomDomains: boolean;
   /** How many reads of an export job report the job as not finished. */
   exportReads: number;
