@@ -24,7 +24,7 @@ export class InMemoryBucket extends Bucket {
    */
   after: (operation: keyof Bucket, key: string) => Promise<void> | void = () => undefined;
 
-  /** Returns the objects that a listing yields, given the right ones. */
+  /** Changes a listing: gets the right objects, and returns the objects that the listing yields. */
   listed: (objects: ListedObject[]) => ListedObject[] = (objects) => objects;
 
   constructor(

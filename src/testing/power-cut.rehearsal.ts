@@ -25,8 +25,8 @@ export interface PowerCutReport {
 }
 
 /**
- * Lets callers upload to a `ForgetfulDisk` until the power is cut. Repeats this up to three times in all, and the cut
- * can come during a boot. Then boots, and compares the contents of the disk with the acknowledged uploads. The same
+ * Lets callers upload to a `ForgetfulDisk` until the power is cut. Does so one to three times in a row. The cut can
+ * come during a boot. Then boots, and compares the contents of the disk with the acknowledged uploads. The same
  * seed repeats the same run.
  */
 export async function rehearsePowerCut(seed: number, defects: DiskDefects = {}): Promise<PowerCutReport> {
