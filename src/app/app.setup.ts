@@ -5,8 +5,8 @@ import { setUpSwaggerUi } from './docs/swagger-ui.js';
 const EXPOSED_HEADERS = ['X-Request-Id', 'X-Upload-Id', 'X-Upload-Digest', 'Idempotent-Replayed', 'Retry-After'];
 
 /**
- * The set-up shared by the service and every end-to-end test. Call it before `init` or `listen`, on an app created with
- * `{ bodyParser: false }`.
+ * Sets up the app, for the service and for every end-to-end test. Must be called before `init` or `listen`, on an app
+ * created with `{ bodyParser: false }`.
  */
 export function setUpApp(app: NestExpressApplication, environment: Environment): void {
   const { basePath, corsOrigins, trustProxy, requestTimeoutMs, requestIdleTimeoutMs } = environment;

@@ -3,11 +3,10 @@ import { EnvironmentError } from '../configuration/variables.js';
 import type { Bucket } from '../ingestion/adapters/out/object-storage/bucket.js';
 
 /**
- * Opens the bucket that the environment selects, even if its store is unhealthy. Each SDK is loaded only when it is
- * needed.
+ * Opens the bucket that the environment selects, even if its store is unhealthy. Loads only the SDK of that store.
  *
- * @param maxUploadBytes the limit for one object.
- * @throws EnvironmentError
+ * @param maxUploadBytes the largest size of one object, in bytes.
+ * @throws EnvironmentError when the account URL or the connection string of Azure is malformed.
  */
 export async function openBucket(environment: BucketEnvironment, maxUploadBytes: number): Promise<Bucket> {
   switch (environment.adapter) {

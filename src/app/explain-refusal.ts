@@ -5,15 +5,15 @@ import { ServiceError } from '../common/service-error.js';
 import { EnvironmentError } from '../configuration/variables.js';
 
 /**
- * Explains why the service refuses to start. Configuration errors and an unusable DATA_DIR get one line each. Anything
- * else is a bug and is shown with its stack.
+ * Explains why the service refuses to start. Each configuration problem, an unusable DATA_DIR and an unusable HOST or
+ * PORT get one line each. Any other error is a bug and is returned with its stack.
  */
 export function explainRefusal(error: unknown, dataDirectory: string): string {
   if (error instanceof EnvironmentError) return error.problems.join('\n');
   if (error instanceof DataDirectoryInUseError) return error.message;
   if (error instanceof DataDirectoryError) return oneLine(`DATA_DIR: ${error.message}`);
   if (error instanceof ServiceError && isCoded(error.cause)) return oneLine(`DATA_DIR: ${error.message} ${explainFailure(error.cause, dataDirectory)}`);
-  // Node's own codes begin with ERR_, such as that of a package that isn't installed.
+  // Node's own error codes begin with ERR_, such as the code for a package that isn't installed.
   if (!isCoded(error) || error.code.startsWith('ERR_')) return error instanceof Error ? (error.stack ?? error.message) : String(error);
   if ('syscall' in error && error.syscall === 'listen') return oneLine(`HOST, PORT: ${error.message}`);
   return oneLine(`DATA_DIR: ${explainFailure(error, dataDirectory)}`);

@@ -16,7 +16,7 @@ export interface ChosenIdentityProvider {
   /** The modules that the adapter depends on. */
   readonly imports: DynamicModule[];
   readonly identityProvider: ProviderDefinition<IdentityProvider>;
-  /** Verifies the provider's tokens. */
+  /** The module that verifies the provider's tokens. */
   readonly authentication: DynamicModule;
 }
 
@@ -92,7 +92,7 @@ function embedded({ dataDirectory, embeddedAdminSecret, oidc }: Environment): Ch
     identityProvider: {
       inject: [EmbeddedIdentityProvider, Metrics, ServiceAddress],
       useFactory: (inner: EmbeddedIdentityProvider, metrics: Metrics, address: ServiceAddress) => {
-        // Recorded for tokens that are issued outside the running service (`npm run token`).
+        // The issuer is recorded for tokens that are issued outside the running service (`npm run token`).
         address.onAnnounced(() => inner.recordIssuer(issuerOf(address)()));
         return new MeasuredIdentityProvider(inner, metrics);
       },

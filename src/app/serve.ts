@@ -18,7 +18,7 @@ import { setUpApp } from './app.setup.js';
 const READINESS_INTERVAL_MS = 1_000;
 
 /**
- * Starts the service, and resolves once it is ready and has said so on standard output.
+ * Starts the service. Resolves once the service is ready and has announced this on standard output.
  *
  * @throws errors of the environment, of DATA_DIR, and of listening.
  */

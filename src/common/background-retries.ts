@@ -1,11 +1,11 @@
-/** Repeats attempts in the background, with pauses that keep no process alive. */
+/** Repeats attempts in the background. The pauses between attempts don't keep the process alive. */
 export class BackgroundRetries {
   private readonly running = new Set<Promise<void>>();
-  /** Ends a pause. */
+  /** The functions that end the current pauses. */
   private readonly wakers = new Set<() => void>();
   private closed = false;
 
-  /** How many attempts are being repeated. */
+  /** The number of `repeat` calls that haven't ended. */
   get size(): number {
     return this.running.size;
   }
@@ -15,11 +15,12 @@ export class BackgroundRetries {
   }
 
   /**
-   * Repeats an attempt until no other one is needed.
+   * Repeats an attempt until no further attempt is needed.
    *
-   * @param attempt resolves to the pause before the next attempt, in milliseconds; to undefined when none is needed.
-   * Must not reject. Once this is closed, it is called once more at most, and must need no other one.
-   * @param first the pause before the first attempt, or the first attempt itself.
+   * @param attempt makes one attempt. Resolves to the pause before the next attempt in milliseconds, or to undefined
+   * when no further attempt is needed. Must not reject. A call made after `close` must resolve to undefined.
+   * @param first the pause in milliseconds before `attempt` is called for the first time, or the promise of an attempt
+   * that has already begun. Undefined means that no attempt is needed.
    */
   repeat(attempt: () => Promise<number | undefined>, first: number | undefined | Promise<number | undefined>): Promise<void> {
     const run = this.run(attempt, first).finally(() => this.running.delete(run));
@@ -27,7 +28,7 @@ export class BackgroundRetries {
     return run;
   }
 
-  /** Ends all pauses, so that the attempts after them are made at once. Resolves when the last attempts have ended. */
+  /** Ends all pauses, so that the next attempts are made at once. Resolves when all `repeat` calls have ended. */
   async close(): Promise<void> {
     this.closed = true;
     for (const wake of this.wakers) wake();

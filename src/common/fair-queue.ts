@@ -1,6 +1,6 @@
 /**
- * A queue that takes the oldest and the newest waiting item in turn, so that a stalled crowd doesn't block others for
- * long.
+ * A queue that takes the oldest and the newest waiting item alternately, so that many stalled items don't block newer
+ * ones for long.
  */
 export class FairQueue<T> {
   private readonly waiting: T[] = [];
@@ -22,14 +22,14 @@ export class FairQueue<T> {
     this.waiting.push(one);
   }
 
-  /** Removes and returns the next item. */
+  /** Removes and returns the next item; undefined if the queue is empty. */
   shift(): T | undefined {
     const next = this.isNewestNext ? this.waiting.pop() : this.waiting.shift();
     this.isNewestNext = !this.isNewestNext;
     return next;
   }
 
-  /** Removes and returns the first item that matches, regardless of its turn. */
+  /** Removes and returns the oldest item that matches, even if another item is next; undefined if none matches. */
   remove(isIt: (one: T) => boolean): T | undefined {
     const at = this.waiting.findIndex(isIt);
     return at < 0 ? undefined : this.waiting.splice(at, 1)[0];

@@ -1,12 +1,12 @@
 import { isUtf8 } from 'node:buffer';
 import { endOfWholeCharacters } from './utf8.js';
 
-/** The deepest allowed nesting of lists and objects. */
+/** The deepest allowed nesting of lists and objects, in levels. */
 export const MAX_JSON_DEPTH = 128;
-/** A list with more distinct texts becomes an `OTHER_VALUE`. */
+/** The most distinct texts in a list that is built. A list with more of them becomes an `OTHER_VALUE`. */
 const MAX_ITEMS = 10_000;
 
-/** A value that is neither a text, nor null, nor a list of texts. It is checked but not built. */
+/** Stands for a value that is neither a text, nor null, nor a list of texts. Such a value is checked but not built. */
 export const OTHER_VALUE = Symbol('other JSON value');
 
 /** The value of a member. A list contains each of its texts once, in order of first occurrence. */
@@ -59,7 +59,7 @@ const LITERALS: Readonly<Record<number, Buffer>> = {
   0x66: Buffer.from('false'),
   0x6e: Buffer.from('null'),
 };
-/** The characters allowed after a backslash, apart from `u`: " \ / b f n r t */
+/** The characters besides `u` that are allowed after a backslash: " \ / b f n r t */
 const ESCAPES: ReadonlySet<number> = new Set(Buffer.from('"\\/bfnrt'));
 
 const isDigit = (byte: number): boolean => byte >= ZERO && byte <= NINE;
@@ -76,12 +76,12 @@ export class JsonReader {
   readonly members = new Map<string, JsonMember>();
   /** Whether an unwanted member has begun. */
   hasOtherMembers = false;
-  /** Whether the value is an object. Known from its first byte. */
+  /** Whether the top-level value is an object. False until the first byte of that value has been read. */
   isObject = false;
 
   private readonly maxNameLength: number;
   private state = State.Value;
-  /** For each level, whether it is an object. */
+  /** The kind of each level: 1 for an object, 0 for a list. */
   private readonly levels = new Uint8Array(MAX_JSON_DEPTH + 1);
   private depth = 0;
   /** The bytes of an unfinished character, escape or literal. */
@@ -136,7 +136,7 @@ export class JsonReader {
     return this.state === State.Text;
   }
 
-  /** @returns the position where it stopped: the end, or the start of an incomplete token. */
+  /** @returns the position where reading stopped: the end, or the start of an incomplete token. */
   private read(bytes: Buffer): number {
     let at = 0;
     const { length } = bytes;
@@ -192,7 +192,8 @@ export class JsonReader {
    * Reads on within a member that isn't built. Has the same effect as `read` and is faster, but handles only lists and
    * objects.
    *
-   * @returns the position where it stopped: the end, within a text, after the member, or before a number or literal.
+   * @returns the position where reading stopped: the end, within a text, after the member, or before a number or
+   * literal.
    */
   private skip(bytes: Buffer, begin: number): number {
     const { levels } = this;
@@ -262,7 +263,7 @@ export class JsonReader {
     }
     const literal = byte < 0x60 || byte > 0x74 ? undefined : LITERALS[byte];
     if (literal && at + literal.length > bytes.length) {
-      // Waits for more bytes only if those seen so far can still become the literal.
+      // Waits for more bytes only if the bytes so far can still become the literal.
       if (bytes.compare(literal, 0, bytes.length - at, at) !== 0) throw unexpected();
       return 0;
     }
@@ -325,7 +326,7 @@ export class JsonReader {
   }
 
   /**
-   * @returns the position where it stopped: after the text (the state has then changed), the end, or before an
+   * @returns the position where reading stopped: after the text (the state has then changed), the end, or before an
    * incomplete escape.
    */
   private readText(bytes: Buffer, begin: number): number {
@@ -354,7 +355,7 @@ export class JsonReader {
     if (this.capture === Capture.Nothing || begin === end) return;
     const text = bytes.toString('utf8', begin, end);
     this.captured += hasEscapes ? (JSON.parse(`"${text}"`) as string) : text;
-    // Longer than any wanted name.
+    // This name is longer than any wanted name, so its rest isn't captured.
     if (this.capture === Capture.Name && this.captured.length > this.maxNameLength) this.beginName(undefined);
   }
 
@@ -373,7 +374,7 @@ export class JsonReader {
     if (name === undefined) this.hasOtherMembers = true;
   }
 
-  /** @returns the position where it stopped: after the number (the state has then changed), or the end. */
+  /** @returns the position where reading stopped: after the number (the state has then changed), or the end. */
   private readNumber(bytes: Buffer, begin: number): number {
     let { state } = this;
     let at = begin;

@@ -1,8 +1,8 @@
 import { Turns } from './turns.js';
 
 /**
- * Texts longer than this, in UTF-16 units, are processed in turns, because per-character work on them could block the
- * event loop for long.
+ * The longest text that is processed in one go, in UTF-16 units. Longer texts are processed in turns, because
+ * per-character work on them could block the event loop for long.
  */
 export const LONG_TEXT = 64 * 1024;
 const PIECE_LENGTH = 16 * 1024;
@@ -21,7 +21,7 @@ export async function forEachPiece(text: string, work: (piece: string) => void):
   }
 }
 
-/** Like `isUnicode`, but takes turns if the text is long. */
+/** Whether a text is well-formed Unicode, without lone surrogates. Checks a long text in turns. */
 export async function isUnicodeText(text: string): Promise<boolean> {
   if (text.length <= LONG_TEXT) return text.isWellFormed();
   let isUnicode = true;

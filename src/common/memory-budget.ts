@@ -3,15 +3,15 @@ import { FairQueue } from './fair-queue.js';
 const MIB = 1024 * 1024;
 /** How much memory all request bodies may hold together, in bytes. */
 const BUDGET_BYTES = 64 * MIB;
-/** How much memory one body may hold without asking, in bytes. */
+/** How much memory one body is allowed to hold without taking it from the budget, in bytes. */
 export const FREE_BYTES = 64 * 1024;
 /** How long a request must have waited for memory before memory counts as short, in milliseconds. */
 const SHORT_AFTER_MS = 1_000;
 
 /**
  * The uses of memory: JSON or a form's text; part of a file on its way to a bucket; the text after a form's file; the
- * index line of a long text. A request that holds memory for one use only ever waits for a later use in this order, so
- * that requests never wait in a cycle.
+ * index line of a long text. A request that holds memory for one use waits only for more of that use or for a later use
+ * in this order. Together with `Queue.favoured`, this keeps requests from waiting in a cycle.
  */
 export type MemoryUse = 'text' | 'part' | 'rest' | 'line';
 
@@ -26,7 +26,8 @@ interface Waiting {
 class Queue {
   readonly waiting = new FairQueue<Waiting>();
   /**
-   * The holder that gets all it asks for, even beyond the budget, until it releases everything. Guarantees progress.
+   * The holder that gets all the memory it asks for, even beyond the budget, until it has released all its memory.
+   * Each use has at most one such holder, which guarantees progress.
    */
   favoured: HeldMemory | undefined;
 }
@@ -46,20 +47,20 @@ export class MemoryBudget {
     return new HeldMemory(this, use);
   }
 
-  /** The bytes currently held for one use. */
+  /** The number of bytes currently held for one use. */
   usedFor(use: MemoryUse): number {
     return this.used[use];
   }
 
-  /** Whether a request has waited for memory for at least a second. */
+  /** Whether a request is waiting for memory and has done so for at least a second. */
   get isShort(): boolean {
     const since = performance.now() - SHORT_AFTER_MS;
     return Object.values(this.queues).some(({ waiting: { oldest } }) => oldest !== undefined && oldest.since <= since);
   }
 
   /**
-   * Takes memory for a holder at once, if there is enough and nobody waits for the same use, or if it is the favoured
-   * holder. Returns whether it did.
+   * Takes memory for a holder at once, if there is enough and nobody waits for the same use, or if the holder is the
+   * favoured one. Returns whether the memory was taken.
    */
   tryTake(held: HeldMemory, bytes: number): boolean {
     const queue = this.queues[held.use];
@@ -68,7 +69,7 @@ export class MemoryBudget {
     return true;
   }
 
-  /** Takes memory for a holder, and resolves when it has it. */
+  /** Queues a holder for memory. Resolves when the memory is granted, or when the holder leaves the queue. */
   take(held: HeldMemory, bytes: number): Promise<void> {
     return new Promise((resolve) => {
       this.queues[held.use].waiting.push({ held, bytes, since: performance.now(), resolve });
@@ -85,7 +86,7 @@ export class MemoryBudget {
     this.serve();
   }
 
-  /** Removes a holder from its queue. Its `grow` resolves without memory. */
+  /** Removes a holder from the queue, if it waits there. The pending `grow` of the holder resolves without memory. */
   leave(held: HeldMemory): void {
     this.queues[held.use].waiting.remove((each) => each.held === held)?.resolve();
   }
@@ -117,7 +118,7 @@ export class MemoryBudget {
 
 /** The memory of a `MemoryBudget` held by one body, or by one part of a file. */
 export class HeldMemory {
-  /** Set only by the budget. */
+  /** The number of bytes held. Changed only by the budget. */
   bytes = 0;
 
   constructor(
@@ -125,27 +126,27 @@ export class HeldMemory {
     readonly use: MemoryUse,
   ) {}
 
-  /** Takes more memory if it is available at once. Returns whether it did. */
+  /** Takes `bytes` more bytes if they are available at once. Returns whether they were taken. */
   tryGrow(bytes: number): boolean {
     return this.budget.tryTake(this, bytes);
   }
 
-  /** Queues for more memory. Resolves when it is granted, or when `release` is called. */
+  /** Queues for `bytes` more bytes. Resolves when they are granted, or when `release` is called. */
   grow(bytes: number): Promise<void> {
     return this.budget.take(this, bytes);
   }
 
-  /** Releases everything above `bytes`. */
+  /** Releases the memory beyond `bytes` bytes. */
   shrinkTo(bytes: number): void {
     if (bytes < this.bytes) this.budget.giveBack(this, this.bytes - bytes);
   }
 
-  /** Releases everything and stops waiting. Idempotent. */
+  /** Releases all memory and stops waiting for more. Idempotent. */
   release(): void {
     this.budget.leave(this);
     this.shrinkTo(0);
   }
 }
 
-/** The budget of this process. */
+/** The memory budget of this process. */
 export const processMemory = new MemoryBudget();

@@ -26,9 +26,9 @@ export type ErrorKind =
   | 'provider-error';
 
 export interface ServiceErrorOptions {
-  /** The underlying error. Only for the log, never for a client. */
+  /** The underlying error. It is logged and never sent to a client. */
   readonly cause?: unknown;
-  /** When a retry makes sense, in whole seconds. */
+  /** After how many whole seconds a retry makes sense. Undefined if that isn't known. */
   readonly retryAfterSeconds?: number;
 }
 

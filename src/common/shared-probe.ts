@@ -1,7 +1,7 @@
 import { withTimeLimit } from './time-limit.js';
 
 const REUSED_FOR_MS = 1_000;
-/** How long one probe may take, in milliseconds. */
+/** How long a probe is allowed to take, in milliseconds. */
 export const PROBE_TIMEOUT_MS = 4_000;
 
 /** A health probe whose result is shared by all callers. */
@@ -9,7 +9,9 @@ export class SharedProbe {
   private answer: Promise<void> | undefined;
   private answeredAt: number | undefined;
 
-  /** @param probe is not called again before it has settled. Its signal aborts after four seconds. */
+  /**
+   * @param probe checks the health. It isn't called again before its promise has settled. `signal` aborts after 4 s.
+   */
   constructor(private readonly probe: (signal: AbortSignal) => Promise<void>) {}
 
   /** Settles like the probe, whose result is reused for one second. Rejects after four seconds without a result. */

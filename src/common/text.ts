@@ -5,8 +5,8 @@ const HAS_CONTROL = new RegExp(`[${CONTROL}]`);
 export const hasControlCharacter = (text: string): boolean => HAS_CONTROL.test(text);
 
 /**
- * Removes spaces and tabs at both ends (OWS, RFC 9110, section 5.6.3). Unlike a regular expression, it takes linear
- * time.
+ * Removes spaces and tabs at both ends (OWS, RFC 9110, section 5.6.3). Unlike a regular expression, this function
+ * takes linear time.
  */
 export function trimBlanks(text: string): string {
   const isBlankAt = (at: number): boolean => text[at] === ' ' || text[at] === '\t';
@@ -17,8 +17,8 @@ export function trimBlanks(text: string): string {
 }
 
 /**
- * A check for names as people write them: Unicode text of 1 to `most` code points, neither blank (only White_Space) nor
- * with control characters.
+ * Returns a check for names as people write them: Unicode text of 1 to `most` code points, neither blank (only
+ * White_Space) nor with control characters.
  */
 export function isNameUpTo(most: number): (text: unknown) => text is string {
   const pattern = new RegExp(`^(?!\\p{White_Space}*$)[^${CONTROL}\\p{Surrogate}]{1,${most}}$`, 'u');
@@ -26,7 +26,8 @@ export function isNameUpTo(most: number): (text: unknown) => text is string {
 }
 
 /**
- * UTF-8, percent-encoded (upper-case hex) except for `A-Z a-z 0-9 - _ .`. Encodes `.` and `..` as `%2E` and `%2E%2E`.
+ * Percent-encodes the UTF-8 bytes of a text in upper-case hex, except for `A-Z a-z 0-9 - _ .`. Encodes the whole texts
+ * `.` and `..` as `%2E` and `%2E%2E`. Throws a URIError for a lone surrogate.
  */
 export function encodePathSegment(text: string): string {
   if (text === '.' || text === '..') return text.replaceAll('.', '%2E');

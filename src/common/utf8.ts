@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 
-/** The end of the last complete character in a chunk of UTF-8 text. At most three bytes follow it. */
+/** The position after the last complete character in a chunk of UTF-8 text. At most three bytes follow. */
 export function endOfWholeCharacters(bytes: Uint8Array): number {
   for (let at = bytes.length - 1; at >= Math.max(0, bytes.length - 3); at--) {
     const byte = bytes[at] ?? 0;
@@ -17,7 +17,7 @@ export class Utf8Decoder {
   private rest: Buffer = Buffer.alloc(0);
 
   /**
-   * @returns the complete characters so far.
+   * @returns the characters that are complete now and have not been returned before.
    * @throws SyntaxError when the bytes aren't UTF-8.
    */
   add(chunk: Buffer): string {

@@ -17,7 +17,10 @@ const RETRY_AFTER_HEADER = {
   'Retry-After': { description: 'Seconds after which a repeat makes sense', schema: { type: 'integer' as const } },
 };
 
-/** Documents the error answers of an operation: each status with its exact texts. */
+/**
+ * Documents the error answers of an operation, those that any operation can return included. Each status is documented
+ * with the exact texts of its errors.
+ */
 export function ApiErrors(...kinds: ErrorKind[]): MethodDecorator & ClassDecorator {
   const textsByStatus = new Map<number, Set<string>>();
   for (const kind of [...kinds, ...OF_EVERY_OPERATION]) {

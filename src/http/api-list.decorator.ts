@@ -1,7 +1,7 @@
 import { ApiResponse } from '@nestjs/swagger';
 import { REQUEST_ID_HEADER } from './api-errors.decorator.js';
 
-/** Documents the answer `{<member>: [{<fields>}]}`. All fields are strings. */
+/** Documents the answer `{<member>: [{<fields>}]}` with status 200. The value of every field is a string. */
 export function ApiList(member: string, fields: readonly string[]): MethodDecorator & ClassDecorator {
   const item = {
     type: 'object',

@@ -1,7 +1,7 @@
 import { ApiResponse } from '@nestjs/swagger';
 import { REQUEST_ID_HEADER } from './api-errors.decorator.js';
 
-/** Documents the answer `{status: "success", [id], message}` with its exact text. */
+/** Documents the answer `{status: "success", <id name>: <id>, message}`. The id is optional. The message is exact. */
 export function ApiSuccess(
   status: 200 | 201,
   message: string,

@@ -1,14 +1,14 @@
 /**
- * Long bodies are held back for at most LONGEST_WAIT_MS while clients connect. After that much, none is held back for
- * REST_MS. Both in milliseconds.
+ * Long bodies are held back for at most LONGEST_WAIT_MS milliseconds while clients connect. After a wait of that
+ * length, no body is held back for REST_MS milliseconds.
  */
 const LONGEST_WAIT_MS = 200;
 const REST_MS = 1_000;
 
 /**
  * Holds back long bodies while connections arrive. Node.js accepts one connection per iteration of the event loop, so
- * the last of a hundred connections waits for a hundred iterations. It may be a health check, so the iterations must be
- * short.
+ * the last of a hundred connections waits for a hundred iterations. A health check may use that connection, so the
+ * iterations must be short.
  */
 export class Arrivals {
   private readonly waiting: (() => void)[] = [];
@@ -18,7 +18,7 @@ export class Arrivals {
   private waitUntil = 0;
   private restUntil = 0;
 
-  /** Must be called for each new connection. */
+  /** Reports a new connection. Must be called for each one. */
   arrived(): void {
     this.hasArrived = true;
     const now = performance.now();
@@ -28,7 +28,11 @@ export class Arrivals {
     this.look();
   }
 
-  /** Undefined when no connections arrive. Otherwise resolves when they stop arriving, or after 200 ms. */
+  /**
+   * Returns undefined when a body needn't wait: no connections are arriving, or the last wait took its full 200 ms and
+   * ended less than a second ago. Otherwise resolves when connections stop arriving, at the latest 200 ms after the
+   * first.
+   */
   ended(): Promise<void> | undefined {
     if (!this.isWatching) return undefined;
     return new Promise((resolve) => this.waiting.push(resolve));
@@ -49,5 +53,5 @@ export class Arrivals {
   }
 }
 
-/** The instance shared by the whole process, because the process has one event loop. */
+/** The `Arrivals` shared by the whole process, because the process has one event loop. */
 export const arrivals = new Arrivals();

@@ -2,9 +2,9 @@ import type { IncomingMessage } from 'node:http';
 import { FREE_BYTES, type HeldMemory, type MemoryBudget, processMemory } from '../common/memory-budget.js';
 import { ServiceError } from '../common/service-error.js';
 
-/** The most JSON bytes that one character can become (`\u0001`). */
+/** The most bytes that one UTF-16 unit of a text can take in JSON, as `\u0001` does. */
 const MOST_BYTES_A_CHARACTER = 6;
-/** The smallest amount requested from the budget, in bytes. */
+/** The smallest amount by which a body grows in the budget, in bytes. */
 const STEP_BYTES = 64 * 1024;
 
 function assertConnected({ socket }: IncomingMessage): void {
@@ -12,8 +12,8 @@ function assertConnected({ socket }: IncomingMessage): void {
 }
 
 /**
- * The memory of a body that is held as a whole: JSON, or a form's `additional_data`. The first 64 KiB are free.
- * Anything more is taken from the process's memory budget.
+ * The memory of a body that is held as a whole: JSON, or a form's `additional_data`. The first 64 KiB are free. Memory
+ * for further bytes is taken from the process's memory budget.
  */
 export class BodyMemory {
   private held: HeldMemory | undefined;
@@ -25,14 +25,14 @@ export class BodyMemory {
     private readonly budget: MemoryBudget = processMemory,
   ) {}
 
-  /** Whether it holds memory that others may be waiting for. */
+  /** Whether the body holds memory of the budget, for which other requests may be waiting. */
   get isHeld(): boolean {
     return this.held !== undefined && this.held.bytes > 0;
   }
 
   /**
-   * Must be called after a form's file has been read. From then on, memory is taken as `rest`, because the request may
-   * also hold memory for part of the file.
+   * Must be called after a form's file has been read. Memory is then taken for the use `rest`, because the request may
+   * also hold memory for part of the file. A body that already holds memory keeps its use.
    */
   passFile(): void {
     if (this.isHeld) return;
@@ -41,9 +41,10 @@ export class BodyMemory {
   }
 
   /**
-   * Undefined when the body may grow to `bytes` at once. Otherwise resolves when it may.
+   * Takes the memory for a body of `bytes` bytes in total. Returns undefined if the memory was available at once.
+   * Otherwise resolves when the memory is granted.
    *
-   * @throws ServiceError `client-aborted` when the connection closes in the meantime.
+   * @throws ServiceError `client-aborted` when the connection closes before the memory is granted.
    */
   growTo(bytes: number): Promise<void> | undefined {
     if (bytes <= FREE_BYTES) return undefined;
@@ -52,19 +53,19 @@ export class BodyMemory {
     return missing <= 0 ? undefined : this.take(this.held, Math.max(missing, STEP_BYTES));
   }
 
-  /** Takes the memory for the index line of a text. Returns and throws like `growTo`. */
+  /** Takes the memory for the index line of a text longer than 64 Ki UTF-16 units. Returns and throws like `growTo`. */
   growForLine(text: string): Promise<void> | undefined {
     if (text.length <= FREE_BYTES) return undefined;
     this.line ??= this.budget.hold('line');
     return this.take(this.line, text.length * MOST_BYTES_A_CHARACTER);
   }
 
-  /** Keeps memory for `bytes` bytes at most, and releases the rest. */
+  /** Keeps memory for at most `bytes` bytes of the body, and releases the rest. Keeps the index line's memory. */
   shrinkTo(bytes: number): void {
     this.held?.shrinkTo(Math.max(0, bytes - FREE_BYTES));
   }
 
-  /** Releases everything. Idempotent. */
+  /** Releases all memory of the body and its index line. Idempotent. */
   release(): void {
     this.held?.release();
     this.line?.release();

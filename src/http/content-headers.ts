@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { parse } from 'content-type';
 import { ServiceError } from '../common/service-error.js';
 
-/** Content-Length in bytes; undefined without that header. */
+/** The Content-Length of a request, in bytes; undefined without that header. */
 export const declaredLength = ({ headers }: IncomingMessage): number | undefined =>
   headers['content-length'] === undefined ? undefined : Number(headers['content-length']);
 
@@ -14,17 +14,19 @@ export const hasBody = (request: IncomingMessage): boolean =>
 export const contentTypeAsSent = ({ headers }: IncomingMessage): string | undefined =>
   headers['content-type'] === '' ? undefined : headers['content-type'];
 
-/** The media type of a request without parameters, in lower case; empty if absent (RFC 9110, section 8.3). */
+/**
+ * The media type of a request without parameters, in lower case; empty if the header is absent (RFC 9110, section 8.3).
+ */
 export function mediaType({ headers }: IncomingMessage): string {
   return parse(headers['content-type'] ?? '', { parameters: false }).type.toLowerCase();
 }
 
-/** A parameter of the request's media type. */
+/** A parameter of the request's media type; undefined if the parameter is absent. */
 export function mediaTypeParameter({ headers }: IncomingMessage, name: string): string | undefined {
   return parse(headers['content-type'] ?? '').parameters[name];
 }
 
-/** The content coding of a request in lower case; `identity` if absent (RFC 9110, section 8.4). */
+/** The content coding of a request in lower case; `identity` if the header is absent (RFC 9110, section 8.4). */
 export const contentCoding = ({ headers }: IncomingMessage): string =>
   headers['content-encoding']?.trim().toLowerCase().replace(/^$/, 'identity') ?? 'identity';
 

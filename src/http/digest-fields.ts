@@ -30,7 +30,7 @@ const invalid = (message: string): ServiceError => new ServiceError('invalid-dig
  * Parses a digest field in the syntax of RFC 9530, section 2: a dictionary of byte sequences (RFC 8941). Unknown
  * algorithms are ignored. If an algorithm is repeated, the last digest counts.
  *
- * @param field as Node reports it, with repeated fields joined by commas.
+ * @param field the field's value as Node reports it, with repeated fields joined by commas. Undefined means no digests.
  * @throws ServiceError `invalid-digest` when the field isn't such a dictionary, a base64 value isn't canonical, or a
  * digest doesn't have its algorithm's length.
  */
@@ -61,7 +61,7 @@ function endOfMatch(pattern: RegExp, text: string, at: number): [end: number, ..
 /**
  * Passes the bytes through and compares their digests with the expected ones.
  *
- * @throws ServiceError `digest-mismatch` after the last byte.
+ * @throws ServiceError `digest-mismatch` after the last byte, when a digest differs.
  */
 export function verified(
   bytes: AsyncGenerator<Buffer, void, undefined>,
@@ -100,7 +100,7 @@ class ExpectedDigests {
     for (const { hash } of this.hashes) hash.update(chunk);
   }
 
-  /** @throws ServiceError `digest-mismatch` */
+  /** @throws ServiceError `digest-mismatch` unless the added bytes have all expected digests. */
   end(): void {
     if (!this.hashes.every(({ value, hash }) => hash.digest().equals(value))) throw new ServiceError('digest-mismatch');
   }

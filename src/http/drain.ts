@@ -5,8 +5,8 @@ const MAX_DRAINED_BYTES = 64 * 1024 * 1024;
 const MAX_DRAIN_MS = 5_000;
 
 /**
- * Reads and discards what the client still sends after an early answer, for at most 64 MiB or five seconds. Closing at
- * once would reset the connection, and the client might never read the answer.
+ * Reads and discards what the client still sends after an early answer, until 64 MiB have been read or five seconds
+ * have passed. Closing the connection at once would reset it, and the client might never read the answer.
  *
  * @returns whether the request has arrived completely, so that the connection can be reused.
  */

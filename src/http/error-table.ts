@@ -1,6 +1,8 @@
 import type { ErrorKind } from '../common/service-error.js';
 
-/** The status and text of each kind of error (service interface, part 7; `Where the interface is silent`). */
+/**
+ * The status and text of each kind of error, according to part 7 of the service interface as far as it defines them.
+ */
 export const ERROR_TABLE = {
   'invalid-query-parameter': { status: 400, text: 'Invalid or missing query parameter.' },
   'invalid-request-body': { status: 400, text: 'Invalid request body.' },

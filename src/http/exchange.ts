@@ -12,29 +12,33 @@ export interface Exchange {
   readonly requestId: string;
   readonly startedAt: number;
   readonly request: IncomingMessage;
-  /** The requested path, cut to 256 characters. Kept because Express changes the URL while it looks for a file. */
+  /** The requested path, cut to 256 characters. Kept because Express changes the URL of the request. */
   readonly path: string;
   readonly response: ServerResponse;
-  /** The client waits for `100 Continue` before it sends its body (RFC 9110, section 10.1.1). */
+  /** Whether the client waits for `100 Continue` before it sends its body (RFC 9110, section 10.1.1). */
   awaitsContinue: boolean;
-  /** Every byte of the request has been read, although Node may not count it as complete yet. */
+  /** Whether every byte of the request has been read. Node may not count the request as complete yet. */
   isRead?: boolean;
-  /** The whole answer has been written, but the client may still be sending its request. */
+  /** Whether the whole answer was written while the client might still be sending its request. */
   isAnsweredEarly?: boolean;
-  /** Why the request was refused, for the log. */
+  /** Why the request was refused, for the log. Undefined for a request that was not refused. */
   refusal?: { readonly kind: string; readonly reason: string };
 }
 
-/** The event that the server emits with an `Exchange` when its response has been sent or its connection is gone. */
+/**
+ * The server emits this event, with an `Exchange`, when the response was sent or the connection was lost before that.
+ */
 export const EXCHANGE_END = 'exchangeEnd';
 
-/** The member of a request or connection that is its exchange. Weak maps would cost far more to collect. */
+/**
+ * The key under which a request or connection holds its exchange. Garbage collection of weak maps would cost far more.
+ */
 const EXCHANGE = Symbol('exchange');
 interface InExchange {
   [EXCHANGE]?: Exchange;
 }
 
-/** The client's `X-Request-Id` if it is valid, otherwise a new id. */
+/** The client's `X-Request-Id` if that is 1 to 128 of `A-Z a-z 0-9 . _ -`, otherwise a new id. */
 export function requestIdOf({ headers }: Pick<IncomingMessage, 'headers'>): string {
   const given = headers['x-request-id'];
   return typeof given === 'string' && REQUEST_ID.test(given) ? given : randomUUID();
@@ -53,7 +57,7 @@ export const exchangeOf = (request: IncomingMessage): Exchange | undefined => (r
 /** The most recent exchange on a connection. */
 export const latestExchange = (socket: Socket): Exchange | undefined => (socket as InExchange)[EXCHANGE];
 
-/** Sends a JSON answer. The client may still be sending its request. */
+/** Sends a JSON answer. If the client is still sending its request, drains the request before ending the response. */
 export function sendEarly(request: IncomingMessage, response: ServerResponse, status: number, json: string): void {
   const body = Buffer.from(json);
   response.statusCode = status;

@@ -19,9 +19,9 @@ type ParserError = NodeJS.ErrnoException & { readonly rawPacket?: Buffer };
 const LINGER_MS = 5_000;
 
 /**
- * Replaces the answers that Node's HTTP server would send by itself, so that every answer has the interface's form and
- * a request id. These are the parser's refusals, invalid heads that the parser accepts, CONNECT, and `Expect`. Logs one
- * line per request.
+ * Handles what Node's HTTP server would handle by itself, so that every answer has the interface's form and a request
+ * id: requests that the parser refuses, invalid heads that the parser accepts, CONNECT, and `Expect`. Logs one line per
+ * request.
  */
 export function guardHttpEdge(server: Server): void {
   const handlers = server.listeners('request') as ((request: IncomingMessage, response: ServerResponse) => void)[];
@@ -29,7 +29,8 @@ export function guardHttpEdge(server: Server): void {
     const exchange = beginExchange(request, response, awaitsContinue);
     response.setHeader('X-Request-Id', exchange.requestId);
     response.setHeader('X-Content-Type-Options', 'nosniff');
-    // While the service stops. A client that never pauses could keep its connection open for ever.
+    // The server no longer listens while the service stops. Otherwise a client that never pauses could keep its
+    // connection open forever.
     if (!server.listening) response.shouldKeepAlive = false;
     response.once('close', () => {
       endExchange(exchange);
@@ -37,7 +38,7 @@ export function guardHttpEdge(server: Server): void {
     });
     const defect = requestHeadDefect(request);
     if (defect !== undefined) {
-      // A proxy in front may disagree about where this request ends.
+      // A proxy in front of the service may disagree about where this request ends, so the connection isn't reused.
       response.setHeader('Connection', 'close');
       answerError(request, response, new ServiceError('bad-request', defect));
       return;
@@ -45,15 +46,15 @@ export function guardHttpEdge(server: Server): void {
     for (const handle of handlers) handle.call(server, request, response);
   };
 
-  // Node would drop all headers beyond a fixed number, which could include those that frame the body. Their total size
-  // is limited anyway.
-  // Half-open connections let a client close its side after sending everything and still get the answer.
+  // By default Node would drop all headers beyond a fixed number, even those that frame the body. The total size of the
+  // headers is limited anyway.
+  // Half-open connections let a client close its side after sending its request and still get the answer.
   Object.assign(server, { requireHostHeader: false, maxHeadersCount: 0, httpAllowHalfOpen: true });
   server.removeAllListeners('request').on('request', receive);
   server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {
     receive(request, response, true);
   });
-  // Unknown expectations may be ignored (RFC 9110, section 10.1.1).
+  // RFC 9110, section 10.1.1, allows a server to ignore unknown expectations.
   server.on('checkExpectation', receive);
   server.on('connection', () => { arrivals.arrived(); });
   server.on('connect', (request: IncomingMessage, socket: Socket) => {
@@ -66,8 +67,8 @@ export function guardHttpEdge(server: Server): void {
 }
 
 /**
- * The request id in the refused packet, if there is exactly one and it isn't that of the connection's latest request.
- * Otherwise a new id.
+ * The request id in the packet that the parser refused, if that contains exactly one, which is valid and isn't the id
+ * of the connection's latest request. Otherwise a new id.
  */
 function unparsedRequestId({ rawPacket }: ParserError, socket: Socket): string {
   const lines = (rawPacket?.toString('latin1') ?? '').split(/\r?\n/).filter((line) => /^x-request-id:/i.test(line));
@@ -81,7 +82,11 @@ function kindOfParserError({ code }: ParserError): ErrorKind {
   return code === 'ERR_HTTP_REQUEST_TIMEOUT' ? 'request-timeout' : 'bad-request';
 }
 
-/** Answers an error that has no response object. The answer follows the one to the previous request, or replaces it. */
+/**
+ * Answers an error for which there is no response object. If the connection's latest request is complete, the error is
+ * answered after that request. Otherwise the error is in the latest request. The error is then its answer, unless
+ * another answer to that request has begun: then the connection is closed without a further answer.
+ */
 function answerInTurn(socket: Socket, kind: ErrorKind, requestId: string): void {
   const before = latestExchange(socket);
   if (!before || before.response.writableFinished) {
@@ -124,7 +129,10 @@ function answerSocket(socket: Socket, kind: ErrorKind, requestId: string): void 
   });
 }
 
-/** Logs the request, and drains the rest of it after an early answer, so that the connection can be reused. */
+/**
+ * Logs the request. After an answer to an incomplete request, drains the rest of the request, so that the connection
+ * can be reused. Closes the connection if the request stays incomplete.
+ */
 function endExchange({ requestId, startedAt, path, refusal, request, response, isRead }: Exchange): void {
   logger.log({
     msg: 'request',

@@ -14,7 +14,7 @@ export class HttpAdapter extends ExpressAdapter {
 
   /**
    * Makes Node create its requests and responses as Express objects. Otherwise Express would change the prototype of
-   * each one, and all code that handles them would run several times slower.
+   * each of these objects, and all code that handles them would run several times slower.
    */
   override initHttpServer({ httpsOptions }: NestApplicationOptions): void {
     if (httpsOptions) throw new Error('TLS is left to a proxy.');
@@ -27,8 +27,8 @@ export class HttpAdapter extends ExpressAdapter {
   }
 
   /**
-   * Sends what a handler returned. A plain object goes out as JSON at once: Express would first consult its settings, and
-   * parse the header that it has just written.
+   * Sends what a handler returned. A plain object with status 200 or 201 is sent as JSON without Express, which would
+   * first consult its settings and parse the header that it has just written.
    */
   override reply(response: Response, body: unknown, status?: number): unknown {
     const json = isPlainObject(body) && !response.hasHeader('Content-Type') ? toJson(body) : undefined;
@@ -42,10 +42,10 @@ export class HttpAdapter extends ExpressAdapter {
   }
 }
 
-/** The statuses of the operations' answers. Others may forbid a body. */
+/** The statuses of the operations' successful answers. Other statuses may forbid a body. */
 const WITH_BODY: readonly number[] = [200, 201];
 
-/** Undefined if the object's `toJSON` says so. */
+/** An object as JSON; undefined if the object's `toJSON` returns undefined. */
 const toJson: (value: object) => string | undefined = JSON.stringify;
 
 const isPlainObject = (value: unknown): value is object =>

@@ -20,7 +20,10 @@ export class HttpModule implements OnModuleInit, OnApplicationBootstrap {
     guardHttpEdge(this.host.httpAdapter.getHttpServer() as Server);
   }
 
-  /** Runs after all routes and before Nest's own last handlers, which only know the global prefix. */
+  /**
+   * Registers handlers after all routes and before Nest's own last handlers, which only handle paths below the global
+   * prefix.
+   */
   onApplicationBootstrap(): void {
     const express = this.host.httpAdapter.getInstance<Express>();
     express.use((request: Request, response: Response) => {

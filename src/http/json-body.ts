@@ -12,10 +12,10 @@ import { assertDeclaredLength, contentCoding, hasBody } from './content-headers.
 import { arrivedBody, requestBody, type RequestBodyLimits } from './request-body.js';
 
 const DECODERS = { gzip: createGunzip, deflate: createInflate, br: createBrotliDecompress };
-/** How much longer than its content a compressed body may be, in bytes. */
+/** How much longer than its decoded content a compressed body is allowed to be, in bytes. */
 const CODING_OVERHEAD_BYTES = 65_536;
 
-/** A body up to this length is parsed in one go, in bytes. */
+/** The longest body that is parsed in one go, in bytes. */
 const SMALL_BODY_BYTES = 16 * 1024;
 /** How many bytes of JSON are checked before other requests may get a turn. */
 const STEP_BYTES = 16 * 1024;
@@ -33,7 +33,8 @@ type Chunks = AsyncGenerator<Buffer, void, undefined>;
 const isJsonCoding = (coding: string): coding is Coding => Object.hasOwn(DECODERS, coding);
 
 /**
- * Checks what the headers say of a JSON body. A compressed body may be slightly longer than its decoded content.
+ * Checks the Content-Length and Content-Encoding of a JSON body. A compressed body is allowed 64 KiB more than
+ * `maxBytes`, because it can be longer than its decoded content.
  *
  * @throws ServiceError `payload-too-large`; `unsupported-media-type` for an unknown Content-Encoding.
  */
@@ -44,22 +45,24 @@ export function assertJsonContent(request: IncomingMessage, maxBytes: number): v
 }
 
 export interface JsonLimits extends Omit<RequestBodyLimits, 'memory'> {
-  /** The memory of the body, asked for when the body is long. */
+  /** Returns the memory of the body. Called unless a small, uncompressed body has already arrived as a whole. */
   readonly memory: () => BodyMemory;
 }
 
 /** The JSON object in a request's body. */
 export interface JsonObject {
-  /** The wanted members. If `bytes` is defined, they are complete only after `bytes` has been read to the end. */
+  /** The wanted members. If `bytes` is defined, the map is complete only after `bytes` has been read to the end. */
   readonly members: ReadonlyMap<string, JsonMember>;
-  /** The whole decoded body, if it has other members than the wanted ones. Throws as `openJson` does. */
+  /**
+   * The whole decoded body; undefined if it has no other members than the wanted ones. Throws the errors of `openJson`.
+   */
   readonly bytes: Chunks | undefined;
 }
 
 /**
- * Opens the JSON object in a request's body; undefined for an empty body. Reads the body to its end, or until it
- * exceeds 16 KiB and contains an unwanted member. `maxBytes` limits the decoded bytes. The bytes read are charged to
- * `memory`, because the caller may hold them.
+ * Opens the JSON object in a request's body. Resolves to undefined for an empty body. Reads the body to its end, or
+ * until more than 16 KiB and an unwanted member have been read. `maxBytes` limits the decoded bytes. The bytes read are
+ * charged to `memory`, because the caller may hold them.
  *
  * @throws ServiceError `invalid-request-body` when the body isn't a JSON object, is nested deeper than 128 levels,
  * isn't UTF-8, or doesn't match its Content-Encoding; `payload-too-large`; `request-timeout`; `client-aborted`;
@@ -84,7 +87,7 @@ export async function openJson(
   return openLarge(behind(head.chunks, body), wanted, memory);
 }
 
-/** Like `openJson`, but reads to the end and discards the other members. */
+/** Like `openJson`, but reads the body to its end and returns only the wanted members. */
 export async function readJson(
   request: IncomingMessage,
   limits: JsonLimits,
@@ -102,7 +105,7 @@ interface Head {
   readonly isWhole: boolean;
 }
 
-/** Reads the whole body, or until it is longer than a small body. */
+/** Reads the body to its end, or until more bytes have been read than a small body has. */
 async function readHead(body: Chunks): Promise<Head> {
   const chunks: Buffer[] = [];
   let length = 0;
@@ -133,8 +136,8 @@ async function openLarge(body: Chunks, wanted: ReadonlySet<string>, memory: Body
 }
 
 /**
- * Passes the bytes through and checks them. A defect is thrown only after the last byte, so that `payload-too-large`
- * takes precedence.
+ * Passes the bytes through and checks them. From a defect on, yields nothing. The defect is thrown only after the last
+ * byte, so that `payload-too-large` takes precedence.
  */
 async function* checkedBody(body: Chunks, reader: JsonReader, memory: BodyMemory): Chunks {
   const turns = new Turns();
@@ -204,7 +207,7 @@ async function* decoded(encoded: Chunks, coding: Coding, maxBytes: number): Chun
     }
   }
   const feeding = pipeline(counted(), decoder);
-  // Handled below: reading the decoder throws the same error.
+  // This error is handled below, because reading the decoder throws it too.
   feeding.catch(() => undefined);
   try {
     let bytes = 0;
@@ -213,7 +216,7 @@ async function* decoded(encoded: Chunks, coding: Coding, maxBytes: number): Chun
       if (bytes > maxBytes) throw new ServiceError('payload-too-large');
       yield chunk;
     }
-    // A decoder ends with its stream and ignores any bytes after it.
+    // A decoder ends at the end of the coded stream and ignores any bytes after that.
     if (decoder.bytesWritten < encodedBytes) throw new Error('There is something behind the coded stream.');
     await feeding;
   } catch (error) {
@@ -221,7 +224,7 @@ async function* decoded(encoded: Chunks, coding: Coding, maxBytes: number): Chun
   } finally {
     endTurn();
     decoder.destroy();
-    // Not awaited, because it may have to wait for the client.
+    // The return is not awaited, because it may have to wait for the client.
     void encoded.return();
   }
 }
@@ -229,7 +232,7 @@ async function* decoded(encoded: Chunks, coding: Coding, maxBytes: number): Chun
 /**
  * Joins all bytes of a source.
  *
- * @throws ServiceError `payload-too-large` over `maxBytes`.
+ * @throws ServiceError `payload-too-large` when the source has more than `maxBytes` bytes.
  */
 export async function collect(source: AsyncIterable<Buffer>, maxBytes = Infinity): Promise<Buffer> {
   const chunks: Buffer[] = [];

@@ -10,7 +10,9 @@ const ANY_ORIGIN = 'http:any-origin';
 export interface AllowedOrigins {
   /** Serialized origins (RFC 6454, section 6.2), or `*` for all. */
   readonly corsOrigins: readonly string[];
-  /** The `{base_url}` of the service that listens on this port. The port is undefined when the connection is gone. */
+  /**
+   * Returns the `{base_url}` of the service that listens on a port. The port is undefined if the connection is closed.
+   */
   readonly baseUrl: (port: number | undefined) => string;
 }
 
@@ -29,7 +31,7 @@ export class OriginGuard implements CanActivate {
     private readonly allowed: AllowedOrigins,
   ) {}
 
-  /** @throws ServiceError `unauthorized` for an origin that is not allowed. */
+  /** @throws ServiceError `unauthorized` for an origin that is not allowed, unless the handler is `FromAnyOrigin`. */
   canActivate(context: ExecutionContext): boolean {
     const request = context.switchToHttp().getRequest<IncomingMessage>();
     const { origin } = request.headers;
@@ -51,7 +53,7 @@ export class OriginGuard implements CanActivate {
   }
 }
 
-/** Accepts only `scheme://host[:port]`. The parsed origin is in lower case and omits the scheme's default port. */
+/** Parses `http[s]://host[:port]`; undefined for other text. The origin is in lower case and omits a default port. */
 function parseOrigin(text: string): URL | undefined {
   return /^https?:\/\/[^/?#@\\\s,]+$/i.test(text) && URL.canParse(text) ? new URL(text) : undefined;
 }

@@ -5,7 +5,7 @@ const MAY_BE_ENCODED = /[%+\x80-\xff]/;
 
 /** The query string of a request, as it was sent. */
 export class RawQuery {
-  /** The decoded name and value of each parameter; undefined for text that can't be decoded. */
+  /** The decoded name and value of each parameter. A name or value that can't be decoded is undefined. */
   private readonly pairs: readonly (readonly [name: string | undefined, value: string | undefined])[];
 
   constructor({ url = '' }: Pick<IncomingMessage, 'url'>) {
@@ -14,14 +14,16 @@ export class RawQuery {
     this.pairs = query.split('&').map(MAY_BE_ENCODED.test(query) ? decodedPair : plainPair);
   }
 
-  /** The value of a parameter that is given once; undefined otherwise, and where `values` is. */
+  /**
+   * The value of a parameter that is given exactly once. Otherwise undefined, and also if `values` returns undefined.
+   */
   single(name: string): string | undefined {
     const values = this.values(name);
     return values?.length === 1 ? values[0] : undefined;
   }
 
   /**
-   * The values of one parameter in order, decoded like form fields (`+` is a space). Undefined when a value isn't
+   * The values of a parameter in order, decoded like form fields (`+` is a space). Undefined when a value isn't
    * percent-encoded UTF-8, or when the parameter also occurs as `name[...]`, because then its meaning is ambiguous.
    */
   values(name: string): string[] | undefined {

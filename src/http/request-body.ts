@@ -9,13 +9,13 @@ import { assertDigests, type ExpectedDigest, verified } from './digest-fields.js
 import { exchangeOf } from './exchange.js';
 
 export interface RequestBodyLimits {
-  /** How long the client may stay silent while we wait for it, in milliseconds. */
+  /** How long the client may send nothing while the service waits for the body, in milliseconds. */
   readonly idleTimeoutMs: number;
   /** The most bytes accepted, counted as they arrive, before decoding. */
   readonly maxBytes: number;
   /** Expected digests of the body as it arrives, before decoding (RFC 9530, Content-Digest). */
   readonly digests?: readonly ExpectedDigest[];
-  /** The memory of a body that is held as a whole. */
+  /** The memory of a body that is held as a whole; undefined for a body that is only streamed. */
   readonly memory?: BodyMemory;
 }
 
@@ -24,8 +24,8 @@ const EVENTS = ['readable', 'end', 'error', 'close'] as const;
 const RATE_INTERVAL_MS = 1_000;
 
 /**
- * Reads the body of a request, no faster than it is consumed. Sends `100 Continue` first if the client waits for it.
- * Ending the iteration early doesn't destroy the request, so that it can still be answered.
+ * Reads the body of a request, no faster than the caller consumes the bytes. Before reading, sends `100 Continue` if
+ * the client waits for it. Ending the iteration early doesn't destroy the request, so that it can still be answered.
  *
  * @throws ServiceError `payload-too-large`; `request-timeout`; `client-aborted` when the connection broke;
  * `digest-mismatch`.
@@ -36,8 +36,8 @@ export function requestBody(request: IncomingMessage, limits: RequestBodyLimits)
 }
 
 /**
- * The body of a request if it isn't empty and all of it has arrived, which is the rule for a small one. Undefined
- * otherwise, and then nothing was read.
+ * The body of a request if it isn't empty and has arrived completely, as a small body usually has. Otherwise undefined,
+ * and then nothing has been read. Also undefined if the client waits for `100 Continue`.
  *
  * @throws ServiceError `payload-too-large`; `digest-mismatch`.
  */
@@ -45,7 +45,7 @@ export function arrivedBody(request: IncomingMessage, maxBytes: number, digests:
   assertUnread(request);
   const exchange = exchangeOf(request);
   const { readableLength: length } = request;
-  // Node calls the handler of the last byte before it counts the request as complete.
+  // When the last byte arrives, Node calls the handlers before it counts the request as complete.
   if (length === 0 || !(request.complete || length === declaredLength(request))) return undefined;
   // Without `100 Continue`, Node would close the connection after the answer.
   if (exchange?.awaitsContinue) return undefined;
@@ -87,7 +87,8 @@ async function* receivedBody(
       } else if (request.destroyed) {
         throw new ServiceError('client-aborted', 'The client aborted its request.', { cause: request.errored });
       } else if (bytes === length) {
-        // The body is complete. Node emits `end` only later, and waiting for it would cost a small body a timer.
+        // The body is complete. Node emits `end` only later, and waiting for that event would cost a small body a
+        // timer.
         request.resume();
         return;
       } else {
@@ -108,9 +109,10 @@ function rateSince(bytes: number, memory: BodyMemory | undefined): ClientRate {
 }
 
 /**
- * Resolves when the client has sent something, has ended, or has disconnected.
+ * Resolves when the client has sent something, has ended its request, or has disconnected.
  *
- * @throws ServiceError `request-timeout`
+ * @throws ServiceError `request-timeout` when nothing happens for `idleTimeoutMs`, or `ClientRate` finds the client
+ * slow.
  */
 async function nextEvent(events: RequestEvents, rate: ClientRate, idleTimeoutMs: number): Promise<void> {
   for (let waitedMs = 0; waitedMs < idleTimeoutMs; ) {

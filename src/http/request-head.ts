@@ -28,7 +28,7 @@ export function requestHeadDefect(request: IncomingMessage): string | undefined 
 
 /**
  * The host and port that the client addressed, from a target in absolute form or else from `Host` (RFC 9112, section
- * 3.2.2).
+ * 3.2.2). Undefined if the request has neither.
  */
 export const requestAuthority = ({ url = '', headers }: IncomingMessage): string | undefined =>
   url.startsWith('/') ? headers.host : (ABSOLUTE_FORM.exec(url)?.[1] ?? headers.host);
@@ -62,7 +62,7 @@ function isHost(text: string): boolean {
   return (address === undefined || isIPv6(address)) && (port === undefined || Number(port) <= HIGHEST_PORT);
 }
 
-/** Whether the method allows this form of target. The parser has already refused blanks and control characters. */
+/** Whether the target is valid for the method. The parser has already refused blanks and control characters. */
 function isTarget({ method, url = '' }: IncomingMessage): boolean {
   if (url.includes('#')) return false;
   // CONNECT targets and `*` match no route, so they get a 404.

@@ -15,12 +15,12 @@ export class ServiceExceptionFilter implements ExceptionFilter {
   }
 }
 
-/** The body of every error answer. It has a single member (service interface, part 7). */
+/** The body of every error answer, a JSON object with the single member `error` (service interface, part 7). */
 export const errorBody = (kind: ServiceError['kind']): string => JSON.stringify({ error: ERROR_TABLE[kind].text });
 
 /**
  * Sends the error table's answer. If another answer has begun, destroys the connection instead, so that a partial
- * answer doesn't look complete. Logs the cause of every 5xx.
+ * answer doesn't look complete. Logs every 5xx, and every error after an answer has begun, with its cause.
  */
 export function answerError(request: IncomingMessage, response: ServerResponse, error: ServiceError): void {
   const { status } = ERROR_TABLE[error.kind];

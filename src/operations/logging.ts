@@ -1,7 +1,7 @@
 import type { LoggerService } from '@nestjs/common';
 import { type Logger, pino } from 'pino';
 
-/** Logs one JSON object per line to standard output, or readable text if that is a terminal. */
+/** Creates a logger that writes JSON lines to standard output, or readable text if standard output is a terminal. */
 export async function createLogger(level: string): Promise<Logger> {
   const options = { level, base: null, serializers: LOG_SERIALIZERS };
   if (!process.stdout.isTTY) return pino(options);
@@ -9,10 +9,10 @@ export async function createLogger(level: string): Promise<Logger> {
   return pino(options, pretty({ sync: true, colorize: true }));
 }
 
-/** Removes customer ids from file paths, which the errors of file systems and stores quote. */
+/** Replaces the customer ids in file paths, because the errors of file systems and stores quote such paths. */
 const withoutCustomers = (text: string): string => text.replace(/customer_id(?:=|%3D)[^/\s'"`]*/gi, 'customer_id=***');
 
-/** The loggable message of an error. JSON.parse quotes its input, so that message is replaced. */
+/** The loggable message of an error. The message of a SyntaxError is replaced, because JSON.parse quotes its input. */
 const messageOf = (error: Error): string => (error instanceof SyntaxError ? 'Malformed text.' : withoutCustomers(error.message));
 
 /** The loggable parts of an error. Its other members may contain data from a client or a provider. */
@@ -31,10 +31,10 @@ const BOOT_DETAILS = new Set(['InstanceLoader', 'RoutesResolver', 'RouterExplore
 /** The contexts in which Nest reports a failed boot, which main.ts already explains. */
 const BOOT_FAILURES = new Set(['ExceptionHandler', 'NestApplication']);
 
-/** How the members of a log line are serialized. */
+/** The serializers of a log line's members, by name. */
 export const LOG_SERIALIZERS = { err: describeError };
 
-/** Nest's logger on top of pino. `Logger.log({ msg, ... })` writes a line with those members. */
+/** Nest's logger on top of pino. `Logger.log({ msg, ... })` writes a line with the members of that object. */
 export class PinoLoggerService implements LoggerService {
   constructor(private readonly logger: Logger) {}
 

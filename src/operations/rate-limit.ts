@@ -11,8 +11,9 @@ const MINUTE_MS = 60_000;
 const token = (context: ExecutionContext): string | null => bearerToken(context.switchToHttp().getRequest<Request>());
 
 /**
- * The part of a token that only its issuer can change. An ECDSA signature (r, s) has a second valid form (r, n - s).
- * Only the first third of the signature's characters is used, because it lies within r.
+ * The part of a valid token that only its issuer can change without making the token invalid. An ECDSA signature (r, s)
+ * has a second valid form (r, n - s). Only the first third of the signature's characters is used, because it lies
+ * within r.
  */
 function unforgeable(jws: string): string {
   const signature = jws.lastIndexOf('.') + 1;
@@ -20,8 +21,8 @@ function unforgeable(jws: string): string {
 }
 
 /**
- * Allows `perMinute` requests (at least 1) per minute for each client network and for each token, counted over all
- * operations together.
+ * Allows `perMinute` requests per minute for each client network and for each token, counted over all operations
+ * together. `perMinute` must be at least 1.
  */
 export const rateLimit = (perMinute: number): ThrottlerModuleOptions => ({
   setHeaders: false,
@@ -47,5 +48,5 @@ export class RateLimitGuard extends ThrottlerGuard {
   }
 }
 
-/** Exempts endpoints that orchestrators call from the rate limit. */
+/** Exempts handlers from the rate limit. For endpoints that orchestrators call. */
 export const NotRateLimited = (): ClassDecorator & MethodDecorator => SkipThrottle({ address: true, token: true });

@@ -3,7 +3,7 @@ import type { Environment } from '../configuration/service.js';
 
 const ANY_ADDRESS: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '::1' };
 
-/** The line that announces that the service is ready, and shows how to begin. */
+/** The line that announces that the service is ready. Outside production, it also has a command to try. */
 export function readyLine(environment: Environment, port: number): string {
   const base = baseUrl(environment, port);
   const line = `Ready: ${base} | Swagger UI: ${base}/docs`;

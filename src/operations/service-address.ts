@@ -1,12 +1,14 @@
-/** The public address of the service. Known once it listens, because with `PORT=0` the system picks the port. */
+/**
+ * The public address of the service. Known once the service listens, because with `PORT=0` the system picks the port.
+ */
 export class ServiceAddress {
   private url: string | undefined;
   private readonly listeners: (() => void | Promise<void>)[] = [];
 
   /**
-   * `{base_url}`, without a trailing slash.
+   * The service's `{base_url}`, without a trailing slash.
    *
-   * @throws Error before the service listens.
+   * @throws Error before `announce` is called.
    */
   get baseUrl(): string {
     if (this.url === undefined) throw new Error('The service does not listen yet.');

@@ -10,7 +10,9 @@ const IDLE_SWEEP_MS = 50;
 /** How long closing the adapters may take after the requests have ended or were cut off, in milliseconds. */
 const CLOSE_TIMEOUT_MS = 2_000;
 
-/** Exits with 0 at once on SIGTERM and SIGINT. Used until the service listens, because nothing is in flight before. */
+/**
+ * Makes SIGTERM and SIGINT exit with 0 at once, until `shutDownOnSignal` is called. Nothing is in flight before that.
+ */
 export function exitOnSignal(): void {
   for (const signal of SIGNALS) process.on(signal, exit);
 }
@@ -18,8 +20,9 @@ export function exitOnSignal(): void {
 const exit = (): never => process.exit(0);
 
 /**
- * From now on SIGTERM and SIGINT stop the service gracefully: it accepts nothing more, lets requests in flight finish
- * within `timeoutMs` milliseconds, and exits with 0. Must be called before the server listens.
+ * From now on SIGTERM and SIGINT stop the service gracefully: the service accepts no more connections, lets requests in
+ * flight finish within `timeoutMs` milliseconds, closes the adapters within two seconds, and exits with 0. Must be
+ * called before the server listens.
  */
 export function shutDownOnSignal(app: INestApplication, server: Server, timeoutMs: number, logger: Logger): void {
   const sockets = new Set<Socket>();
@@ -31,7 +34,8 @@ export function shutDownOnSignal(app: INestApplication, server: Server, timeoutM
   const stop = (signal: NodeJS.Signals): void => {
     if (stopping) return;
     stopping = true;
-    // Otherwise a client that never pauses could keep its connection forever. Later responses close it anyway.
+    // Otherwise a client that never pauses could keep its connection forever. Responses to later requests close their
+    // connections anyway.
     for (const socket of sockets) {
       const exchange = latestExchange(socket);
       if (exchange) exchange.response.shouldKeepAlive = false;
@@ -61,8 +65,8 @@ async function finish(app: INestApplication, server: Server, sockets: Set<Socket
 
 /**
  * Closes unused connections while the service stops. A kept-alive connection becomes idle after its answer, and nothing
- * else closes it then. Node doesn't count a connection that has never sent anything as idle, because it waits for its
- * first request.
+ * else closes it then. Node doesn't count a connection that has never sent anything as idle, because such a connection
+ * still waits for its first request.
  */
 function closeUnused(server: Server, sockets: Set<Socket>): void {
   server.closeIdleConnections();

@@ -6,19 +6,19 @@ import { type Bucket, type ListedObject, ObjectExistsError } from '../ingestion/
 
 /** A new, empty bucket, and access to state that the port doesn't show. */
 export interface BucketContractSubject {
-  /** If the store supports it, its listings have pages of `PAGE_SIZE` objects. */
+  /** The bucket under test. Its listings have pages of `PAGE_SIZE` objects, if the store supports that. */
   readonly bucket: Bucket;
-  /** In the same store, under a prefix that begins like the first bucket's. */
+  /** A bucket in the same store, under a prefix that begins like the prefix of `bucket`. */
   readonly neighbour: Bucket;
-  /** Number of unfinished uploads to a key that left something in the store; 0 after their parts were removed. */
+  /** The number of unfinished uploads to a key that left something in the store; 0 after their parts were removed. */
   parts(key: string): Promise<number>;
-  /** Begins an upload to a key and leaves it with one part, as a crashed process does. */
+  /** Begins an upload to a key and leaves the upload with one part, as a crashed process does. */
   leaveParts(key: string): Promise<void>;
   /** Releases the resources of the subject. */
   tearDown(): Promise<void>;
 }
 
-/** Small, so that a few objects take several pages. */
+/** The number of objects on a page of a listing. Small, so that a few objects take several pages. */
 export const PAGE_SIZE = 7;
 
 /**

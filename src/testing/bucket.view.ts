@@ -1,11 +1,11 @@
 import type { Bucket } from '../ingestion/adapters/out/object-storage/bucket.js';
 import { type SeenLine, toIndexLines } from './index-lines.js';
 
-/** The contents of a bucket, read without the service. */
+/** The contents of a bucket, read without the adapter of the service. */
 export class BucketView {
   constructor(private readonly bucket: Bucket) {}
 
-  /** All index lines, parsed. Throws if one of them is torn. */
+  /** All index lines, parsed. Throws if a segment ends in a torn line. */
   async lines(): Promise<SeenLine[]> {
     const segments = await Promise.all((await this.keys('uploads/')).map((key) => this.bucket.read(key)));
     return toIndexLines(segments.map((segment) => segment?.bytes.toString() ?? ''));
@@ -15,7 +15,7 @@ export class BucketView {
     return this.keys('files/');
   }
 
-  /** Null if there is no such object. */
+  /** The bytes of an object; null if there is no such object. */
   async bytes(key: string): Promise<Buffer | null> {
     return (await this.bucket.read(key))?.bytes ?? null;
   }

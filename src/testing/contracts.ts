@@ -1,4 +1,4 @@
-// The test suites for adapters. They need Vitest.
+// The test suites for adapters. These suites need Vitest.
 export { bucketContract, type BucketContractSubject } from './bucket.contract.js';
 export { fileStorageContract, type FileStorageContractSubject } from './file-storage.contract.js';
 export { identityProviderContract, type IdentityProviderSetting } from './identity-provider.contract.js';

@@ -6,7 +6,7 @@ import { type SeenLine, toIndexLines } from './index-lines.js';
 export class DataDirectoryView {
   constructor(readonly directory: string) {}
 
-  /** All index lines, parsed. Throws if one of them is torn. */
+  /** All index lines, parsed. Throws if a segment ends in a torn line. */
   async lines(): Promise<SeenLine[]> {
     return toIndexLines(await Promise.all((await this.files('uploads')).map((path) => readFile(this.at(path), 'utf8'))));
   }
@@ -15,12 +15,12 @@ export class DataDirectoryView {
     return this.files('files');
   }
 
-  /** Null if there is no such file. */
+  /** The bytes of a file at a content path; null if there is no such file. */
   async bytes(path: string): Promise<Buffer | null> {
     return (await this.contentPaths()).includes(path) ? readFile(this.at(path)) : null;
   }
 
-  /** The paths, relative to DATA_DIR, of everything but directories below a name in it. */
+  /** The paths of everything below a directory of DATA_DIR, except directories. The paths are relative to DATA_DIR. */
   async files(name: string): Promise<string[]> {
     const entries = await readdir(this.at(name), { withFileTypes: true, recursive: true });
     return entries

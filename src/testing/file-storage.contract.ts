@@ -8,17 +8,17 @@ import { anUploadDraft, storeUpload } from './upload-draft.builder.js';
 /** A new, empty store, and access to its contents that bypasses the port. */
 export interface FileStorageContractSubject {
   readonly storage: FileStorage;
-  /** The store after a restart. Closes the previous one. */
+  /** Restarts the store: closes the previous storage and returns a new one on the same contents. */
   reopen(): Promise<FileStorage>;
-  /** The index lines, parsed, in any order. */
+  /** All index lines, parsed, in any order. */
   lines(): Promise<object[]>;
-  /** The bytes at a content path; null if there are none. */
+  /** The bytes of the file at a content path; null if there is no such file. */
   bytes(path: string): Promise<Buffer | null>;
   /** The content paths of all visible files. */
   contentPaths(): Promise<string[]>;
   /**
    * Stores a draft as if it had been complete `ageMs` milliseconds ago. For stores where `receivedAt` alone doesn't
-   * decide this.
+   * decide the age of an upload.
    */
   storeEarlier?(draft: UploadDraft, ageMs: number): Promise<unknown>;
   /** Releases the resources of the subject. */
@@ -379,7 +379,7 @@ const sha256Of = (bytes: Buffer): string => createHash('sha256').update(bytes).d
 
 const idsOf = (lines: object[]): unknown[] => lines.map((line) => 'upload_id' in line && line.upload_id).sort();
 
-/** Yields chunks one at a time, and counts how many are requested before the previous one has arrived. */
+/** Yields chunks one at a time, and records the most chunks that were requested at once. */
 class CountingSource implements AsyncIterable<Uint8Array> {
   mostAtOnce = 0;
   ended = false;

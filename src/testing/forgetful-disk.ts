@@ -5,26 +5,26 @@ import { type DirectoryOrigin, Disk, type DiskFile } from '../ingestion/adapters
 import { DirectoryNode, FileNode, LinkNode, type Node, survivors } from './forgetful-nodes.js';
 import type { Random } from './random.js';
 
-/** Defects of a `ForgetfulDisk`, in addition to what any disk may forget. */
+/** Defects of a `ForgetfulDisk`, in addition to what POSIX allows any disk to forget. */
 export interface DiskDefects {
-  /** Syncs that report success but do nothing. */
+  /** The kinds of syncs that report success but do nothing. */
   readonly ignored?: readonly ('sync' | 'syncDirectory')[];
 }
 
 const failed = (code: string, what: string): Error => Object.assign(new Error(`${code}: ${what}`), { code });
 
 /**
- * A disk in memory that forgets at a power cut what POSIX allows it to forget. Each 512 bytes written to a file since
- * its last `sync` are dropped or kept independently. So is each name created, renamed or removed since its directory's
- * last `syncDirectory`. A rename is atomic, and a link's target is stored with its name.
+ * A disk in memory that forgets at a power cut what POSIX allows a disk to forget. Each 512 bytes written to a file
+ * since that file's last `sync` are dropped or kept independently. So is each name created, renamed or removed since
+ * the last `syncDirectory` of its directory. A rename is atomic, and a link's target is stored with the link's name.
  *
- * Operations in flight at once are performed in any order. The same seed repeats everything, provided that the user of
- * the disk waits for nothing else.
+ * Operations in flight at once are performed in any order. The same seed repeats everything, provided that the code
+ * that uses the disk waits for nothing else.
  */
 export class ForgetfulDisk extends Disk {
-  /** Resolves when the power is cut. From then on no operation is performed or settles. */
+  /** Resolves when the power is cut. From then on, operations are neither performed nor settled. */
   readonly cut: Promise<void>;
-  /** The share of changing operations that fail, from 0 to 1. Data covered by a failed `sync` may be lost. */
+  /** The probability, from 0 to 1, that a changing operation fails. Data covered by a failed `sync` can be lost. */
   failureRate = 0;
   private cutPower = (): void => undefined;
   private readonly waiting: (() => void)[] = [];
@@ -46,13 +46,13 @@ export class ForgetfulDisk extends Disk {
     if (operations === 0) this.die();
   }
 
-  /** Cuts the power, unless it is cut already. Returns a new disk with what survived. */
+  /** Cuts the power, unless it was cut before. Returns a new disk with what survived the cut. */
   afterCut(): ForgetfulDisk {
     this.die();
     return new ForgetfulDisk(this.random, this.defects, survivors(this.root, this.random));
   }
 
-  /** Everything but directories, as readers see it now: bytes by path. */
+  /** The current bytes of each file by path, synced or not. A link's bytes are its target. */
   files(): Map<string, Buffer> {
     return new Map(filesBeneath(this.root, ''));
   }
@@ -240,7 +240,7 @@ export class ForgetfulDisk extends Disk {
     return perform();
   }
 
-  /** Performs an operation that may fail. If it fails, performs the part of it that a failure leaves. */
+  /** Performs an operation, or makes it fail at random. A failing operation only does what `performPart` does. */
   private async change<T>(what: string, perform: () => T, performPart?: () => void): Promise<T> {
     await this.turn();
     if (!this.random.chance(this.failureRate)) return perform();
@@ -248,7 +248,9 @@ export class ForgetfulDisk extends Disk {
     throw failed('EIO', what);
   }
 
-  /** Resolves when it is this operation's turn. The disk picks the next one at random from those waiting. */
+  /**
+   * Resolves when the calling operation is to be performed. The disk picks one at random from the waiting operations.
+   */
   private turn(): Promise<void> {
     return new Promise((resolve) => {
       if (this.state === 'dead') return;
@@ -267,7 +269,7 @@ export class ForgetfulDisk extends Disk {
     }
     next();
     this.operationsLeft -= 1;
-    // First lets the caller begin what follows from this operation.
+    // Before the next operation is served, the caller of this one can begin what follows.
     setImmediate(this.operationsLeft > 0 ? this.serve : this.die);
   };
 

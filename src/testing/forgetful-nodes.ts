@@ -1,13 +1,13 @@
 import type { Random } from './random.js';
 
-/** The unit that a disk writes atomically. */
+/** The size of the unit that a disk writes atomically, in bytes. */
 const SECTOR_BYTES = 512;
 
 type Change = (bytes: Buffer) => Buffer;
 
-/** The current bytes of a file, and those that are certain to survive. */
+/** The current bytes of a file, and the bytes that are certain to survive a power cut. */
 export class FileNode {
-  /** In order. Each may survive without those before it. */
+  /** The unsynced changes in order. Each can survive a power cut without the changes before it. */
   unsynced: Change[] = [];
 
   constructor(
@@ -32,12 +32,14 @@ export class FileNode {
     this.change((old) => resized(old, length));
   }
 
-  /** Makes the first `count` changes durable, or forgets them for good: no later sync covers them. */
+  /**
+   * Makes each of the oldest `count` changes durable if `isKept`. Otherwise a change is lost: no later sync covers it.
+   */
   settle(count: number, isKept: () => boolean): void {
     for (const change of this.unsynced.splice(0, count)) if (isKept()) this.durable = change(this.durable);
   }
 
-  /** The file that a power cut leaves. */
+  /** The file that a power cut leaves. Calls `isKept` once for each unsynced change. */
   survivor(isKept: () => boolean): FileNode {
     return new FileNode(this.unsynced.filter(isKept).reduce((bytes, change) => change(bytes), this.durable));
   }
@@ -48,7 +50,7 @@ export class FileNode {
   }
 }
 
-/** A copy with another length. Added bytes are zero. */
+/** A copy of some bytes with another length. Added bytes are zero. */
 function resized(bytes: Buffer, length: number): Buffer {
   const result = Buffer.alloc(length);
   bytes.copy(result);
@@ -61,7 +63,7 @@ export class LinkNode {
 
 export type Node = FileNode | DirectoryNode | LinkNode;
 
-/** A name that was created or replaced (`node`), or removed. */
+/** A name that was created or replaced, then with its new `node`, or removed, then without a `node`. */
 class NameChange {
   isDurable = false;
   private kept: boolean | undefined;
@@ -70,22 +72,22 @@ class NameChange {
     readonly directory: DirectoryNode,
     readonly name: string,
     readonly node: Node | undefined,
-    /** The other half of a rename. Without it, this change can't survive. */
+    /** For the removal of a name by a rename, the addition of the new name. The removal can't survive without it. */
     readonly added: NameChange | undefined,
   ) {}
 
-  /** Whether this block or name survives the power cut. Decided at random by the first call, and the same afterwards. */
+  /** Whether this change survives the power cut. The first call decides, and later calls return the same. */
   survives(isKept: () => boolean): boolean {
     this.kept ??= this.added && !this.added.isDurable ? this.added.survives(isKept) : isKept();
     return this.kept;
   }
 }
 
-/** The current names in a directory, and those that are certain to survive. */
+/** The current names in a directory, and the names that are certain to survive a power cut. */
 export class DirectoryNode {
   readonly entries: Map<string, Node>;
   private readonly durable: Map<string, Node>;
-  /** In order. Each may survive without those before it. */
+  /** The unsynced changes in order. Each can survive a power cut without the changes before it. */
   private unsynced: NameChange[] = [];
 
   constructor(entries: ReadonlyMap<string, Node> = new Map<string, Node>()) {
@@ -98,13 +100,13 @@ export class DirectoryNode {
     return this.change(name, node, undefined);
   }
 
-  /** @param added the new name of the removed one, for a rename. */
+  /** @param added for a rename, the addition of the new name. */
   delete(name: string, added?: NameChange): void {
     this.entries.delete(name);
     this.change(name, undefined, added);
   }
 
-  /** Returns a function that makes all changes up to this call durable. */
+  /** Returns a function that makes durable all changes made before `beginSync` was called. */
   beginSync(): () => void {
     const covered = [...this.unsynced];
     return () => {
@@ -112,7 +114,7 @@ export class DirectoryNode {
     };
   }
 
-  /** The names that a power cut leaves. */
+  /** The names, with their nodes, that a power cut leaves. */
   surviving(isKept: () => boolean): Map<string, Node> {
     const names = new Map(this.durable);
     for (const change of this.unsynced) if (change.survives(isKept)) apply(change, names);
@@ -127,7 +129,7 @@ export class DirectoryNode {
 
   private settle(change: NameChange): void {
     const index = this.unsynced.indexOf(change);
-    // A later change to the entry with this name was already made durable.
+    // This change, or a later one to the same name, was already made durable.
     if (index < 0) return;
     change.added?.directory.settle(change.added);
     this.unsynced = this.unsynced.filter((other, at) => at > index || other.name !== change.name);
@@ -141,7 +143,10 @@ function apply({ name, node }: NameChange, names: Map<string, Node>): void {
   else names.delete(name);
 }
 
-/** The tree that a power cut leaves, without unsynced changes. The original tree isn't changed. */
+/**
+ * A copy of the tree as a power cut leaves it: each unsynced change is made durable or lost. The original isn't
+ * changed.
+ */
 export function survivors(root: DirectoryNode, random: Random): DirectoryNode {
   const keeping = random.pick([0, 0.5, 1, random.next()]);
   const isKept = () => random.chance(keeping);

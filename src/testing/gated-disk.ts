@@ -6,7 +6,7 @@ import type { SelfCheckingDatabase } from '../ingestion/adapters/out/local-disk/
 /** The methods of `Disk`, and those of its files as `file.<method>`. */
 export type DiskOperation = Exclude<keyof Disk, number | symbol> | `file.${Exclude<keyof DiskFile, number | symbol>}`;
 
-/** Controls one operation. It may perform it, throw before or after that, or never settle. */
+/** Controls one operation. A gate can perform the operation, throw before or after that, or never settle. */
 export type Gate = <T>(perform: () => Promise<T>, operation: DiskOperation, path: string) => Promise<T>;
 
 /**
@@ -14,9 +14,9 @@ export type Gate = <T>(perform: () => Promise<T>, operation: DiskOperation, path
  * can interrupt it halfway.
  */
 export class GatedDisk extends Disk {
-  /** Lets everything through by default. */
+  /** The gate of every operation. By default, it performs each operation. */
   gate: Gate = (perform) => perform();
-  /** Number of bytes that were read. */
+  /** The number of bytes that were read from files. */
   bytesRead = 0;
   private readonly held = new Set<() => unknown>();
   private readonly underWay = new Set<Promise<unknown>>();
@@ -25,14 +25,17 @@ export class GatedDisk extends Disk {
     super();
   }
 
-  /** Makes the next operation of a name fail without doing anything. Returns its error. */
+  /**
+   * Makes the next operation of a name fail without doing anything. Returns the error with which that operation
+   * rejects.
+   */
   failNext(name: DiskOperation): Error {
     const error = Object.assign(new Error(`EIO: i/o error, ${name}`), { code: 'EIO' });
     this.gateNext(name, () => Promise.reject(error));
     return error;
   }
 
-  /** Blocks the next operation of a name until it is released. */
+  /** Blocks the next operation of a name until `release` is called. `reached` resolves when that operation begins. */
   holdNext(name: DiskOperation): { reached: Promise<void>; release: () => void } {
     let release = (): void => undefined;
     const released = new Promise<void>((resolve) => (release = resolve));

@@ -17,15 +17,15 @@ export interface IdentityProviderSetting {
   readonly unknownUserId: string;
   /** An id in the provider's form that no role has. */
   readonly unknownRoleId: string;
-  /** More items than fit into one page of the adapter. Default: 501. */
+  /** A number of items that takes more than one page of the adapter. Default: 501. */
   readonly moreThanOnePage?: number;
-  /** How many calls are made at once, for a provider that allows only a few. Default: up to 50. */
+  /** The most calls made at once, for a provider that allows only a few. Default: 50 or 10, by test. */
   readonly simultaneousCalls?: number;
   /** A name of 255 characters. Default: the one that is longest in UTF-16 and UTF-8. */
   readonly longestName?: string;
-  /** The same provider after a restart. A provider that keeps no state of its own returns itself. */
+  /** Returns the provider as it is after a restart. An adapter that keeps no state can return itself. */
   reopen(): Promise<IdentityProvider>;
-  /** The permissions that the user's roles give according to the provider itself, in any order. */
+  /** The permissions that a user's roles give according to the provider itself, in any order. */
   permissionsOf(userId: string): Promise<readonly string[]>;
   tearDown(): void | Promise<void>;
 }
@@ -71,7 +71,7 @@ const MALFORMED_IDS = [
 /**
  * The tests that every identity provider must pass, one `it` for each promise of the port.
  *
- * @param setUp is called before each test. Other users and roles may exist already.
+ * @param setUp returns the setting of a test. Called before each test. Other users and roles can exist already.
  */
 export function identityProviderContract(name: string, setUp: () => Promise<IdentityProviderSetting>): void {
   describe(`IdentityProvider contract: ${name}`, () => {

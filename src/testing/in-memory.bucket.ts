@@ -9,22 +9,22 @@ interface Kept {
 
 /** A `Bucket` in memory. A test sets its clock and makes it fail or hang. */
 export class InMemoryBucket extends Bucket {
-  /** How far the store's clock, as this instance sees it, is ahead of `time`. In milliseconds. */
+  /** How far the store's clock, as this instance sees it, is ahead of `time`, in milliseconds. */
   aheadMs = 0;
-  /** The store's time, in milliseconds since 1970. */
+  /** Returns the time from which the store's clock is derived, in milliseconds since 1970. */
   time: () => number = () => Date.now();
   /**
-   * Called before each operation, with the bytes of the object to create. If it throws, the operation rejects with its
-   * error and does nothing.
+   * Called before each operation, with the bytes if `create` or `upload` is to create an object. If this function
+   * throws, the operation rejects with that error and does nothing.
    */
   before: (operation: keyof Bucket, key: string, bytes?: Uint8Array) => Promise<void> | void = () => undefined;
   /**
-   * Called after each operation that was done. If it throws, the operation rejects with its error, as if the answer was
-   * lost.
+   * Called after each operation that was done. If this function throws, the operation rejects with that error, as if
+   * the answer was lost.
    */
   after: (operation: keyof Bucket, key: string) => Promise<void> | void = () => undefined;
 
-  /** Replaces the objects of a listing. */
+  /** Changes a listing: gets the right objects, and returns the objects that the listing yields. */
   listed: (objects: ListedObject[]) => ListedObject[] = (objects) => objects;
 
   constructor(
@@ -126,14 +126,14 @@ export class InMemoryBucket extends Bucket {
     // Nothing to close.
   }
 
-  /** The same objects as another process sees them, with its own clock and faults. */
+  /** A bucket with the same objects, as another process sees it: with its own clock offset and faults. */
   another(): InMemoryBucket {
     const another = new InMemoryBucket(this.objects, this.unfinished);
     another.time = this.time;
     return another;
   }
 
-  /** Number of uploads to a key that are in progress or were left unfinished. */
+  /** The number of uploads to a key that are in progress or were left unfinished. */
   parts(key: string): number {
     return [...this.unfinished].filter((upload) => upload.key === key).length;
   }
@@ -163,7 +163,7 @@ export class InMemoryBucket extends Bucket {
   }
 }
 
-/** A fault with this message simulates a store that refuses. */
+/** Whether an error simulates the refusal of a store: its message is `denied`. */
 const isDenied = (error: unknown): boolean => error instanceof Error && error.message === 'denied';
 
 async function* piecesOf(bytes: Buffer): AsyncGenerator<Uint8Array> {

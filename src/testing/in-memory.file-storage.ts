@@ -15,17 +15,17 @@ export class InMemoryFileStorage extends FileStorage {
   private readonly running = new Set<string>();
   private failure: Error | null = null;
 
-  /** The stored uploads, in the order in which they were complete. */
+  /** The stored uploads, in the order in which the uploads were complete. */
   get uploads(): readonly Upload[] {
     return this.kept.map(({ upload }) => upload);
   }
 
-  /** The bytes of a stored file; null if there is none at that path. */
+  /** The bytes of the stored file at a content path; null if there is no such file. */
   bytes(path: string): Buffer | null {
     return this.kept.find(({ upload }) => upload.content?.path === path)?.bytes ?? null;
   }
 
-  /** Makes every call reject with this error from now on. */
+  /** Makes every call reject with this error, until `recover`. */
   failWith(error: Error): void {
     this.failure = error;
   }

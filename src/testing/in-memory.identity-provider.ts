@@ -14,11 +14,14 @@ interface KeptUser extends User {
   readonly roleIds: Set<string>;
 }
 
-/** An identity provider for tests. It fulfils the port's contract, and fails or hangs on demand. */
+/**
+ * An identity provider for tests, which keeps everything in memory and fulfils the port's contract. Fails or hangs on
+ * demand.
+ */
 export class InMemoryIdentityProvider extends IdentityProvider {
   /** The signal of the latest call. */
   lastSignal: AbortSignal | undefined;
-  /** Number of lists that were begun and have neither ended nor been returned. */
+  /** The number of lists whose iteration has begun and has neither ended nor been stopped by the reader. */
   openLists = 0;
 
   private readonly roles = new Map<string, NewRole>();
@@ -31,13 +34,16 @@ export class InMemoryIdentityProvider extends IdentityProvider {
     super();
   }
 
-  /** From now on, calls and pages reject with this error, including those that hang. */
+  /** From now on, calls and requests for pages reject with this error. Those that hang reject too. */
   failWith(error: Error): void {
     this.failure = error;
     this.openGate();
   }
 
-  /** From now on, calls and pages don't settle, and ignore their signal. */
+  /**
+   * From now on, calls and requests for pages don't settle until `recover` or `failWith`, even when their signal
+   * aborts.
+   */
   hang(): void {
     this.gate = new Promise((resolve) => {
       this.openGate = resolve;
@@ -94,7 +100,7 @@ export class InMemoryIdentityProvider extends IdentityProvider {
   /**
    * The permissions that a user's roles give, each once.
    *
-   * @throws UserNotFound
+   * @throws UserNotFound when no user has that id.
    */
   permissionsOf(userId: string): string[] {
     const permissions = [...this.user(userId).roleIds].flatMap((roleId) => this.roles.get(roleId)?.permissions ?? []);

@@ -5,7 +5,7 @@ export interface SeenLine {
   readonly content_sha256: string | null;
 }
 
-/** The lines of index segments, parsed without the service. Throws if one of them is torn. */
+/** Parses the lines of index segments, independently of the service. Throws if a segment ends in a torn line. */
 export function toIndexLines(segments: readonly string[]): SeenLine[] {
   return segments.flatMap((text) => {
     const lines = text.split('\n');

@@ -1,4 +1,4 @@
-// For tests against fakes, and for writing adapters. Doesn't need Vitest (see contracts.ts).
+// Fakes and helpers for tests, and for writing adapters. None of them needs Vitest, unlike the suites of contracts.ts.
 export * from './auth0/index.js';
 export { InMemoryBucket } from './in-memory.bucket.js';
 export { InMemoryFileStorage } from './in-memory.file-storage.js';

@@ -10,23 +10,24 @@ import { anUploadDraft, storeUpload } from './upload-draft.builder.js';
 const ROOT = '/store';
 const MOST_CUTS = 3;
 const MOST_CALLERS = 12;
-/** Maximum number of operations before a cut: within a boot or a short load, or a longer load. */
+/** The most operations before a cut: a few, which end within a boot or soon after, or many. */
 const MOST_OPERATIONS = [60, 500] as const;
 
 export interface PowerCutReport {
   readonly cuts: number;
   readonly acknowledged: number;
-  /** Uploads that failed before the power was cut. */
+  /** The number of uploads that failed before a power cut and must not be in the store afterwards. */
   readonly refused: number;
   /** Acknowledged uploads that are missing or differ from what was sent; one sentence each. */
   readonly lost: readonly string[];
-  /** Things that should not be there, or are there only in part; one sentence each. */
+  /** Files and lines that should not be in the store, or are incomplete; one sentence each. */
   readonly halfShown: readonly string[];
 }
 
 /**
- * Lets callers upload to the local disk until the power is cut. Repeats this a few times, and may cut during a boot.
- * Then boots and compares the contents of the disk with the acknowledged uploads. The same seed repeats the same run.
+ * Lets callers upload to a `ForgetfulDisk` until the power is cut. Does so one to three times in a row. The cut can
+ * come during a boot. Then boots, and compares the contents of the disk with the acknowledged uploads. The same
+ * seed repeats the same run.
  */
 export async function rehearsePowerCut(seed: number, defects: DiskDefects = {}): Promise<PowerCutReport> {
   const random = new Random(seed);
@@ -40,7 +41,7 @@ export async function rehearsePowerCut(seed: number, defects: DiskDefects = {}):
   }
   await open(disk, 1e6);
   const first = ledger.compare(disk.files());
-  // A boot must make its repairs durable too.
+  // A boot must make its repairs durable too, so the power is cut once more.
   disk = disk.afterCut();
   await open(disk, 1e6);
   const second = ledger.compare(disk.files());
@@ -105,7 +106,7 @@ class Ledger {
   }
 }
 
-/** The lines of a store by upload id, and everything in it that isn't whole. */
+/** The index lines of a store by upload id, and a sentence for everything that is incomplete or left over. */
 function readStore(files: Map<string, Buffer>): { lines: Map<string, string>; halfShown: string[] } {
   const lines = new Map<string, string>();
   const halfShown: string[] = [];

@@ -9,15 +9,16 @@ export const AUDIENCE = 'load-data-api';
 export const rsaKey = (bits = 2048): KeyObject => generateKeyPairSync('rsa', { modulusLength: bits }).privateKey;
 export const ecKey = (): KeyObject => generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey;
 
-/** The public half as a JSON Web Key. */
+/** The public half of a key as a JSON Web Key, with further members. */
 export const jwkOf = (key: KeyObject, members: JWK): JWK => ({ ...createPublicKey(key).export({ format: 'jwk' }), ...members });
 
 const encode = (value: unknown): string =>
   Buffer.from(typeof value === 'string' ? value : JSON.stringify(value)).toString('base64url');
 
 /**
- * A compact JWS over any header and payload, valid or not. A text is used unchanged. Signs according to `alg`, or with
- * RS256 if `alg` is unknown.
+ * A compact JWS over any header and payload, valid or not. A payload that is a text is signed unchanged. A key that is
+ * a text makes an HMAC with SHA-256. Other keys sign according to the header's `alg`, with SHA-256 if `alg` is unknown.
+ * With `none`, the signature is empty.
  */
 export function signToken(key: KeyObject | string, header: Readonly<Record<string, unknown>>, payload: unknown): string {
   const input = `${encode(header)}.${encode(payload)}`;
@@ -39,14 +40,14 @@ export function requestWith(...authorization: readonly string[]): IncomingMessag
   return request;
 }
 
-/** Seconds since 1970. */
+/** The current time, in seconds since 1970. */
 export const now = (): number => Math.floor(Date.now() / 1000);
 
 /** Serves a key set on loopback and counts the requests for it. */
 export class TestIssuer {
   keys: JWK[] = [];
   fetches = 0;
-  /** Responds instead of the key set while it is set. */
+  /** While defined, answers each request in place of the key set. */
   answer: RequestListener | undefined;
   #port = 0;
   #server = createServer();
@@ -59,7 +60,7 @@ export class TestIssuer {
     return `${this.url}/jwks`;
   }
 
-  /** Listens. After `stop`, listens on the same port again. */
+  /** Listens on a free port, or after `stop` on the same port again. */
   async start(): Promise<this> {
     this.#server = createServer((request, response) => {
       this.fetches++;

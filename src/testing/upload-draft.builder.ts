@@ -18,7 +18,9 @@ interface DraftParts {
   bytes: AsyncIterable<Uint8Array> | null;
 }
 
-/** Builds drafts of uploads. Each `build()` creates one with its own id. Without `file()`, it has no file. */
+/**
+ * Builds drafts of uploads. Each `build()` creates a draft with its own id. Without `file()`, the draft has no file.
+ */
 export class UploadDraftBuilder {
   constructor(
     private readonly parts: Readonly<DraftParts> = {
@@ -34,12 +36,12 @@ export class UploadDraftBuilder {
     },
   ) {}
 
-  /** The same draft with some parts changed. */
+  /** A builder of the same draft with some parts changed. */
   with(changes: Partial<DraftParts>): UploadDraftBuilder {
     return new UploadDraftBuilder({ ...this.parts, ...changes });
   }
 
-  /** The same draft with a file of these chunks. */
+  /** A builder of the same draft with a file of these chunks. The file can be read once. */
   file(...chunks: (string | Uint8Array)[]): UploadDraftBuilder {
     return this.with({ bytes: Readable.from(chunks.map((chunk) => Buffer.from(chunk))) });
   }
@@ -59,10 +61,10 @@ export class UploadDraftBuilder {
   }
 }
 
-/** A valid draft of an upload without a file. */
+/** A builder of a valid draft of an upload without a file. */
 export const anUploadDraft = (): UploadDraftBuilder => new UploadDraftBuilder();
 
-/** Stores a draft without an earlier upload under its key, and returns the concluded upload. */
+/** Stores a draft whose Idempotency-Key has no earlier upload. Returns the upload that the draft concluded with. */
 export async function storeUpload(storage: FileStorage, draft: UploadDraft): Promise<Upload> {
   const concluded: Upload[] = [];
   const { uploadId } = await storage.store({

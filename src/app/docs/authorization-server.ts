@@ -6,7 +6,7 @@ import { realmUrl } from '../../identity-management/adapters/out/keycloak/admin-
 export interface AuthorizationServer {
   /** Describes who can get a token. */
   readonly description: string;
-  /** Without a host if the token endpoint belongs to this service. */
+  /** The URL of the token endpoint; a path without a host if the endpoint belongs to this service. */
   readonly tokenUrl: string;
   /** Login by authorization code with PKCE; undefined if it isn't offered. */
   readonly login: Login | undefined;
@@ -16,7 +16,7 @@ export interface Login {
   /** A public client that may redirect to `{base_url}/docs/oauth2-redirect.html`. */
   readonly clientId: string;
   readonly authorizationUrl: string;
-  /** Parameters that the provider requires in the authorization request beyond OAuth 2. */
+  /** Parameters that the provider requires in the authorization request in addition to those of OAuth 2. */
   readonly additionalQueryStringParams?: Readonly<Record<string, string>>;
 }
 
@@ -46,7 +46,7 @@ export function authorizationServerFor(environment: Environment): AuthorizationS
       };
     }
     case 'auth0': {
-      // Users may reach the tenant by a custom domain, which is then the issuer.
+      // A tenant can have a custom domain for its users, which is then the issuer.
       const domain = (oidc.issuer ?? identityProvider.url).replace(/\/$/, '');
       const additionalQueryStringParams = { audience: oidc.audience };
       return {

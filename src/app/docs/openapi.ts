@@ -13,7 +13,7 @@ const TOKEN_DESCRIPTIONS: Readonly<Record<Environment['identityProvider']['adapt
 
 type Operations = Record<string, { responses: Record<string, unknown>; security?: unknown }>;
 
-/** The login flows: a program uses a secret, and if login is offered, a person can use a browser. */
+/** The OAuth 2 flows: a program gets a token with a secret, and, if login is offered, a person with a browser. */
 function oauth2({ description, tokenUrl, login }: AuthorizationServer) {
   const clientCredentials = { tokenUrl, scopes: {} };
   const authorizationCode = login && { authorizationUrl: login.authorizationUrl, tokenUrl, scopes: {} };

@@ -27,7 +27,9 @@ const contentSecurityPolicy = ({ tokenUrl }: AuthorizationServer) => ({
   },
 });
 
-/** Serves Swagger UI at `docs` and the document at `docs-json`. Call it after the global prefix is set. */
+/**
+ * Serves Swagger UI at `docs` and the OpenAPI document at `docs-json`. Must be called after setting the global prefix.
+ */
 export function setUpSwaggerUi(app: NestExpressApplication, environment: Environment): void {
   const { basePath } = environment;
   const server = authorizationServerFor(environment);
@@ -40,7 +42,7 @@ export function setUpSwaggerUi(app: NestExpressApplication, environment: Environ
       crossOriginOpenerPolicy: { policy: login ? 'same-origin-allow-popups' : 'same-origin' },
     }),
   );
-  // The redirect page follows the provider's pages in the popup and must be able to reach the window that opened it.
+  // The redirect page follows the provider's pages in the popup and must reach the window that opened the popup.
   if (login) app.use(`${basePath}/${REDIRECT_PAGE}`, helmet.crossOriginOpenerPolicy({ policy: 'unsafe-none' }));
 
   SwaggerModule.setup('docs', app, createOpenApiDocument(app, environment, server), {
@@ -55,7 +57,7 @@ export function setUpSwaggerUi(app: NestExpressApplication, environment: Environ
         usePkceWithAuthorizationCodeGrant: login !== undefined,
         additionalQueryStringParams: login?.additionalQueryStringParams,
       },
-      // Read when the page is first requested, because the port is known by then.
+      // This getter is called when the page is first requested, and the port is known by then.
       get oauth2RedirectUrl() {
         return login && `${app.get(ServiceAddress).baseUrl}/${REDIRECT_PAGE}`;
       },

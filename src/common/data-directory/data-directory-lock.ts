@@ -10,7 +10,7 @@ import { makeDirectories } from './make-directories.js';
 const ATTEMPTS = 40;
 const PAUSE_MS = 25;
 
-/** Another process holds the lock. */
+/** The lock of a DATA_DIR is held by another process. */
 export class DataDirectoryInUseError extends Error {
   constructor(readonly directory: string) {
     super(`DATA_DIR ${directory} is in use by another process`);
@@ -30,15 +30,15 @@ export interface DataDirectoryLock {
 }
 
 /**
- * Takes the lock `<directory>/<name>.lock`. Creates the directory first if it is missing, unless `create` is false.
+ * Takes the lock `<directory>/<name>.lock`. Creates a missing directory, unless `create` is false.
  *
  * The lock is an exclusive SQLite transaction, which is an operating-system lock on the file itself. The system
  * releases it when the process ends, and it is the same lock for every path that leads to the file. If this process
  * opened and closed the file by other means, the lock would be lost (POSIX).
  *
- * @param directory as the user wrote it, because the error quotes it.
- * @throws DataDirectoryInUseError when the lock isn't free within a second; DataDirectoryError when the lock file is
- * something else; file system errors.
+ * @param directory the path as the user wrote it, because the error quotes it.
+ * @throws DataDirectoryInUseError when the lock isn't free within a second; DataDirectoryError when the path of the
+ * directory or of the lock file names something else, or when the lock file can't be locked; file system errors.
  */
 export async function lockDataDirectory(directory: string, name: string, { create = true } = {}): Promise<DataDirectoryLock> {
   if (create) makeDirectories(resolve(directory));
@@ -65,7 +65,7 @@ const lockFile = (directory: string, name: string): string => join(directory, `$
 
 function takeUnlessBusy(path: string): DataDirectoryLock | undefined {
   createUnlessThere(path);
-  // SQLite also opens a file that it may only read, but then BEGIN EXCLUSIVE locks nothing.
+  // SQLite also opens a read-only file, but BEGIN EXCLUSIVE then locks nothing.
   accessSync(path, constants.R_OK | constants.W_OK);
   const before = fileIdentity(path);
   const database = openUnlessBusy(path, 'BEGIN EXCLUSIVE');
@@ -78,7 +78,7 @@ function takeUnlessBusy(path: string): DataDirectoryLock | undefined {
   return undefined;
 }
 
-/** SQLite would create the file too, but its errors say less about why it can't. */
+/** Creates the lock file if it is missing. SQLite would do so too, but its errors say less about a failure. */
 function createUnlessThere(path: string): void {
   try {
     closeSync(openSync(path, 'wx', 0o644));
@@ -92,7 +92,7 @@ function openUnlessBusy(path: string, sql: string): Database.Database | undefine
   if (irregular !== undefined) throw new DataDirectoryError(`${irregular} is not a regular file: remove it and start again`);
   const database = new Database(path);
   try {
-    // Journal in memory, so that no journal file appears beside the lock.
+    // The journal is kept in memory, so that no journal file appears beside the lock.
     database.exec(`PRAGMA journal_mode = MEMORY; ${sql}`);
     return database;
   } catch (error) {

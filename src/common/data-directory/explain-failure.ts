@@ -5,7 +5,7 @@ import { statUnlessAbsent } from './file-identity.js';
 /** An error thrown by Node.js or SQLite, with a code such as `ENOSPC` or `SQLITE_FULL`, and the path if it is known. */
 export type CodedError = Error & { readonly code: string; readonly path?: unknown };
 
-/** Explains an error in DATA_DIR in one line: the path, the problem, the remedy. */
+/** Explains an error in DATA_DIR: the path, the problem, and the remedy if one is known. */
 export function explainFailure(error: CodedError, dataDirectory: string): string {
   const path = typeof error.path === 'string' ? resolve(error.path) : undefined;
   const isBelow = path?.startsWith(`${resolve(dataDirectory)}${sep}`) === true;
@@ -15,7 +15,10 @@ export function explainFailure(error: CodedError, dataDirectory: string): string
   return `${error.message}${where}${adviceFor(error.code)}`;
 }
 
-/** Describes what blocks the way to a path below a directory: a dangling link, or a file in place of a directory. */
+/**
+ * Describes what blocks the way to a path below a directory: a dangling link, or a file in place of a directory.
+ * Undefined if neither blocks the way.
+ */
 function obstacleOn(path: string, directory: string): string | undefined {
   let at = resolve(directory);
   for (const name of relative(at, path).split(sep)) {

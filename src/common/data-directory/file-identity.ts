@@ -9,7 +9,10 @@ export interface FileIdentity {
 export const isSameFile = (one: FileIdentity | undefined, other: FileIdentity | undefined): boolean =>
   one?.ino === other?.ino && one?.dev === other?.dev;
 
-/** Follows links; undefined if the path is missing. Other file system errors are thrown. Synchronous: one stat. */
+/**
+ * The status of the file at a path, after following links. Undefined if the file is missing (`ENOENT`, `ENOTDIR`).
+ * Throws other file system errors. Synchronous: one stat.
+ */
 export function statUnlessAbsent(path: string): BigIntStats | undefined {
   try {
     return statSync(path, { bigint: true });
@@ -19,12 +22,12 @@ export function statUnlessAbsent(path: string): BigIntStats | undefined {
   }
 }
 
-/** The identity of the file at a path. */
+/** The identity of the file at a path, after following links. Undefined and errors as for `statUnlessAbsent`. */
 export const fileIdentity: (path: string) => FileIdentity | undefined = statUnlessAbsent;
 
 /**
- * Like `fileIdentity`, but undefined also if the path can't be read: the volume fails, or its directory may not be
- * searched.
+ * Like `fileIdentity`, but throws nothing. Undefined also if the path can't be read, because the volume fails or the
+ * process is not allowed to search a directory.
  */
 export function identityUnlessUnreadable(path: string): FileIdentity | undefined {
   try {

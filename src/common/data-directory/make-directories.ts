@@ -4,10 +4,12 @@ import { DataDirectoryError } from './data-directory-error.js';
 import { statUnlessAbsent } from './file-identity.js';
 
 /**
- * Creates a directory and its missing parents. Unlike Node's recursive `mkdir`, it stops if an existing parent doesn't
- * accept a new directory (`/proc`), and reports that parent's error (`EROFS`, not `ENOENT`).
+ * Creates a directory and its missing parents. Unlike Node's recursive `mkdir`, this function stops if an existing
+ * parent doesn't accept a new directory (`/proc`), and reports that parent's error (`EROFS`, not `ENOENT`).
  *
- * @throws DataDirectoryError when the path names something else; file system errors.
+ * @param mode the permissions of the directory itself. Created parents get the default permissions.
+ * @throws DataDirectoryError when the path names something other than a directory, or a parent is a dangling link; file
+ * system errors.
  */
 export function makeDirectories(path: string, mode?: number): void {
   try {

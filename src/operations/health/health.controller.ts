@@ -6,7 +6,7 @@ import { FromAnyOrigin } from '../../http/origin.guard.js';
 import { NotRateLimited } from '../rate-limit.js';
 import { Readiness } from './readiness.js';
 
-/** For orchestrators, with the response bodies of terminus. */
+/** Health endpoints for orchestrators. The response bodies are those of terminus. */
 @ApiExcludeController()
 @NotRateLimited()
 @FromAnyOrigin()
@@ -17,13 +17,13 @@ export class HealthController {
     private readonly readiness: Readiness,
   ) {}
 
-  /** 200 as long as the process serves requests. */
+  /** Answers 200 as long as the process serves requests. */
   @Get('live')
   live(): Promise<object> {
     return this.health.check([]);
   }
 
-  /** 200 when every operation can be served, otherwise 503. */
+  /** Answers 200 when no dependency is unhealthy, so that every operation can be served; otherwise 503. */
   @Get('ready')
   async ready(@Res({ passthrough: true }) response: ServerResponse): Promise<object> {
     try {

@@ -12,7 +12,7 @@ const CHECK_TIMEOUT_MS = 5_000;
 export class Readiness {
   private readonly logger = new Logger(Readiness.name);
   private readonly unhealthy = new Set<string>();
-  /** For each check, the messages of its latest result, which are already in the log. */
+  /** The problems or warnings of each check's latest result, by check. They are already in the log. */
   private readonly told = new Map<string, readonly string[]>();
 
   constructor(
@@ -23,8 +23,8 @@ export class Readiness {
 
   /**
    * Each check answers within five seconds. The reason of a failure is only logged. Misconfigurations of the identity
-   * provider are also shown: as `problems`, or as `warnings` if the operations still work (`degraded`, which counts as
-   * ready).
+   * provider are logged and are also in the result: as `problems`, or as `warnings` if the operations still work
+   * (`degraded`, which counts as ready).
    */
   readonly checks = [
     (): Promise<HealthIndicatorResult> => this.check('file_storage', () => this.fileStorage.checkHealth()),

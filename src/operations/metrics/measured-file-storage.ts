@@ -4,14 +4,14 @@ import { FileStorage, type UploadDraft, type UploadReceipt } from '../../ingesti
 import type { IndexFlush } from '../../ingestion/application/ports/index-flush.js';
 import type { Metrics } from './metrics.js';
 
-/** Counts the flushes of the index. */
+/** Returns a function that counts flushes of the index and their lines, and measures their duration. */
 export const measuredFlush = (metrics: Metrics) => ({ lines, seconds, ok }: IndexFlush): void => {
   metrics.flushes.inc({ outcome: ok ? 'ok' : 'failed' });
   metrics.flushedLines.inc(lines);
   metrics.flushSeconds.observe(seconds);
 };
 
-/** Counts the uploads to a file storage, and forwards the application's shutdown to it. */
+/** Counts the uploads to a file storage, and forwards the application's shutdown to the storage. */
 export class MeasuredFileStorage extends FileStorage implements OnApplicationShutdown {
   constructor(
     private readonly storage: FileStorage & Partial<OnApplicationShutdown>,

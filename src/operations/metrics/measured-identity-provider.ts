@@ -9,8 +9,8 @@ import type { NewUser, User } from '../../identity-management/domain/user.js';
 import type { Metrics } from './metrics.js';
 
 /**
- * Counts and times the calls to an identity provider, one per page for lists. Forwards the application's shutdown to
- * it.
+ * Counts and times the calls to an identity provider. For a list, each request for a page counts as a call. Forwards
+ * the application's shutdown to the provider.
  */
 export class MeasuredIdentityProvider extends IdentityProvider implements OnApplicationShutdown {
   constructor(

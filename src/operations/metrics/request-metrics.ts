@@ -5,7 +5,9 @@ import type { Request } from 'express';
 import { type Exchange, EXCHANGE_END } from '../../http/exchange.js';
 import { Metrics } from './metrics.js';
 
-/** Counts answered requests by method, route and status. Requests that match no route count as `unmatched`. */
+/**
+ * Counts and times answered requests by method, route and status. The route of a request without one is `unmatched`.
+ */
 @Injectable()
 export class RequestMetrics implements OnApplicationBootstrap {
   constructor(

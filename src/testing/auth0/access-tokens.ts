@@ -6,19 +6,22 @@ import type { Tenant } from './tenant.js';
 
 /** The subject of an API token, and its other contents. */
 export interface TokenRequest {
-  /** A user, whose roles determine the permissions. */
+  /** The id of a user, whose roles determine the permissions. */
   readonly userId?: string;
-  /** An application, whose grant determines the permissions. Not together with `userId`. */
+  /** The id of an application, whose grant determines the permissions unless `userId` is given. Default: `caller`. */
   readonly clientId?: string;
-  /** Replaces the permissions from roles or the grant. */
+  /** Permissions that replace those from the roles or the grant. */
   readonly permissions?: readonly string[];
   /** The identifier of the API. Default: the tenant's first own API. */
   readonly audience?: string;
   /** The requested scopes, separated by blanks. */
   readonly scope?: string;
-  /** A negative value makes an expired token. Default: the API's `token_lifetime`, or one day. */
+  /**
+   * The lifetime of the token. A negative value makes an expired token. Default: the API's `token_lifetime`, or one
+   * day.
+   */
   readonly lifetimeSeconds?: number;
-  /** Override all other claims. */
+  /** Claims that override all others of the same name. */
   readonly claims?: Readonly<Record<string, unknown>>;
 }
 
@@ -37,7 +40,7 @@ export class TokenError extends Error {
 
 const DAY_S = 86_400;
 
-/** Issues the tenant's tokens, and recognizes those of the Management API. */
+/** Issues the tenant's tokens, and recognizes the tokens of the Management API. */
 export class AccessTokens {
   private readonly keys = new SigningKeys();
   private readonly management = new Map<string, { scopes: ReadonlySet<string>; expiresAt: number }>();
@@ -68,7 +71,7 @@ export class AccessTokens {
   /**
    * Answers a client-credentials grant as Auth0's token endpoint does.
    *
-   * @throws TokenError
+   * @throws TokenError when that endpoint would refuse the grant.
    */
   async grant(parameters: Readonly<Record<string, unknown>>): Promise<object> {
     const { grant_type: grantType, client_id: clientId, client_secret: secret, audience } = parameters;
@@ -143,7 +146,7 @@ export class AccessTokens {
   /**
    * The scopes that the token of a request to the Management API has.
    *
-   * @throws ManagementError 400 or 401.
+   * @throws ManagementError 400 for a malformed header; 401 for a missing header, or an unknown or expired token.
    */
   scopesOf(authorization: string | undefined): ReadonlySet<string> {
     if (authorization === undefined) throw new ManagementError(401, 'Missing authentication');
@@ -165,7 +168,7 @@ export class AccessTokens {
     return typeof lifetime === 'number' ? lifetime : DAY_S;
   }
 
-  /** The claims that an Action would add. */
+  /** The claim `customer_id` that an Action would add, if the tenant has that Action. */
   private customerIds(userId: string | undefined): object {
     const metadata = userId === undefined ? undefined : this.tenant.users.get(userId)?.others?.app_metadata;
     if (!this.tenant.settings.hasCustomerIdAction || typeof metadata !== 'object' || metadata === null) return {};

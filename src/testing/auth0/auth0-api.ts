@@ -15,11 +15,11 @@ import { usersRoutes } from './users.routes.js';
 
 export interface Auth0Request {
   readonly method: string;
-  /** Without the query. Still encoded. */
+  /** The path without the query, still percent-encoded. */
   readonly path: string;
   readonly query: URLSearchParams;
   readonly headers: IncomingHttpHeaders;
-  /** Parsed JSON or form; undefined if the request has no body. */
+  /** The parsed JSON or form; undefined if the request has no body or the body can't be parsed. */
   readonly body: unknown;
   readonly isMalformed: boolean;
 }
@@ -27,7 +27,7 @@ export interface Auth0Request {
 export interface Auth0Answer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
-  /** Sent as JSON if it is an object, and unchanged if it is a text or bytes. If it is missing, no body is sent. */
+  /** The body. An object is sent as JSON, and a text or bytes unchanged. If the body is missing, none is sent. */
   readonly body?: unknown;
 }
 
@@ -137,7 +137,8 @@ export class Auth0Api {
   }
 
   /**
-   * Responds the same whether or not the user exists. The API description requires a client, but older pages omit it.
+   * Mails a link for changing the password. Responds the same whether or not the user exists. The API description
+   * requires a client, but older pages omit the client.
    */
   private mailPasswordChange({ body }: Auth0Request): Auth0Answer {
     const { success, data } = PASSWORD_CHANGE.safeParse(body);
@@ -148,7 +149,7 @@ export class Auth0Api {
     return { status: 200, headers: {}, body: "We've just sent you an email to reset your password." };
   }
 
-  /** Behaves like the object store behind Auth0, which accepts either a signature or a bearer token, but not both. */
+  /** Answers like the object store behind Auth0, which refuses a bearer token in addition to the signature. */
   private download({ path, query, headers }: Auth0Request): Auth0Answer {
     if (headers.authorization !== undefined) return { status: 400, headers: {}, body: '<Error><Code>InvalidArgument</Code></Error>' };
     const file = this.jobs.file(`${path}?${query.toString()}`);

@@ -10,7 +10,7 @@ import { type Auth0Mail, type Auth0Settings, DEFAULT_SETTINGS, newId, Tenant } f
 import { cut, readRequest, reset, send } from './transport.js';
 
 export interface Auth0StandInOptions {
-  /** Differences from the defaults. They can be changed later in the stand-in's `settings`. */
+  /** The settings that differ from the defaults. They can be changed later in the stand-in's `settings`. */
   readonly settings?: Partial<Auth0Settings>;
   /** The identifier of the API that tokens are for; null for a tenant that isn't set up. Default: `load-data-api`. */
   readonly audience?: string | null;
@@ -20,31 +20,31 @@ export interface Auth0StandInOptions {
   readonly serviceScopes?: readonly string[];
   /** The names of the database connections. Default: `Username-Password-Authentication`. */
   readonly connections?: readonly string[];
-  /** Milliseconds since 1970, used for all times. Default: the clock. */
+  /** Returns the current time, in milliseconds since 1970. Default: the system's clock. */
   readonly now?: () => number;
-  /** Called with each request and its answer. The answer is sent after it has resolved. */
+  /** Called with each request and its answer. The answer is sent after the returned promise has resolved. */
   readonly onExchange?: (exchange: Auth0Exchange) => unknown;
 }
 
 /** A request and its answer. */
 export interface Auth0Exchange {
   readonly method: string;
-  /** Without the query. Still encoded. */
+  /** The path without the query, still percent-encoded. */
   readonly path: string;
   readonly query: URLSearchParams;
-  /** Parsed; undefined if the request has no body. */
+  /** The parsed body; undefined if the request has no body or the body can't be parsed. */
   readonly requestBody: unknown;
-  /** Missing if a fault prevents it. */
+  /** The answer that the tenant gave. Missing if a fault prevented the request from being processed. */
   readonly answer?: { readonly status: number; readonly body?: unknown };
 }
 
 /** A request that arrived, even if a fault prevented its processing. */
 export interface SeenRequest {
   readonly method: string;
-  /** Without the query. Still encoded. */
+  /** The path without the query, still percent-encoded. */
   readonly path: string;
   readonly query: string;
-  /** Milliseconds since 1970. */
+  /** When the request arrived, in milliseconds since 1970. */
   readonly at: number;
 }
 
@@ -54,15 +54,19 @@ export interface ClientCredentials {
 }
 
 export interface LoadUsersOptions {
-  /** Milliseconds since 1970 for the user of each index, which begins at 0. Default: one second apart, from 2024 on. */
+  /**
+   * Returns when a user was created, in milliseconds since 1970, by index from 0. Default: one per second from 2024 on.
+   */
   readonly createdAt?: (index: number) => number;
   /** Prefix of the ids. Default: `auth0`. */
   readonly provider?: string;
   /** Prefix of the names. Default: `User `. */
   readonly namePrefix?: string;
-  /** The connection of the users. Default: the first database for `auth0`, otherwise the provider's name. */
+  /**
+   * The connection of the users. Default: the first database if `provider` is `auth0`, otherwise the provider's name.
+   */
   readonly connection?: string;
-  /** How often the users have logged in. Default: never. */
+  /** How often each user has logged in. Default: never. */
   readonly logins?: number;
 }
 
@@ -84,13 +88,13 @@ export const SERVICE_SCOPES = [
 
 const FIRST_CREATION = Date.UTC(2024, 0, 1);
 const KEEP_ALIVE_MS = 60_000;
-/** Faults that prevent the request from being processed. */
+/** The kinds of faults that prevent the request from being processed. */
 const PREVENTING: ReadonlySet<Auth0Fault['kind']> = new Set(['answer', 'reset', 'silence']);
 
 /**
- * Starts an Auth0 tenant for tests, on loopback and a free port. It has those parts of the Authentication API and the
- * Management API v2 that the service and its set-up use, with the limits that Auth0 documents. Where the behaviour of
- * Auth0 isn't documented, it behaves in the way that is hardest on its client.
+ * Starts an Auth0 tenant for tests, on loopback and a free port. The tenant has those parts of the Authentication API
+ * and the Management API v2 that the service and its set-up use, with the limits that Auth0 documents. Where the
+ * behaviour of Auth0 isn't documented, the tenant behaves in the way that is hardest on its client.
  */
 export async function startAuth0StandIn(options: Auth0StandInOptions = {}): Promise<Auth0StandIn> {
   const server = createServer({ keepAliveTimeout: KEEP_ALIVE_MS });
@@ -101,7 +105,7 @@ export async function startAuth0StandIn(options: Auth0StandInOptions = {}): Prom
 export class Auth0StandIn {
   /** Base URL of the tenant, without a trailing slash. */
   readonly domain: string;
-  /** The behaviour of the tenant. May be changed at any time. */
+  /** The behaviour of the tenant. A test can change it at any time. */
   readonly settings: Auth0Settings;
   /** The requests so far, oldest first. */
   readonly requests: SeenRequest[] = [];
@@ -145,7 +149,7 @@ export class Auth0StandIn {
     this.service = this.addClient('load-data-service', serviceScopes);
     this.administrator = this.addClient('administrator', this.api.managementScopes);
     server.on('request', (request, response) => {
-      // A rejection is a defect of the stand-in or of `onExchange`. It should end the test.
+      // A rejection is a defect of the stand-in or of `onExchange`, and should end the test.
       void this.serve(request, response);
     });
   }
@@ -174,7 +178,7 @@ export class Auth0StandIn {
   }
 
   /**
-   * Makes matching requests fail from now on.
+   * Plans a fault for matching requests: by default for the next one.
    *
    * @param request method and path, as in `POST /api/v2/users/{id}/roles`, where `{id}` stands for one segment; or a
    *   pattern for that text.
@@ -183,25 +187,25 @@ export class Auth0StandIn {
     this.faults.add(request, fault, options);
   }
 
-  /** Ends all faults. Resets connections that got no answer. */
+  /** Ends all faults. Resets the connections whose requests got no answer because of a fault. */
   recover(): void {
     this.faults.clear();
     for (const response of this.silent) reset(response);
     this.silent.clear();
   }
 
-  /** Number of requests that match, in the notation of `fail`. */
+  /** The number of requests so far that match a text or pattern in the notation of `fail`. */
   count(request: string | RegExp): number {
     const pattern = requestPattern(request);
     return this.requests.filter(({ method, path }) => pattern.test(`${method} ${path}`)).length;
   }
 
-  /** An access token of the API, as callers of the service have it. */
+  /** Issues an access token of the API, such as callers of the service send. */
   issueToken(request: TokenRequest = {}): Promise<string> {
     return this.tokens.issue(request);
   }
 
-  /** A token of the Management API with these scopes. */
+  /** Issues a token of the Management API with these scopes. Default: all scopes. */
   issueManagementToken(scopes: readonly string[] = this.api.managementScopes): Promise<string> {
     return this.tokens.issueForManagement('test', scopes);
   }
@@ -221,7 +225,7 @@ export class Auth0StandIn {
     this.tokens.revokePreviousKeys();
   }
 
-  /** Changes the scopes of the application `service`, in tokens issued from now on. */
+  /** Replaces the Management API scopes of the application `service`, in tokens issued from now on. */
   grantService(scopes: readonly string[]): void {
     for (const grant of this.tenant.clientGrants.values()) {
       if (grant.clientId === this.service.clientId) grant.scope = scopes;
@@ -233,11 +237,11 @@ export class Auth0StandIn {
     this.tenant.users.index.catchUp(Infinity);
   }
 
-  /** Adds a number of users, which the search finds at once. Returns their ids. */
+  /** Adds a number of users, which the search finds at once. Returns the ids of these users. */
   loadUsers(count: number, options: LoadUsersOptions = {}): string[] {
     const { createdAt = (index: number) => FIRST_CREATION + index * 1000, provider = 'auth0', namePrefix = 'User ', logins } = options;
     const connection = options.connection ?? (provider === 'auth0' ? (this.tenant.connections[0]?.name ?? '') : provider);
-    // A user who has never logged in doesn't have this member.
+    // A user who has never logged in has no member `logins_count`.
     const others = logins === undefined ? {} : { logins_count: logins };
     const ids = Array.from({ length: count }, (_, index) => {
       const number = this.loaded++;
@@ -251,7 +255,7 @@ export class Auth0StandIn {
     return ids;
   }
 
-  /** Adds a role of an organization, which is listed among the tenant's roles. Returns its id. */
+  /** Adds an organization's role, which is listed among the tenant's roles. Returns the role's id. */
   addOrganizationRole(name: string): string {
     const role = { id: newId('rol_'), name, description: undefined, permissions: [], ownerId: newId('org_') };
     this.tenant.roles.set(role.id, role);
@@ -259,7 +263,7 @@ export class Auth0StandIn {
     return role.id;
   }
 
-  /** The permissions that the user's roles give at the API, in any order. */
+  /** The permissions that a user's roles give at the API, in any order. Empty if the tenant isn't set up. */
   permissionsOf(userId: string): string[] {
     const [, api] = this.tenant.resourceServers.values();
     return api ? this.tenant.permissionsOf(userId, api.identifier) : [];

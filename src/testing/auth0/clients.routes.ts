@@ -20,7 +20,7 @@ const NAME = z.string().min(1).regex(/^[^<>]+$/);
 const NEW_CLIENT = z.strictObject({ name: NAME, ...SETTINGS });
 const CLIENT_CHANGE = z.strictObject({ name: NAME.optional(), ...SETTINGS });
 
-/** Settings of clients that were created without them, according to recorded traffic. */
+/** Settings that a client gets if it was created without them, according to recorded traffic. */
 const UNSAID = { is_first_party: true, oidc_conformant: false };
 const GRANT_TYPES = ['authorization_code', 'implicit', 'refresh_token', 'client_credentials'];
 
@@ -29,10 +29,10 @@ const SUBJECT = z.enum(['client', 'user']).optional();
 const NEW_GRANT = z.strictObject({ client_id: text(1, 255), audience: text(1, 600), scope: SCOPES.optional(), subject_type: SUBJECT });
 const GRANT_CHANGE = z.strictObject({ scope: SCOPES.nullish(), allow_all_scopes: z.boolean().nullish() });
 
-/** Either scope permits reading clients. Only the second one shows secrets. */
+/** Scopes that permit reading clients, each on its own. Answers contain secrets only with `read:client_keys`. */
 const READ_CLIENTS = ['read:clients', 'read:client_keys'];
 
-/** Applications, and their own scopes (client grants). */
+/** The operations on applications and on their own scopes (client grants). */
 export const clientsRoutes = (tenant: Tenant): Route[] => [
   {
     operation: 'GET /clients',
@@ -150,7 +150,7 @@ const clientView = ({ id, secret, settings }: ClientRecord, scopes: ReadonlySet<
   ...(scopes.has('read:client_keys') && { client_secret: secret }),
 });
 
-/** If all scopes are allowed, the list of scopes is left out. */
+/** A grant as the API returns it. If the grant allows all scopes, the list of scopes is left out. */
 const grantView = ({ id, clientId, audience, subject, scope, allowsAll }: ClientGrantRecord) => ({
   id,
   client_id: clientId,

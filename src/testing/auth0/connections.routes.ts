@@ -7,7 +7,7 @@ import type { ConnectionRecord, Tenant } from './tenant.js';
 
 const CLIENTS = z.array(z.strictObject({ client_id: z.string().min(1), status: z.boolean() })).min(1).max(50);
 
-/** Connections, and the applications that users can sign in to through them. */
+/** The operations on connections, and on the applications that users can sign in to through a connection. */
 export const connectionsRoutes = (tenant: Tenant): Route[] => [
   {
     operation: 'GET /connections',

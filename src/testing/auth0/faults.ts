@@ -1,12 +1,12 @@
 /** A fault that a request meets. */
 export type Auth0Fault =
-  /** Sends this answer without processing the request. JSON unless `body` is a text. */
+  /** Sends this answer without processing the request. The body is sent as JSON, unless it is a text. */
   | { readonly kind: 'answer'; readonly status: number; readonly body?: unknown; readonly headers?: Readonly<Record<string, string>> }
   /** Processes the request as usual, after a delay in milliseconds. */
   | { readonly kind: 'delay'; readonly ms: number }
   /** Resets the connection without processing the request. */
   | { readonly kind: 'reset' }
-  /** Neither processes the request nor answers it, until `recover`. */
+  /** Neither processes nor answers the request. The connection stays open until `recover` resets it. */
   | { readonly kind: 'silence' }
   /** Processes the request, but resets the connection instead of answering. */
   | { readonly kind: 'lost-answer' }
@@ -14,13 +14,15 @@ export type Auth0Fault =
   | { readonly kind: 'silence-after' }
   /** Processes the request, but closes the connection in the middle of the answer's body. */
   | { readonly kind: 'cut-body' }
-  /** Processes the request, but sends only half of its JSON, with a Content-Length that fits. */
+  /**
+   * Processes the request, but sends only the first half of the answer's JSON, with the Content-Length of that half.
+   */
   | { readonly kind: 'truncated-json' };
 
 export interface FaultOptions {
-  /** How many requests it affects. Default: 1. With `Infinity`, all until `recover`. */
+  /** How many requests the fault affects. Default: 1. With `Infinity`, it affects all until `recover`. */
   readonly times?: number;
-  /** How many matching requests pass before it begins. */
+  /** How many matching requests pass before the fault begins. Default: 0. */
   readonly skip?: number;
 }
 
@@ -31,7 +33,7 @@ interface PlannedFault {
   times: number;
 }
 
-/** Faults that are still to happen. */
+/** The planned faults. */
 export class Faults {
   private planned: PlannedFault[] = [];
 
@@ -43,7 +45,9 @@ export class Faults {
     this.planned = [];
   }
 
-  /** The fault for this request. If several match, the one planned first. */
+  /**
+   * The next fault for a request, by order of planning; undefined if there is none. Counts as one use of that fault.
+   */
   next(request: string): Auth0Fault | undefined {
     for (const planned of this.planned) {
       if (!planned.pattern.test(request)) continue;
@@ -59,14 +63,17 @@ export class Faults {
   }
 }
 
-/** The pattern for a text such as `GET /api/v2/users/{id}`, where `{id}` stands for one segment of the path. */
+/**
+ * The pattern for a text such as `GET /api/v2/users/{id}`, where `{id}` stands for one segment. A pattern is
+ * returned unchanged.
+ */
 export function requestPattern(request: string | RegExp): RegExp {
   if (typeof request !== 'string') return request;
   const escaped = request.replaceAll(/[.*+?^$()|[\]\\]/g, '\\$&').replaceAll(/\{\w+\}/g, '[^/]+');
   return new RegExp(`^${escaped}$`);
 }
 
-/** Bodies for `answer` that a service may receive. */
+/** Bodies for the fault `answer`, as Auth0 or a proxy in front of it can send them. */
 export const TOO_MANY_REQUESTS = {
   statusCode: 429,
   error: 'Too Many Requests',

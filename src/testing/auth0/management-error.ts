@@ -1,10 +1,10 @@
 import { STATUS_CODES } from 'node:http';
 
-/** A refusal by the Management API, in its own form. */
+/** A refusal by the Management API, in the form of that API. */
 export class ManagementError extends Error {
   override readonly name = 'ManagementError';
 
-  /** @param errorCode missing where Auth0 sends none. */
+  /** @param errorCode the error code; missing where Auth0 sends none. */
   constructor(
     readonly status: number,
     message: string,

@@ -9,17 +9,17 @@ export interface Page {
 
 export interface PageRules {
   readonly defaultSize: number;
-  /** Larger pages, as far as the API's description allows them, are silently cut to this size. */
+  /** The largest page sent. Larger pages that the API's description allows are silently cut to this size. */
   readonly largestSize: number;
   readonly smallestSize: number;
-  /** Items after this number can't be paged to. */
+  /** The number of items that can be paged to; missing if there is no such limit. */
   readonly cap?: number;
 }
 
-/** The API's description gives this limit for every list. */
+/** The largest `per_page` of every list, according to the API's description. */
 const LARGEST_PER_PAGE = 100;
 
-/** @throws ManagementError 400 for an invalid page, or one beyond the cap. */
+/** @throws ManagementError 400 for an invalid query parameter, or a page that ends beyond the cap. */
 export function readPage(query: URLSearchParams, { defaultSize, largestSize, smallestSize, cap }: PageRules): Page {
   const page = number(query, 'page', 0, Number.MAX_SAFE_INTEGER) ?? 0;
   const asked = number(query, 'per_page', smallestSize, LARGEST_PER_PAGE) ?? defaultSize;
@@ -35,7 +35,7 @@ export function readPage(query: URLSearchParams, { defaultSize, largestSize, sma
   return { start: page * limit, limit, includeTotals: flag(query, 'include_totals') ?? false };
 }
 
-/** A page of a list that is in memory. */
+/** The answer with one page of a list that is in memory. */
 export function listAnswer(name: string, items: readonly unknown[], page: Page): ApiAnswer {
   return pageAnswer(name, items.slice(page.start, page.start + page.limit), page, items.length);
 }
@@ -44,7 +44,11 @@ export function pageAnswer(name: string, items: readonly unknown[], { start, lim
   return { status: 200, body: includeTotals ? { start, limit, total, [name]: items } : items };
 }
 
-/** @throws ManagementError 400 for a value other than `true` and `false`. */
+/**
+ * A boolean query parameter; undefined if it is missing.
+ *
+ * @throws ManagementError 400 for a value other than `true` and `false`.
+ */
 export function flag(query: URLSearchParams, name: string): boolean | undefined {
   const value = query.get(name);
   if (value === null) return undefined;

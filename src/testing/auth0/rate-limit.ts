@@ -1,7 +1,7 @@
 export interface RateLimit {
-  /** Number of calls that a full bucket allows. */
+  /** The number of calls that a full bucket allows. */
   readonly burst: number;
-  /** Number of calls added per second. */
+  /** The number of calls by which the bucket is filled per second. */
   readonly perSecond: number;
 }
 
@@ -10,7 +10,7 @@ export class TokenBucket {
   private tokens: number;
   private filledAt: number;
 
-  /** @param now milliseconds since 1970. */
+  /** @param now returns the current time, in milliseconds since 1970. */
   constructor(
     private readonly limit: RateLimit,
     private readonly now: () => number,
@@ -19,7 +19,7 @@ export class TokenBucket {
     this.filledAt = now();
   }
 
-  /** Takes a token if one is available. As with Auth0, the headers report when the bucket will be full again. */
+  /** Takes a token if one is available. As in Auth0's answers, the headers tell when the bucket will be full again. */
   take(): { isAllowed: boolean; headers: Record<string, string> } {
     const { burst, perSecond } = this.limit;
     const now = this.now();
@@ -31,7 +31,7 @@ export class TokenBucket {
     return {
       isAllowed,
       headers: {
-        // The reset time below is by this process's clock, too.
+        // The reset time below is by the same clock as this date.
         date: new Date(now).toUTCString(),
         'x-ratelimit-limit': String(burst),
         'x-ratelimit-remaining': String(Math.floor(this.tokens)),

@@ -72,7 +72,7 @@ export function newResourceServer(
   return { id: randomBytes(12).toString('hex'), identifier, isSystem, scopes, settings: { name: identifier, ...NEW_SETTINGS, ...settings } };
 }
 
-/** An API without scopes has no member `scopes`. */
+/** An API as the Management API returns it. Without scopes, there is no member `scopes`. */
 const serverView = ({ id, identifier, isSystem, scopes, settings }: ResourceServerRecord) => ({
   id,
   identifier,
@@ -81,7 +81,7 @@ const serverView = ({ id, identifier, isSystem, scopes, settings }: ResourceServ
   ...(scopes.length > 0 && { scopes }),
 });
 
-/** Finds an API by its id or its identifier. */
+/** Finds an API by its id or its identifier. Throws ManagementError 404 if there is none. */
 function existingServer(tenant: Tenant, id: string): ResourceServerRecord {
   const server = tenant.resourceServers.get(id) ?? tenant.resourceServer(id);
   if (!server) throw new ManagementError(404, 'The resource server does not exist', 'inexistent_resource_server');
@@ -97,7 +97,7 @@ function createServer(tenant: Tenant, { body }: ApiCall): ApiAnswer {
   return { status: 201, body: serverView(server) };
 }
 
-/** `scopes` replaces all previous scopes. Roles lose the permissions for those that are gone. */
+/** Changes an API. `scopes` replaces all previous scopes, and roles lose the permissions for scopes that are gone. */
 function updateServer(tenant: Tenant, { id, body }: ApiCall): ApiAnswer {
   const { scopes, ...settings } = readBody(SERVER_CHANGE, body);
   const server = existingServer(tenant, id);

@@ -151,7 +151,7 @@ function createRole(tenant: Tenant, { body }: ApiCall): ApiAnswer {
   }
   const role = { id: newId('rol_'), name, description, permissions: [] };
   tenant.roles.set(role.id, role);
-  // 200, although others respond with 201.
+  // The status is 200, although other operations that create something respond with 201.
   return { status: 200, body: roleView(tenant, role) };
 }
 
@@ -162,7 +162,7 @@ function addPermissions(tenant: Tenant, { id, body }: ApiCall): ApiAnswer {
   const added = permissions.map(({ resource_server_identifier: audience, permission_name: name }) => {
     const server = tenant.resourceServer(audience);
     if (!server) throw new ManagementError(404, `The resource server does not exist: ${audience}`, 'inexistent_resource_server');
-    // It isn't documented how Auth0 responds here.
+    // It isn't documented how Auth0 responds to an unknown permission.
     if (!server.scopes.some(({ value }) => value === name)) throw invalidBody(`Unknown permission ${name}`);
     return { audience, name };
   });
@@ -174,7 +174,7 @@ function addPermissions(tenant: Tenant, { id, body }: ApiCall): ApiAnswer {
 
 function assignRoles(tenant: Tenant, { id, body }: ApiCall): ApiAnswer {
   const { roles } = readBody(ROLE_IDS, body);
-  // Auth0 responded so to names in place of ids.
+  // Auth0 gave this answer to role names in place of ids.
   if (!roles.every((roleId) => ROLE_ID.test(roleId))) throw new ManagementError(400, 'Invalid request payload input', 'invalid_body');
   existingUser(tenant, id);
   const known = roles.filter((roleId) => tenant.roles.has(roleId));

@@ -5,15 +5,15 @@ export interface ApiCall {
   /** The `{id}` in the path, decoded once; empty if the path has none. */
   readonly id: string;
   readonly query: URLSearchParams;
-  /** Parsed JSON; undefined if the request has no body. */
+  /** The parsed JSON; undefined if the request has no body. */
   readonly body: unknown;
-  /** The scopes of the token. */
+  /** The scopes of the request's token. */
   readonly scopes: ReadonlySet<string>;
 }
 
 export interface ApiAnswer {
   readonly status: number;
-  /** Sent as JSON. If it is missing, no body is sent. */
+  /** The body, which is sent as JSON. If the body is missing, none is sent. */
   readonly body?: unknown;
 }
 
@@ -24,18 +24,18 @@ export interface Route {
   /** Scopes that the token must have: all of them, or one of them with `anyScope`. */
   readonly scopes: readonly string[];
   readonly anyScope?: boolean;
-  /** @throws ManagementError */
+  /** Processes a call. Throws a ManagementError if the operation refuses the call. */
   readonly answer: (call: ApiCall) => ApiAnswer;
 }
 
-/** A text with a length within limits, counted in Unicode characters. */
+/** A schema for texts of `least` to `most` code points. */
 export const text = (least: number, most: number) =>
   z.string().refine((value) => {
     const length = Array.from(value).length;
     return length >= least && length <= most;
   }, `Must have ${least} to ${most} characters`);
 
-/** @throws ManagementError 400 `invalid_body`. */
+/** @throws ManagementError 400 `invalid_body` when the body doesn't match the schema. */
 export function readBody<Schema extends z.ZodType>(schema: Schema, body: unknown): z.infer<Schema> {
   const { success, data, error } = schema.safeParse(body);
   if (success) return data;

@@ -7,7 +7,7 @@ interface SigningKey {
   readonly publicKey: KeyObject;
 }
 
-/** Shared by all tenants of a process, because creating a key takes a while. */
+/** The keys, shared by all tenants of a process, because creating a key takes a while. */
 const KEYS: SigningKey[] = [];
 
 function keyAt(index: number): SigningKey {
@@ -19,7 +19,7 @@ export class SigningKeys {
   private current = 0;
   private oldest = 0;
 
-  /** Signs with the next key from now on. Tokens signed before stay valid. */
+  /** Signs with the next key from now on. Tokens that were signed before stay valid until `revokePrevious`. */
   rotate(): void {
     this.current++;
   }

@@ -6,24 +6,28 @@ import { UserStore } from './user-store.js';
 
 /** The behaviour of the tenant. Each setting may be changed at any time. */
 export interface Auth0Settings {
-  /** Delay until the search finds a change, in milliseconds. With `Infinity`, until `indexUsers`. Default: 0. */
+  /** The delay in milliseconds until the search finds a change. `Infinity` means until `indexUsers`. Default: 0. */
   searchDelayMs: number;
-  /** Precision of `created_at` in the search. Default: milliseconds, although Auth0 doesn't document it. */
+  /** The precision of `created_at` in the search, which Auth0 doesn't document. Default: milliseconds. */
   searchGranularity: SearchGranularity;
   /**
-   * Limit for calls of the Management API, which all share one bucket. Paid plans have separate buckets for some kinds
-   * of calls. Default: no limit.
+   * The rate limit for calls of the Management API, which all share one bucket. Paid plans have separate buckets for
+   * some kinds of calls. Default: no limit.
    */
   rateLimit: RateLimit | undefined;
-  /** Lifetime of tokens of the Management API. Default: one day. */
+  /** The lifetime of tokens of the Management API, in seconds. Default: one day. */
   tokenLifetimeSeconds: number;
-  /** Largest page of any list except users: 100, or 50 as in the public cloud. The default page has half of it. */
+  /**
+   * The largest page of any list except users: 100, or 50 as in the public cloud. The default page is half as large.
+   */
   largestPage: 100 | 50;
-  /** How an assignment with an unknown role ends: it is refused as a whole with 404 or 400, or the role is ignored. */
+  /**
+   * How an assignment with an unknown role ends: with 404 or 400 for all its roles, or only without the unknown role.
+   */
   unknownRole: 'not-found' | 'bad-request' | 'ignored';
-  /** Whether POST /users requires the custom domain. */
+  /** Whether the tenant has several custom domains. If so, POST /users is refused with 409. */
   hasSeveralCustomDomains: boolean;
-  /** How many reads of an export job report it as not finished. */
+  /** How many reads of an export job report the job as not finished. */
   exportReads: number;
   /** The final state of export jobs. */
   exportEnd: 'completed' | 'failed';
@@ -85,16 +89,16 @@ export interface ClientGrantRecord {
   /** Whether the grant applies to the application itself or to its users. */
   readonly subject: 'client' | 'user';
   scope: readonly string[];
-  /** Undefined if it was never set. */
+  /** Whether the grant allows all scopes of the API. Undefined if `allow_all_scopes` was never set. */
   allowsAll: boolean | undefined;
 }
 
-/** A source of users, where they sign in. */
+/** A source of users, such as a database, through which these users sign in. */
 export interface ConnectionRecord {
   readonly id: string;
   readonly name: string;
   readonly strategy: string;
-  /** The applications that users can sign in to through it. */
+  /** The ids of the applications that users can sign in to through this connection. */
   readonly enabledClients: Set<string>;
 }
 
@@ -103,9 +107,9 @@ export interface Auth0Mail {
   readonly kind: 'verification' | 'change-password';
   readonly to: string;
   readonly userId: string;
-  /** Milliseconds since 1970. */
+  /** When the mail was sent, in milliseconds since 1970. */
   readonly at: number;
-  /** The ids of the roles that the user had at that time. */
+  /** The ids of the roles that the user had when the mail was sent. */
   readonly roles: readonly string[];
 }
 
@@ -117,13 +121,13 @@ export class Tenant {
   readonly clients = new Map<string, ClientRecord>();
   readonly clientGrants = new Map<string, ClientGrantRecord>();
   readonly mails: Auth0Mail[] = [];
-  /** Whether organizations have roles of their own. Each role then names its owner. */
+  /** Whether organizations have roles of their own. If so, answers name the owner of each role. */
   hasOrganizationRoles = false;
   private readonly roleIds = new Map<string, Set<string>>();
 
   /**
-   * @param domain base URL of the tenant, without a trailing slash.
-   * @param now milliseconds since 1970.
+   * @param domain the base URL of the tenant, without a trailing slash.
+   * @param now returns the current time, in milliseconds since 1970.
    */
   constructor(
     readonly domain: string,
@@ -156,13 +160,13 @@ export class Tenant {
     for (const { enabledClients } of this.connections) enabledClients.delete(clientId);
   }
 
-  /** The application's own scopes at an API; undefined without a grant. */
+  /** An application's own scopes at an API; undefined without a grant. */
   grantOf(clientId: string, audience: string): readonly string[] | undefined {
     const grant = [...this.clientGrants.values()].find((each) => each.clientId === clientId && each.audience === audience && each.subject === 'client');
     return grant?.allowsAll === true ? this.resourceServer(audience)?.scopes.map(({ value }) => value) : grant?.scope;
   }
 
-  /** The mutable set of role ids of a user. Callers add and remove roles in it. */
+  /** The mutable set of a user's role ids. Callers add and remove ids in this set. */
   roleIdsOf(userId: string): Set<string> {
     const ids = this.roleIds.get(userId) ?? new Set();
     this.roleIds.set(userId, ids);
@@ -178,7 +182,7 @@ export class Tenant {
     return ids.map((id) => this.users.get(id)).filter((user) => user !== undefined);
   }
 
-  /** The permissions that the user's roles give at an API, each once. */
+  /** The names of the permissions that a user's roles give at an API, each once. */
   permissionsOf(userId: string, audience: string): string[] {
     const permissions = this.rolesOf(userId).flatMap((role) => role.permissions);
     return [...new Set(permissions.filter((each) => each.audience === audience).map(({ name }) => name))];

@@ -13,7 +13,7 @@ const NEW_TICKET = z.strictObject({
   client_id: z.string().optional(),
 });
 
-/** Tickets for setting a password. They are returned to the caller only; no mail is sent. */
+/** The operation on tickets for setting a password. A ticket is returned to the caller only; no mail is sent. */
 export const ticketsRoutes = (tenant: Tenant): Route[] => [
   {
     operation: 'POST /tickets/password-change',

@@ -12,7 +12,7 @@ export interface UserOrder {
   readonly isDescending: boolean;
 }
 
-/** The search index of the users. It receives each change with a delay. */
+/** The search index of the users. A change is applied to the index with a delay. */
 export class UserIndex {
   private readonly users = new Map<string, UserRecord>();
   private byCreation: UserRecord[] = [];
@@ -23,7 +23,7 @@ export class UserIndex {
     this.pending.push({ userId, user, at });
   }
 
-  /** Applies the changes that are due by a time, in milliseconds since 1970. With `Infinity`, applies all. */
+  /** Applies the changes that are due at `now`, in milliseconds since 1970. With `Infinity`, applies all changes. */
   catchUp(now: number): void {
     const due = this.pending.filter(({ at }) => at <= now);
     if (due.length === 0) return;
@@ -36,7 +36,7 @@ export class UserIndex {
   }
 
   /**
-   * @param order by default `created_at`, then the id.
+   * @param order the order of the users. Default: by `created_at`, then by id.
    * @returns the users of the page, and the total number of matches.
    */
   find(query: UserQuery, { start, limit }: { start: number; limit: number }, order?: UserOrder): { users: UserRecord[]; total: number } {
@@ -85,7 +85,7 @@ function sort(users: UserRecord[], { field, isDescending }: UserOrder): void {
   });
 }
 
-/** The position of the first user created at `time` or later. */
+/** The position of the first user, in the order of creation, who was created at `time` or later. */
 function firstFrom(users: readonly UserRecord[], time: number): number {
   let low = 0;
   for (let high = users.length; low < high; ) {

@@ -1,14 +1,14 @@
 import { invalidQuery } from './management-error.js';
 import type { UserRecord } from './user-record.js';
 
-/** Precision of times in the search index. */
+/** The precision of times in the search index. */
 export type SearchGranularity = 'millisecond' | 'second' | 'day';
 
 /** A parsed query: matches users created in `[from, until)`, in milliseconds since 1970, for which `rest` holds. */
 export interface UserQuery {
   readonly from: number;
   readonly until: number;
-  /** Missing if the time is the only condition. */
+  /** The other conditions. Missing if the time is the only condition. */
   readonly rest?: (user: UserRecord) => boolean;
 }
 
@@ -25,9 +25,9 @@ const FIELDS: Record<string, (user: UserRecord) => string> = {
 };
 
 /**
- * Parses the part of Auth0's query syntax that is needed here: `field:value`, `field:"phrase"`, `field:start*`, ranges
- * with any brackets, `AND`, `OR`, `NOT` and parentheses. `created_at` accepts ranges and points in time, including
- * whole days.
+ * Parses the part of Auth0's query syntax that this stand-in supports: `field:value`, `field:"phrase"`, `field:start*`,
+ * ranges with any brackets, `AND`, `OR`, `NOT` and parentheses. `created_at` accepts ranges and points in time,
+ * including whole days.
  *
  * @throws ManagementError 400 `invalid_query_string` for anything else.
  */

@@ -1,11 +1,11 @@
-/** The data of a user. Never changed in place, because the search may still have an older version. */
+/** The data of a user. A record is never changed in place, because the search may still have an older version. */
 export interface UserRecord {
-  /** `<provider>|<id>` */
+  /** The id in the form `<provider>|<id>`. */
   readonly userId: string;
   readonly email: string;
   readonly name: string;
   readonly connection: string;
-  /** Milliseconds since 1970. */
+  /** The time of creation, in milliseconds since 1970. */
   readonly createdAt: number;
   readonly updatedAt: number;
   readonly emailVerified: boolean;
@@ -13,7 +13,7 @@ export interface UserRecord {
   readonly others?: Readonly<Record<string, unknown>>;
 }
 
-/** The user as the API shows it. A new user has a nickname and a picture by default. */
+/** A user as the API returns it. A new user has a nickname and a picture by default. */
 export function userView(user: UserRecord): Record<string, unknown> {
   const [provider = '', ...id] = user.userId.split('|');
   return {

@@ -24,7 +24,7 @@ export class UserStore {
     return Array.from(this.idsByEmail.get(email) ?? [], (id) => this.users.get(id)).filter((user) => user !== undefined);
   }
 
-  /** @param searchableAt when the search may find the user, in milliseconds since 1970. */
+  /** @param searchableAt when the search begins to find this version of the user, in milliseconds since 1970. */
   put(user: UserRecord, searchableAt: number): void {
     this.unlist(user.userId);
     this.users.set(user.userId, user);
@@ -33,7 +33,7 @@ export class UserStore {
     this.index.note(user.userId, user, searchableAt);
   }
 
-  /** Idempotent. */
+  /** Removes a user, which the search finds until `searchableAt`. Idempotent. */
   remove(userId: string, searchableAt: number): void {
     this.unlist(userId);
     if (this.users.delete(userId)) this.index.note(userId, undefined, searchableAt);

@@ -49,11 +49,13 @@ const USER_CHANGE = z.looseObject({
   user_metadata: METADATA,
 });
 
-/** Members that each login copies from the connection, unless this is the tenant's own database. */
+/** Members that each login copies from the connection, unless the connection is the tenant's own database. */
 const SYNCHRONISED = ['name', 'email', 'given_name', 'family_name', 'nickname', 'picture'];
 const NOT_AS_SENT = new Set(['name', 'email', 'email_verified', 'verify_email', 'password', 'connection', 'client_id', 'user_id']);
 
-/** Number of users in a response without `page`, whatever was requested. */
+/**
+ * The default page size, and the most users in a response to a request without `page`, even if `per_page` is larger.
+ */
 const DEFAULT_USERS = 50;
 const SEARCH_CAP = 1000;
 const LONGEST_PASSWORD_BYTES = 72;
@@ -182,18 +184,18 @@ function updateUser(tenant: Tenant, { id, body }: ApiCall): ApiAnswer {
   return { status: 200, body: userView(changed) };
 }
 
-/** A change keeps the metadata members that it doesn't name. */
+/** The changed metadata of a user. Metadata members that the change doesn't name are kept. */
 function mergedMetadata({ others }: UserRecord, change: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const changed = ['app_metadata', 'user_metadata'].filter((name) => Object.hasOwn(change, name));
   return Object.fromEntries(changed.map((name) => [name, Object.assign({}, others?.[name], change[name])]));
 }
 
-/** The members that are kept as sent. Null removes a member. */
+/** The members of a user that are stored as sent. A member that is null is removed. */
 function othersOf(members: Record<string, unknown>): Record<string, unknown> {
   return Object.fromEntries(Object.entries(members).filter(([name, value]) => value !== null && !NOT_AS_SENT.has(name)));
 }
 
-/** @throws ManagementError 400, which doesn't name the broken rule, as with Auth0's policy "good". */
+/** @throws ManagementError 400 for a password that breaks Auth0's policy "good". The error doesn't name the rule. */
 function checkPassword(password: string): void {
   const classes = [/[a-z]/, /[A-Z]/, /\d/, /[^a-zA-Z\d]/].filter((pattern) => pattern.test(password)).length;
   const isTooLong = Buffer.byteLength(password) > LONGEST_PASSWORD_BYTES;
