@@ -15,7 +15,7 @@ export interface Exchange {
   /** The requested path, cut to 256 characters. Kept because Express changes the URL of the request. */
   readonly path: string;
   readonly response: ServerResponse;
-  /** Whether the client waits for `100 Continue` before it sends its body (RFC 9110, section 10.1.1). */
+  /** Whether the client still waits for `100 Continue` (RFC 9110, section 10.1.1). False once that has been sent. */
   awaitsContinue: boolean;
   /** Whether every byte of the request has been read. Node may not count the request as complete yet. */
   isRead?: boolean;

@@ -14,7 +14,7 @@ export interface UploadParameters {
   readonly manufacturer: string;
 }
 
-/** The bytes of an uploaded file, as they are stored. */
+/** Where the bytes of an uploaded file are stored, and what they are. */
 export interface UploadContent {
   /** A path relative to the store's root, with `/` between its parts. */
   readonly path: string;

@@ -8,7 +8,7 @@ export interface Entry {
   /** A path relative to the store's root. */
   readonly path: string;
   readonly name: string;
-  /** The error of an unreadable directory. */
+  /** Why the directory can't be read; only if `type` is `unreadable`. */
   readonly error?: unknown;
 }
 
@@ -24,7 +24,7 @@ export interface UnreadableLines {
   readonly error: unknown;
 }
 
-/** The file that a line describes. */
+/** What an index line says about its file. */
 export interface ExpectedContent {
   readonly path: string;
   /** A length in bytes. */

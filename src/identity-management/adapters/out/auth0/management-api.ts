@@ -13,7 +13,7 @@ export interface Auth0Connection {
   readonly pace?: CallPace;
 }
 
-/** The Management API v2 of a tenant. */
+/** A client for the Management API v2 of an Auth0 tenant. */
 export function managementApi({ url, clientId, clientSecret, pace = new CallPace() }: Auth0Connection): ApiClient {
   const audience = `${url}/api/v2/`;
   return new ApiClient({

@@ -16,7 +16,7 @@ export interface RealmInvitationsOptions {
 const REALM = z.object({ smtpServer: z.record(z.string(), z.unknown()).nullish() });
 
 /**
- * Describes what the realm lacks for sending mails, in one line. Empty if nothing is missing.
+ * What the realm lacks for sending mails: a list of at most one problem, which is one line.
  *
  * @throws ProviderUnavailable, ProviderError
  */

@@ -99,7 +99,7 @@ export class RealmRoles {
     });
   }
 
-  /** Lists all roles. A role that is created or deleted in the meantime may or may not be listed. */
+  /** Lists all roles that the service manages. A role that is created or deleted in the meantime may or may not be listed. */
   async *list(operation: Operation): AsyncGenerator<readonly Role[], void, undefined> {
     for await (const page of this.pages(operation)) yield page.filter(isOurs).map(({ id, name }) => ({ roleId: id, name }));
   }

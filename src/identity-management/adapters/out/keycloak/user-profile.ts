@@ -16,7 +16,7 @@ export type UserProfile = z.infer<typeof USER_PROFILE>;
 export interface ProfileDefect {
   /** The change as the set-up prints it, for example `~ user profile: lastName not required`. */
   readonly change: string;
-  /** Describes the defect in a sentence. */
+  /** The defect, as a sentence. */
   readonly problem: string;
   /** Whether the defect prevents the creation of users. */
   readonly isFatal: boolean;

@@ -70,7 +70,7 @@ export class ApiClient {
    * @throws ProviderUnavailable when there is no turn, no connection, no answer within 10 seconds, or an answer with
    * 408, 429 or 5xx, or when the signal aborts; as `OutcomeUnknown` if the request may have been carried out.
    * ProviderError for a redirect, when we are refused, or when the answer isn't JSON; as `AnswerUnreadable` if that
-   * answer reports success.
+   * answer reports success. An answer that reports success may be empty.
    */
   async call(request: ApiRequest): Promise<ApiAnswer> {
     const label = labelOf(request);

@@ -99,7 +99,7 @@ export class LeftBehind {
    */
   async free(what: Remnant['what'], name: string, operation: Operation): Promise<void> {
     for (const remnant of [...this.remnants].filter((one) => one.what === what && one.name === name)) {
-      // Two simultaneous removals would interfere with each other.
+      // Waits for a running attempt, because two simultaneous removals of one remnant would interfere with each other.
       const isRemoved = (await this.attempts.get(remnant)) !== undefined;
       if (!isRemoved && (await remnant.remove(operation))) this.remnants.delete(remnant);
     }

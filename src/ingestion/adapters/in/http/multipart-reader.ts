@@ -147,8 +147,9 @@ function parseHeaders(text: string): Omit<MultipartPart, 'bytes'> {
 }
 
 /**
- * Whether a header's value has only visible octets, blanks, tabs and octets above 0x7f (RFC 9110, 5.5). Each character
- * of the value represents one octet.
+ * Whether a header's value has only visible octets, blanks, tabs and octets above 0x7f (RFC 9110, 5.5).
+ *
+ * @param value decoded as Latin-1, so that each character is one octet.
  */
 const isFieldValue = (value: string): boolean =>
   !hasControlCharacter(value.replace(/[\t\u0080-\u009f]/g, ' '));

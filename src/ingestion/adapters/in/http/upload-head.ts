@@ -23,7 +23,7 @@ export interface UploadHead {
   readonly form: UploadForm;
   /** The media type as sent; `application/octet-stream` if none was sent. */
   readonly contentType: string;
-  /** Maximum length of the body in bytes; of JSON, after decoding. */
+  /** Maximum length of the body in bytes. For JSON, after its content coding (gzip and the like) was undone. */
   readonly maxBodyBytes: number;
   readonly query: UploadQueryDto;
   /** The client's `Idempotency-Key`; null without one. */
