@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { BucketView } from '../../../../testing/bucket.view.js';
 import { fileStorageContract } from '../../../../testing/file-storage.contract.js';
 import { InMemoryBucket } from '../../../../testing/in-memory.bucket.js';
@@ -276,6 +276,11 @@ describe('a store that carries out a request late, after it gave no answer', () 
 
 describe('a process that is paused until the marker of its upload has been removed', () => {
   it('writes the marker again, so that a file that arrives late is removed', async () => {
+    // At noon, because an upload that ends on another day finds out earlier that its marker is gone.
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.UTC(2026, 0, 1, 12) });
+    onTestFinished(() => {
+      vi.useRealTimers();
+    });
     const bucket = new InMemoryBucket();
     const view = new BucketView(bucket);
     const mine = bucket.another();
