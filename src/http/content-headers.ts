@@ -21,6 +21,10 @@ export function mediaType({ headers }: IncomingMessage): string {
   return parse(headers['content-type'] ?? '', { parameters: false }).type.toLowerCase();
 }
 
+/** Whether a request's media type is that of JSON. A request without a body may omit its Content-Type. */
+export const isJsonType = (request: IncomingMessage, type = mediaType(request)): boolean =>
+  type === 'application/json' || (type === '' && !hasBody(request));
+
 /** A parameter of the request's media type; undefined if the parameter is absent. */
 export function mediaTypeParameter({ headers }: IncomingMessage, name: string): string | undefined {
   return parse(headers['content-type'] ?? '').parameters[name];

@@ -44,9 +44,8 @@ export function assertJsonContent(request: IncomingMessage, maxBytes: number): v
   if (coding !== 'identity' && !isJsonCoding(coding)) throw new ServiceError('unsupported-media-type');
 }
 
-export interface JsonLimits extends Omit<RequestBodyLimits, 'memory'> {
-  /** Returns the memory of the body. Called unless a small, uncompressed body has already arrived as a whole. */
-  readonly memory: () => BodyMemory;
+export interface JsonLimits extends RequestBodyLimits {
+  readonly memory: BodyMemory;
 }
 
 /** The JSON object in a request's body. */
@@ -79,12 +78,10 @@ export async function openJson(
     const bytes = arrivedBody(request, limits.maxBytes, limits.digests);
     if (bytes) return parseSmall(bytes, wanted);
   }
-  const memory = limits.memory();
-  const bodyLimits = { ...limits, memory };
-  const body = isJsonCoding(coding) ? decodedBody(request, coding, bodyLimits) : requestBody(request, bodyLimits);
+  const body = isJsonCoding(coding) ? decodedBody(request, coding, limits) : requestBody(request, limits);
   const head = await readHead(body);
   if (head.isWhole) return head.length === 0 ? undefined : parseSmall(joined(head.chunks), wanted);
-  return openLarge(behind(head.chunks, body), wanted, memory);
+  return openLarge(behind(head.chunks, body), wanted, limits.memory);
 }
 
 /** Like `openJson`, but reads the body to its end and returns only the wanted members. */

@@ -5,7 +5,7 @@ import { getMetadataStorage, validateSync } from 'class-validator';
 import type { JsonMember } from '../../../../common/json-reader.js';
 import { ServiceError } from '../../../../common/service-error.js';
 import { BodyMemory } from '../../../../http/body-memory.js';
-import { hasBody, mediaType } from '../../../../http/content-headers.js';
+import { isJsonType } from '../../../../http/content-headers.js';
 import { assertJsonContent, readJson } from '../../../../http/json-body.js';
 import { RequestParam } from '../../../../http/request-param.js';
 import { JsonBodyLimits } from '../../../identity-management.options.js';
@@ -27,9 +27,8 @@ export class JsonBodyPipe implements PipeTransform<IncomingMessage, Promise<obje
     const { maxJsonBytes, idleTimeoutMs } = this.limits;
     const dtoType = metatype as new () => object;
     assertJsonContent(request, maxJsonBytes);
-    assertJsonType(request);
-    let held: BodyMemory | undefined;
-    const memory = (): BodyMemory => (held ??= new BodyMemory(request));
+    if (!isJsonType(request)) throw new ServiceError('unsupported-media-type');
+    const memory = new BodyMemory(request);
     try {
       const members = await readJson(request, { maxBytes: maxJsonBytes, idleTimeoutMs, memory }, memberNames(dtoType));
       if (!members) throw new ServiceError('invalid-request-body', 'no object');
@@ -37,7 +36,7 @@ export class JsonBodyPipe implements PipeTransform<IncomingMessage, Promise<obje
       this.assertPermitted(request, values);
       return validated(dtoType, values);
     } finally {
-      held?.release();
+      memory.release();
     }
   }
 
@@ -50,12 +49,6 @@ export class JsonBodyPipe implements PipeTransform<IncomingMessage, Promise<obje
   protected assertPermitted(_request: IncomingMessage, _members: Readonly<Record<string, unknown>>): void {
     // The guard has already checked the operation's own permission.
   }
-}
-
-/** Checks the Content-Type, which a request without a body may omit. */
-function assertJsonType(request: IncomingMessage): void {
-  const type = mediaType(request);
-  if (type !== 'application/json' && (type !== '' || hasBody(request))) throw new ServiceError('unsupported-media-type');
 }
 
 const namesByType = new WeakMap<new () => object, ReadonlySet<string>>();

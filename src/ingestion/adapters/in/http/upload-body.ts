@@ -41,18 +41,18 @@ const malformed = (message: string, cause?: unknown): ServiceError => new Servic
  *   `client-aborted`; reading the file or calling `additionalData` may throw the same errors.
  */
 export async function openUploadBody(request: IncomingMessage, head: UploadHead, limits: UploadLimits): Promise<UploadBody> {
-  let held: BodyMemory | undefined;
-  const memory = (): BodyMemory => (held ??= new BodyMemory(request));
-  const close = (): void => held?.release();
+  const memory = new BodyMemory(request);
+  const close = (): void => {
+    memory.release();
+  };
   try {
     const { file, additionalData } = await OPEN[head.form](request, head, limits, memory);
     const withLineMemory = async (): Promise<string | null> => {
       const text = await additionalData();
-      if (text !== null) await held?.growForLine(text);
+      if (text !== null) await memory.growForLine(text);
       return text;
     };
-    // If the body took memory from the budget, its text may be long, so the index line of the text takes memory too.
-    return { file, additionalData: held ? withLineMemory : additionalData, close };
+    return { file, additionalData: withLineMemory, close };
   } catch (error) {
     close();
     throw error;
@@ -60,24 +60,22 @@ export async function openUploadBody(request: IncomingMessage, head: UploadHead,
 }
 
 type Opened = Pick<UploadBody, 'file' | 'additionalData'>;
-type Open = (request: IncomingMessage, head: UploadHead, limits: UploadLimits, memory: () => BodyMemory) => Opened | Promise<Opened>;
+type Open = (request: IncomingMessage, head: UploadHead, limits: UploadLimits, memory: BodyMemory) => Opened | Promise<Opened>;
 
-const OPEN: Readonly<Record<UploadForm, Open>> = { json: openJsonUpload, bytes: openBytes, multipart: openForm };
-
-async function openJsonUpload(...[request, head, { idleTimeoutMs }, memory]: Parameters<Open>): Promise<Opened> {
+const openJsonUpload: Open = async (request, head, { idleTimeoutMs }, memory) => {
   const object = await openJson(request, { idleTimeoutMs, maxBytes: head.maxBodyBytes, digests: head.contentDigests, memory }, JSON_MEMBERS);
   if (object?.bytes) {
     return { file: fileOf(head.contentType, object.bytes, head.fileDigests), additionalData: () => additionalDataOf(object) };
   }
   const additionalData = await additionalDataOf(object);
   return { file: null, additionalData: () => additionalData };
-}
+};
 
-function openBytes(...[request, { contentType, maxBodyBytes, fileDigests, contentDigests }, { idleTimeoutMs }]: Parameters<Open>): Opened {
+const openBytes: Open = (request, { contentType, maxBodyBytes, fileDigests, contentDigests }, { idleTimeoutMs }) => {
   const bytes = requestBody(request, { idleTimeoutMs, maxBytes: maxBodyBytes });
   // The content of the request is the file, so both kinds of digests apply.
   return { file: fileOf(contentType, bytes, [...fileDigests, ...contentDigests]), additionalData: () => null };
-}
+};
 
 async function additionalDataOf(object: JsonObject | undefined): Promise<string | null> {
   if (object?.members.has('file')) throw malformed('a member "file"');
@@ -99,10 +97,9 @@ function fileOf(contentType: string, bytes: AsyncGenerator<Buffer, void, undefin
   };
 }
 
-async function openForm(...[request, head, limits, memoryOf]: Parameters<Open>): Promise<Opened> {
+const openForm: Open = async (request, head, limits, memory) => {
   const boundary = mediaTypeParameter(request, 'boundary');
   if (!boundary || boundary.length > MAX_BOUNDARY_LENGTH) throw malformed('no boundary');
-  const memory = memoryOf();
   const { maxBodyBytes, fileDigests, contentDigests } = head;
   const body = requestBody(request, { idleTimeoutMs: limits.idleTimeoutMs, maxBytes: maxBodyBytes, digests: contentDigests, memory });
   const form = new UploadFormReader(new MultipartReader(body, boundary), limits, memory);
@@ -113,7 +110,9 @@ async function openForm(...[request, head, limits, memoryOf]: Parameters<Open>):
     file: fileOf(contentType, limited(file.bytes, limits.maxUploadBytes), fileDigests),
     additionalData: () => form.finish(),
   };
-}
+};
+
+const OPEN: Readonly<Record<UploadForm, Open>> = { json: openJsonUpload, bytes: openBytes, multipart: openForm };
 
 /**
  * Reads a form with exactly one part `file`, and at most one `additional_data` before or after it. Skips other parts.

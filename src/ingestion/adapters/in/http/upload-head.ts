@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { ServiceError } from '../../../../common/service-error.js';
-import { assertDeclaredLength, contentCoding, contentTypeAsSent, hasBody, mediaType } from '../../../../http/content-headers.js';
+import { assertDeclaredLength, contentCoding, contentTypeAsSent, isJsonType, mediaType } from '../../../../http/content-headers.js';
 import { type ExpectedDigest, parseDigestField } from '../../../../http/digest-fields.js';
 import { assertJsonContent } from '../../../../http/json-body.js';
 import type { UploadLimits } from '../../../ingestion.options.js';
@@ -56,7 +56,7 @@ export function readUploadHead(request: IncomingMessage, limits: UploadLimits): 
 function assertUploadContent(request: IncomingMessage, limits: UploadLimits): Pick<UploadHead, 'form' | 'maxBodyBytes'> {
   const { maxJsonBytes, maxUploadBytes } = limits;
   const type = mediaType(request);
-  if (type === 'application/json' || (type === '' && !hasBody(request))) {
+  if (isJsonType(request, type)) {
     assertJsonContent(request, maxJsonBytes);
     return { form: 'json', maxBodyBytes: maxJsonBytes };
   }
