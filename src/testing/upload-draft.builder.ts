@@ -1,5 +1,5 @@
 import { Readable } from 'node:stream';
-import { v7 as uuidV7 } from 'uuid';
+import { uuidAt } from '../common/uuid.js';
 import type { FileStorage, UploadDraft } from '../ingestion/application/ports/file-storage.port.js';
 import { idempotencyScope } from '../ingestion/domain/idempotency.js';
 import { contentPath } from '../ingestion/domain/layout.js';
@@ -48,7 +48,7 @@ export class UploadDraftBuilder {
 
   build(): UploadDraft {
     const { bytes, contentType, ...parameters } = this.parts;
-    const uploadId = uuidV7();
+    const uploadId = uuidAt(parameters.receivedAt);
     const path = contentPath({ ...parameters, uploadId, beganAt: parameters.receivedAt });
     return {
       uploadId,
