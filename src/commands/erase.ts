@@ -1,9 +1,10 @@
 import { parseArgs } from 'node:util';
 import { openFileStorage } from '../app/file-storage.factory.js';
-import { CommandError, commandArguments, runCommand } from './command.js';
+import { commandArguments, runCommand } from './command.js';
 import { bar, ProgressLine } from './progress-line.js';
 import { loadEnvironment } from '../configuration/service.js';
-import { type RemovalProgress, storedUploadsOf } from '../ingestion/application/ports/stored-uploads.port.js';
+import type { RemovalProgress } from '../ingestion/application/ports/stored-uploads.port.js';
+import { storedUploadsOf } from '../ingestion/application/stored-uploads-of.js';
 import { parseTime } from '../ingestion/domain/upload-filter.js';
 import { isCustomerId } from '../ingestion/domain/upload.js';
 
@@ -62,7 +63,6 @@ async function main(): Promise<number> {
   let done: RemovalProgress = { segments: 0, allSegments: 0, uploads: 0 };
   const progress = new ProgressLine(() => `${bar(done.segments / Math.max(1, done.allSegments))} ${done.uploads} uploads`);
   try {
-    if (!storage.storedUploads) throw new CommandError("FILE_STORAGE: the store doesn't offer to remove uploads");
     const onProgress = (now: RemovalProgress): void => {
       done = now;
     };

@@ -26,7 +26,7 @@ async function store(init: { customer?: string; filename?: string; type?: string
   const { customer = newCustomer(), filename = 'load.csv', type = 'text/csv', body = BYTES, path = UPLOAD, key } = init;
   const query = new URLSearchParams({ customer_id: customer, filename, manufacturer: 'meters' });
   const headers = { 'Content-Type': type, ...(key === undefined ? {} : { 'Idempotency-Key': key }) };
-  const answer = await fetch(`${service.url}${path}?${query}`, { method: 'POST', headers, body });
+  const answer = await fetch(`${service.url}${path}?${query.toString()}`, { method: 'POST', headers, body });
   expect(answer.status).toBe(200);
   return { id: answer.headers.get('x-upload-id') ?? '', customer };
 }
@@ -47,10 +47,15 @@ interface Page {
   next_page_token: string | null;
 }
 const list = async (query: Record<string, string>, covers?: string[]): Promise<Page> => {
-  const answer = await ask(`/uploads?${new URLSearchParams(query)}`, { ...(covers && { covers }) });
+  const answer = await ask(`/uploads?${new URLSearchParams(query).toString()}`, { ...(covers && { covers }) });
   expect(answer.status).toBe(200);
   return (await answer.json()) as Page;
 };
+/** Returns once the clock shows another millisecond, so that the next upload is received later. */
+function nextMillisecond(): void {
+  for (const now = Date.now(); Date.now() === now; );
+}
+
 const idsOf = ({ uploads }: Page): unknown[] => uploads.map(({ upload_id }) => upload_id);
 
 describe('access', () => {
@@ -131,8 +136,8 @@ describe('GET /uploads', () => {
     const customer = newCustomer();
     const ids: string[] = [];
     for (let count = 0; count < 5; count++) {
-      await new Promise((resolve) => setTimeout(resolve, 2));
       ids.unshift((await store({ customer })).id);
+      nextMillisecond();
     }
     const found: unknown[] = [];
     let token: string | null | undefined;
@@ -228,7 +233,7 @@ describe('GET /uploads/<upload_id>/content', () => {
     [{ 'If-Range': 'Sun, 01 Jan 2023 00:00:00 GMT', Range: 'bytes=0-0' }, 200],
   ])('answers %j with %s', async (headers, status) => {
     const { id } = await store();
-    const answer = await ask(`/uploads/${id}/content`, { headers: headers as Record<string, string> });
+    const answer = await ask(`/uploads/${id}/content`, { headers });
     expect(answer.status).toBe(status);
     expect(answer.headers.get('etag')).toBe(etag);
     expect((await answer.text()).length).toBe({ 200: BYTES.length, 206: 1, 304: 0 }[status]);
@@ -267,10 +272,10 @@ describe('DELETE', () => {
     const other = await store();
     await store({ customer });
     const { received_at: at } = (await list({ customer_id: customer })).uploads[0] ?? {};
-    await new Promise((resolve) => setTimeout(resolve, 2));
+    nextMillisecond();
     const last = await store({ customer });
 
-    const before = await ask(`/uploads?${new URLSearchParams({ customer_id: customer, before: new Date(Date.parse(String(at)) + 1).toISOString() })}`, { method: 'DELETE' });
+    const before = await ask(`/uploads?${new URLSearchParams({ customer_id: customer, before: new Date(Date.parse(String(at)) + 1).toISOString() }).toString()}`, { method: 'DELETE' });
     expect({ status: before.status, body: await before.json() }).toEqual({ status: 200, body: { status: 'success', deleted: 1 } });
     expect(idsOf(await list({ customer_id: customer }))).toEqual([last.id]);
 

@@ -1,6 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { FileStorage } from './ports/file-storage.port.js';
-import { storedUploadsOf, type UploadFilter, type UploadPage, type UploadPosition } from './ports/stored-uploads.port.js';
+import type { UploadFilter, UploadPage, UploadPosition } from './ports/stored-uploads.port.js';
+import { storedUploadsOf } from './stored-uploads-of.js';
 
 /** Lists uploads, newest first, page by page. */
 @Injectable()

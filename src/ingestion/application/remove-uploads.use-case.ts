@@ -2,7 +2,8 @@ import { Injectable } from '@nestjs/common';
 import { ServiceError } from '../../common/service-error.js';
 import { type CustomerAccess, FindUpload } from './find-upload.use-case.js';
 import { FileStorage } from './ports/file-storage.port.js';
-import { type RemovalOptions, storedUploadsOf, type UploadFilter } from './ports/stored-uploads.port.js';
+import type { RemovalOptions, UploadFilter } from './ports/stored-uploads.port.js';
+import { storedUploadsOf } from './stored-uploads-of.js';
 
 /** Removes uploads for good: their lines, their bytes and their idempotency keys. */
 @Injectable()

@@ -1,7 +1,5 @@
 import type { UploadFilter, UploadPosition } from '../../domain/upload-filter.js';
-import { ServiceError } from '../../../common/service-error.js';
 import type { Upload } from '../../domain/upload.js';
-import type { FileStorage } from './file-storage.port.js';
 
 export type { UploadFilter, UploadPosition };
 
@@ -94,13 +92,3 @@ export interface RemovalProgress {
 
 /** A page ends after its lines have this many bytes together, but contains at least one upload. */
 export const MAX_PAGE_BYTES = 4 * 1024 * 1024;
-
-/**
- * The uploads of a store.
- *
- * @throws ServiceError `not-found` if the store doesn't offer them.
- */
-export function storedUploadsOf({ storedUploads }: FileStorage): StoredUploads {
-  if (!storedUploads) throw new ServiceError('not-found', "The store doesn't offer its uploads.");
-  return storedUploads;
-}

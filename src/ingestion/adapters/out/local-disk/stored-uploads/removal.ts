@@ -1,4 +1,4 @@
-import { basename, dirname, join } from 'node:path';
+import { basename, dirname } from 'node:path';
 import { v7 as uuidV7 } from 'uuid';
 import { unlessAbsent } from '../disk-error.js';
 import { type DiskFile, readWhole } from '../disk.js';
@@ -23,20 +23,30 @@ const FILES_AT_ONCE = 16;
  * If a step fails, the list stays, and the removal is completed by the next one or at the next boot.
  */
 export async function removeUploads(store: StoreDirectory, list: RemovalList): Promise<void> {
-  const { disk, directories, syncs } = store;
-  const pending = store.at('pending');
-  const path = join(pending, `${uuidV7()}${REMOVAL_EXTENSION}`);
+  const path = await decide(store, list);
+  await complete(store, list);
+  await store.disk.remove(path);
+}
+
+/** Writes a list to `pending/`, where it appears as a whole. Resolves to its absolute path when it is durable. */
+async function decide(store: StoreDirectory, list: RemovalList): Promise<string> {
+  const { disk } = store;
+  const name = `${uuidV7()}${REMOVAL_EXTENSION}`;
+  const [staged, path] = [store.at('staging', name), store.at('pending', name)];
   store.presence.assertHere();
-  const file = await directories.within(pending, () => disk.create(path));
+  const file = await disk.create(staged);
   try {
     await file.write([encodeRemovalList(list)], 0);
     await file.sync();
-  } finally {
     await closeQuietly(file);
+    await disk.rename(staged, path);
+    await store.syncs.sync(store.at('pending'));
+    return path;
+  } catch (error) {
+    await closeQuietly(file);
+    await disk.remove(staged).catch(() => undefined);
+    throw error;
   }
-  await syncs.sync(pending);
-  await complete(store, list);
-  await disk.remove(path);
 }
 
 /**
