@@ -6,6 +6,7 @@ import { baseUrl } from '../configuration/served-address.js';
 import type { Environment } from '../configuration/service.js';
 import { fileStorageFor } from './file-storage.factory.js';
 import { OriginGuard } from '../http/origin.guard.js';
+import { WholeApplicationModule } from '../http/whole-application.module.js';
 import { RateLimitGuard, rateLimit } from '../operations/rate-limit.js';
 import { IdentityManagementModule } from '../identity-management/identity-management.module.js';
 import type { IdentityProvider } from '../identity-management/application/ports/identity-provider.port.js';
@@ -50,6 +51,7 @@ export class AppModule {
     return {
       module: AppModule,
       imports: [
+        WholeApplicationModule,
         OperationsModule,
         TerminusModule.forRoot({ logger: false }),
         ...(rateLimitPerMinute > 0 ? [ThrottlerModule.forRoot(rateLimit(rateLimitPerMinute))] : []),

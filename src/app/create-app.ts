@@ -35,7 +35,8 @@ export async function createApp({ environment, ...parts }: AppOptions = {}): Pro
 export async function createAppFor(environment: Environment, parts: AppParts = {}): Promise<NestExpressApplication> {
   const logger = await createLogger(environment.logLevel);
   for (const warning of environment.warnings) logger.warn(warning);
-  const options = { bodyParser: false, abortOnError: false, logger: new PinoLoggerService(logger) };
+  // Only the routes of a team's own modules have parsed bodies.
+  const options = { bodyParser: parts.imports !== undefined, abortOnError: false, logger: new PinoLoggerService(logger) };
   const app = await NestFactory.create<NestExpressApplication>(AppModule.forRoot(environment, parts), new HttpAdapter(), options);
   setUpApp(app, environment);
   return app;

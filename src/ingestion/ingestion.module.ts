@@ -32,10 +32,7 @@ function withAdapters(definition: DynamicModule, { fileStorage, authentication }
   };
 }
 
-/**
- * The module of the two upload operations. It can be used on its own in any Nest application that is created with
- * `{ bodyParser: false }`.
- */
+/** The module of the two upload operations. It can be used on its own in any Nest application on Express. */
 @Module({
   imports: [HttpModule],
   controllers: [HistoricalIngestionController, NowcastIngestionController],

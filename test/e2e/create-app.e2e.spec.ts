@@ -1,7 +1,7 @@
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Controller, Get, Injectable, Module, type OnApplicationShutdown, type OnModuleInit } from '@nestjs/common';
+import { Body, ConflictException, Controller, Get, Injectable, Module, type OnApplicationShutdown, type OnModuleInit, Post } from '@nestjs/common';
 import type { NestExpressApplication } from '@nestjs/platform-express';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { type AppOptions, createApp, EnvironmentError } from '../../src/app/index.js';
@@ -74,6 +74,21 @@ class ReportsController {
   @Get()
   list(): object {
     return { reports: [] };
+  }
+
+  @Post()
+  create(@Body() body: unknown): object {
+    return { body };
+  }
+
+  @Get('conflict')
+  conflict(): never {
+    throw new ConflictException('taken');
+  }
+
+  @Get('defect')
+  defect(): never {
+    throw new Error('a defect');
   }
 }
 
@@ -214,7 +229,12 @@ describe("createApp with a team's modules", () => {
   it('serves their controllers beside its own', async () => {
     const { url } = await start({ imports: [ReportsModule] });
     expect(await answerOf(fetch(`${url}/reports`))).toEqual({ status: 200, body: '{"reports":[]}' });
+    expect(await answerOf(fetch(`${url}/reports`, json('{"a":1}')))).toEqual({ status: 201, body: '{"body":{"a":1}}' });
+    expect(await answerOf(fetch(`${url}/reports/conflict`))).toEqual({ status: 409, body: '{"message":"taken","error":"Conflict","statusCode":409}' });
+    expect(await answerOf(fetch(`${url}/reports/defect`))).toEqual({ status: 500, body: '{"error":"Internal server error."}' });
     expect(await upload(url)).toBe(200);
+    expect(await answerOf(fetch(url + UPLOAD, json('{"additional_data":"x"}')))).toMatchObject({ status: 200 });
+    expect(await answerOf(fetch(url + UPLOAD, json('{')))).toEqual({ status: 400, body: '{"error":"Invalid request body."}' });
     expect(await answerOf(fetch(`${url}/nothing`))).toEqual({ status: 404, body: '{"error":"Not found."}' });
   });
 
