@@ -1,8 +1,9 @@
-import { explainRefusal } from './app/explain-refusal.js';
-import { loadEnvironment } from './configuration/service.js';
-import { exitOnSignal } from './operations/shutdown.js';
+import { requireSupportedNode } from './common/node-version.js';
 
+requireSupportedNode();
+const { exitOnSignal } = await import('./operations/shutdown.js');
 exitOnSignal();
+const { loadEnvironment } = await import('./configuration/service.js');
 let dataDirectory = '';
 try {
   const environment = loadEnvironment();
@@ -11,6 +12,7 @@ try {
   const { serve } = await import('./app/serve.js');
   await serve(environment);
 } catch (error) {
+  const { explainRefusal } = await import('./app/explain-refusal.js');
   process.stderr.write(`${explainRefusal(error, dataDirectory)}\n`);
   process.exit(1);
 }

@@ -1,5 +1,6 @@
 import type { NestExpressApplication } from '@nestjs/platform-express';
 import type { Environment } from '../configuration/service.js';
+import { setUpStartPage } from './docs/start-page.js';
 import { setUpSwaggerUi } from './docs/swagger-ui.js';
 
 const EXPOSED_HEADERS = ['X-Request-Id', 'X-Upload-Id', 'X-Upload-Digest', 'Idempotent-Replayed', 'Retry-After'];
@@ -22,5 +23,6 @@ export function setUpApp(app: NestExpressApplication, environment: Environment):
     connectionsCheckingInterval: Math.min(5_000, requestIdleTimeoutMs),
   });
 
+  setUpStartPage(app, environment);
   setUpSwaggerUi(app, environment);
 }

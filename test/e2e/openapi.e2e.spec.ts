@@ -341,6 +341,23 @@ describe.each([
     expect(answer.status).toBe(operation.path.includes('/create-') ? 201 : 400);
   });
 
+  it.each([
+    ['form', 'multipart/form-data'],
+    ['bytes', 'application/octet-stream'],
+    ['json', 'application/json'],
+  ])('has only the upload body that the URL asks for: %s', async (choice, type) => {
+    const chosen = (await (await fetch(`${service.url}/docs-json?uploads=${choice}`)).json()) as Document;
+    for (const operation of OPERATIONS) {
+      const [whole, one] = [operationOf(document, operation), operationOf(chosen, operation)];
+      if (!isUpload(operation)) expect(one).toEqual(whole);
+      else expect(one).toEqual({ ...whole, requestBody: { ...whole.requestBody, content: { [type]: whole.requestBody?.content[type] } } });
+    }
+  });
+
+  it.each(['', 'xml', 'toString', 'form&uploads=json'])('is whole if the URL asks for "%s"', async (choice) => {
+    expect(await (await fetch(`${service.url}/docs-json?uploads=${choice}`)).json()).toEqual(document);
+  });
+
   it('has a token endpoint that gives the client admin a token', async () => {
     const { flows } = Object.values(document.components.securitySchemes).find(({ type }) => type === 'oauth2') ?? {};
     const secret = (await readFile(join(service.dataDirectory, 'identity', 'admin-secret'), 'utf8')).trim();

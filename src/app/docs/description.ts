@@ -29,5 +29,5 @@ export function apiDescription(environment: Environment): string {
 
 Every error is \`{"error": "<text>"}\`, and every answer has an \`X-Request-Id\`, which the log has too. ${limits.join(' ')}
 
-[This description as JSON](${path}/docs-json) for client generators · [readiness](${path}/health/ready) · [metrics](${path}/metrics) · pages in the folder \`docs\`: \`README.md\` lists them, \`clients.md\` is about generated clients, \`troubleshooting.md\` about errors.`;
+[This description as JSON](${path}/docs-json) for client generators (\`?uploads=form\`, \`bytes\` or \`json\` for those that know one body per operation) · [readiness](${path}/health/ready) · [metrics](${path}/metrics) · pages in the folder \`docs\`: \`README.md\` lists them, \`clients.md\` is about generated clients, \`troubleshooting.md\` about errors.`;
 }

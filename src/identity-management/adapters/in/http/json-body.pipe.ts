@@ -69,7 +69,7 @@ function validated(dtoType: new () => object, values: Readonly<Record<string, Js
   const dto = plainToInstance(dtoType, values);
   const defects = validateSync(dto);
   if (defects.length > 0) {
-    throw new ServiceError('invalid-request-body', defects.map(({ property }) => property).join(', '));
+    throw new ServiceError('invalid-request-body', `invalid or missing: ${defects.map(({ property }) => property).join(', ')}`);
   }
   return dto;
 }
