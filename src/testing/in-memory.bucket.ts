@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { Bucket, type ListedObject, missingRight, ObjectExistsError, type ReadObject, significantOffset } from '../ingestion/adapters/out/object-storage/bucket.js';
+import { Bucket, type ByteRange, type ListedObject, missingRight, ObjectExistsError, type ReadObject, significantOffset } from '../ingestion/adapters/out/object-storage/bucket.js';
 
 interface Kept {
   readonly bytes: Buffer;
@@ -77,10 +77,10 @@ export class InMemoryBucket extends Bucket {
     });
   }
 
-  override open(key: string): Promise<AsyncIterable<Uint8Array> | undefined> {
+  override open(key: string, range?: ByteRange): Promise<AsyncIterable<Uint8Array> | undefined> {
     return this.run('open', key, () => {
       const kept = this.objects.get(key);
-      return kept && piecesOf(kept.bytes);
+      return kept && piecesOf(range ? kept.bytes.subarray(range.first, range.last + 1) : kept.bytes);
     });
   }
 

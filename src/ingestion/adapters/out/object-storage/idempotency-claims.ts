@@ -12,6 +12,7 @@ import { findKeyedLine } from './keyed-line.js';
 import { claimKey, FENCE } from './keys.js';
 import { Lease, LOST_AFTER_MS } from './lease.js';
 import type { Retries } from './retries.js';
+import { isOwnSegment } from './segment-names.js';
 
 const RETRY_AFTER_SECONDS = 1;
 /** The maximum number of attempts to take a claim while other processes change it. */
@@ -34,8 +35,7 @@ const CLAIM = z.object({
   free: z.boolean().optional(),
 }).refine(({ upload_id: uploadId, segment, content_path: path }) => {
   // Both keys are checked, because their objects may be overwritten or removed.
-  const isOwn = /^uploads\/kind=[a-z]+\/date=[\d-]+\/([^/]+)\.ndjson$/.exec(segment)?.[1] === uploadId;
-  return isOwn && (path === null || path.startsWith('files/'));
+  return isOwnSegment(segment, uploadId) && (path === null || path.startsWith('files/'));
 });
 
 /** The content of the object under an idempotency key's digest. */
