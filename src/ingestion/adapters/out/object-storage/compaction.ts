@@ -1,10 +1,10 @@
 import { setImmediate } from 'node:timers/promises';
-import { z } from 'zod';
 import { uuidAt } from '../../../../common/uuid.js';
 import { utcDate } from '../../../domain/layout.js';
 import { UPLOAD_KINDS, type UploadKind } from '../../../domain/upload.js';
 import { parseJson } from '../../../application/line-text.js';
 import { type Bucket, type ListedObject, ObjectExistsError, type ReadObject } from './bucket.js';
+import { isHold, parsePlan, type Plan, PLAN_PATIENCE_MS, planKey } from './compaction-plan.js';
 import { CLAIMS, MARKERS, PLANS } from './keys.js';
 import { readAhead } from './read-ahead.js';
 import { type Day, DAY_GRACE_MS, directoryOf, endOf, parseName, targetName, uploadIdIn } from './segment-names.js';
@@ -19,8 +19,6 @@ const LEAST_AGE_MS = 10 * MINUTE_MS;
 const KEYED_AGE_MS = 25 * HOUR_MS;
 const FENCE_AGE_MS = DAY_MS;
 const CLAIM_AGE_MS = 25 * HOUR_MS;
-/** A younger plan is left to the process that made it, which is probably working on the plan. */
-const PLAN_PATIENCE_MS = 10 * MINUTE_MS;
 const LARGE_BYTES = 16 * MIB;
 const MOST_TARGET_BYTES = 64 * MIB;
 const MOST_SOURCES = 10_000;
@@ -67,19 +65,6 @@ export interface DayReport extends Day {
   /** Whether another process is compacting the day, so that something may be left to do. */
   readonly isUnderWay: boolean;
 }
-
-const PLAN = z.object({
-  /** The segment to create. */
-  target: z.string(),
-  /** The segments whose lines the target contains, in this order, each once. */
-  sources: z.array(z.string()).min(2).transform((keys) => [...new Set(keys)]),
-  /** Total size of all sources. */
-  bytes: z.number().int().positive(),
-});
-type Plan = z.infer<typeof PLAN>;
-
-/** Key of the plan for a kind and day. An empty object isn't a plan. */
-const planKey = ({ kind, date }: Day): string => `${PLANS}kind=${kind}/date=${date}`;
 
 /** Whether, by this machine's clock, a day ended so long ago that no new segment gets a name in it. */
 export const isClosed = (date: string): boolean => Date.now() >= Date.parse(date) + DAY_MS + DAY_GRACE_MS;
@@ -155,6 +140,10 @@ export async function removeOldClaims(bucket: Bucket, { dryRun = false, signal }
  *   target already contains.
  * - Someone else removed a source before its target was created, while a process stalled that had read all sources.
  *
+ * A removal of uploads rewrites segments. It keeps compaction from the day meanwhile, by a hold in place of the plan
+ * (stored-uploads/day-hold.ts). If it finds a plan, it completes the plan if the target exists, and ends it otherwise, by
+ * a fence in place of the target.
+ *
  * A segment may be overwritten after more than ten minutes, because its uploads have failed. Its lines then stay in the
  * target, as if the writer had been killed before it overwrote the segment.
  *
@@ -224,6 +213,7 @@ class DayCompaction {
     for (;;) {
       const found = await this.readPlan();
       let { plan, version } = found;
+      if (found.isHeld && found.ageMs < PLAN_PATIENCE_MS) return false;
       if (plan) {
         if (found.ageMs < PLAN_PATIENCE_MS && (await this.sizeOf(plan.target)) === undefined) return false;
       } else {
@@ -250,6 +240,8 @@ class DayCompaction {
       if (!(await this.make(plan, sources))) return false;
     }
     const size = await this.sizeOf(plan.target);
+    // A removal has ended the plan by a fence in place of the target.
+    if (size === 0) return (await this.write(EMPTY, version)) !== undefined;
     if (size !== plan.bytes) {
       throw new Error(`${plan.target} has ${size ?? 'no'} bytes, and its sources had ${plan.bytes}; none of them was removed.`);
     }
@@ -334,7 +326,7 @@ class DayCompaction {
     const segments = await this.list();
     const marked = await this.marked();
     const keys = segments
-      .filter(({ key, size, ageMs }) => size === 0 && ageMs > FENCE_AGE_MS && this.isOriginal(key) && !marked.has(uploadIdIn(key)))
+      .filter(({ key, size, ageMs }) => size === 0 && ageMs > FENCE_AGE_MS && parseName(this.day, key).origin !== 'foreign' && !marked.has(uploadIdIn(key)))
       .map(({ key }) => key);
     this.fences = keys.length;
     if (keys.length > 0 && !this.options.dryRun) await this.bucket.remove(keys);
@@ -360,23 +352,13 @@ class DayCompaction {
     return undefined;
   }
 
-  private async readPlan(): Promise<{ plan?: Plan; version?: string; ageMs: number }> {
+  private async readPlan(): Promise<{ plan?: Plan; isHeld?: boolean; version?: string; ageMs: number }> {
     const found = await this.bucket.read(planKey(this.day));
     if (!found) return { ageMs: 0 };
     const { bytes, version, ageMs } = found;
-    return bytes.length === 0 ? { version, ageMs } : { plan: this.parsePlan(bytes), version, ageMs };
-  }
-
-  private parsePlan(bytes: Buffer): Plan {
-    const { success, data: plan } = PLAN.safeParse(parseJson(bytes));
-    if (!success || !this.isOwn(plan)) throw new Error(`${planKey(this.day)} is no plan; nothing was done there.`);
-    return plan;
-  }
-
-  /** Whether a plan stays within what compaction may do. */
-  private isOwn({ target, sources }: Plan): boolean {
-    const isThere = (key: string) => key.startsWith(this.directory);
-    return isThere(target) && !this.isOriginal(target) && sources.every((key) => isThere(key) && this.isOriginal(key));
+    if (bytes.length === 0) return { version, ageMs };
+    const plan = parsePlan(this.day, bytes);
+    return isHold(plan) ? { isHeld: true, version, ageMs } : { plan, version, ageMs };
   }
 
   /** Replaces a version of the plan, or creates the plan without one; undefined if another process was faster. */

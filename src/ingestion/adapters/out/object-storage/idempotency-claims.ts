@@ -42,8 +42,24 @@ const CLAIM = z.object({
 export type Claim = Readonly<z.infer<typeof CLAIM>>;
 
 const bytesOf = (claim: Claim): Buffer => Buffer.from(JSON.stringify(claim));
+/** The claim of an upload that was removed. It says nothing of the upload. */
+const FREED = Buffer.from('{"free":true}');
+const FREED_CLAIM: Claim = { upload_id: '', segment: '', content_path: null, free: true };
 /** The claim in an object; undefined if the claim is damaged. */
-const parseClaim = ({ bytes }: ReadObject): Claim | undefined => CLAIM.safeParse(parseJson(bytes)).data;
+const parseClaim = ({ bytes }: ReadObject): Claim | undefined => (bytes.equals(FREED) ? FREED_CLAIM : CLAIM.safeParse(parseJson(bytes)).data);
+
+/**
+ * Frees the claim of an upload whose line was removed, unless another upload has taken it. Throws errors of the bucket.
+ *
+ * @param key the claim's key.
+ */
+export async function freeRemoved(bucket: Bucket, key: string, uploadId: string): Promise<void> {
+  for (let turn = 0; turn < MOST_TURNS; turn++) {
+    const found = await bucket.read(key);
+    if (!found || parseClaim(found)?.upload_id !== uploadId || (await bucket.replace(key, FREED, found.version)) !== undefined) return;
+  }
+  throw new Error(`${key} changes faster than it can be freed.`);
+}
 
 /** An idempotency scope, and the kind of its uploads. */
 interface KeyedRequest {

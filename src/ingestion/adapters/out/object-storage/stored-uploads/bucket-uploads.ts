@@ -6,14 +6,18 @@ import { openFile } from './content.js';
 import { DaySources } from './day-sources.js';
 import { readPage } from './newest-first.js';
 import { SegmentGoneError } from './segment-lines.js';
+import { UploadRemoval } from './upload-removal.js';
 import { findLine } from './upload-search.js';
 
 const MOST_ROUNDS = 10;
 
 /** The uploads in a bucket. They are found by the names of segments (segment-names.ts), without another index. */
 export class BucketUploads extends StoredUploads {
+  private readonly removal: UploadRemoval;
+
   constructor(private readonly bucket: Bucket) {
     super();
+    this.removal = new UploadRemoval(bucket);
   }
 
   override async find(uploadId: string): Promise<Upload | undefined> {
@@ -28,12 +32,15 @@ export class BucketUploads extends StoredUploads {
     return content ? openFile(this.bucket, content.path, range, content.size) : undefined;
   }
 
-  override remove(): Promise<boolean> {
-    throw new Error('todo');
+  override remove(uploadId: string): Promise<boolean> {
+    return this.removal.remove(uploadId).catch(storageFailure('An upload could not be removed.'));
   }
 
-  override removeAll(_filter: UploadFilter, _options?: RemovalOptions): Promise<number> {
-    throw new Error('todo');
+  override removeAll(filter: UploadFilter, options: RemovalOptions = {}): Promise<number> {
+    return this.removal.removeAll(filter, options).catch((error: unknown) => {
+      options.signal?.throwIfAborted();
+      return storageFailure('Uploads could not be removed.')(error);
+    });
   }
 
   /** Begins again if compaction has moved lines while they were read. */
