@@ -20,7 +20,7 @@ import { OperationsModule } from '../operations/operations.module.js';
 @Module({})
 export class AppModule {
   static forRoot(environment: Environment): DynamicModule {
-    const { maxUploadBytes, maxJsonBytes, rateLimitPerMinute, requestIdleTimeoutMs: idleTimeoutMs } = environment;
+    const { maxUploadBytes, maxJsonBytes, rateLimitPerMinute, requestIdleTimeoutMs: idleTimeoutMs, retentionDays } = environment;
     const { imports, identityProvider, authentication } = identityProviderFor(environment);
     return {
       module: AppModule,
@@ -30,10 +30,12 @@ export class AppModule {
         ...(rateLimitPerMinute > 0 ? [ThrottlerModule.forRoot(rateLimit(rateLimitPerMinute))] : []),
         IngestionModule.forRoot({
           fileStorage: fileStorageFor(environment),
-          authentication: environment.ingestionAuthorization === 'required' ? authentication : undefined,
+          authentication,
+          openUploads: environment.ingestionAuthorization === 'open',
           maxUploadBytes,
           maxJsonBytes,
           idleTimeoutMs,
+          retentionDays,
         }),
         IdentityManagementModule.forRootAsync({
           imports,

@@ -1,5 +1,5 @@
 import { Readable } from 'node:stream';
-import { uuidAt } from '../common/uuid.js';
+import { v7 as uuidV7 } from 'uuid';
 import type { FileStorage, UploadDraft } from '../ingestion/application/ports/file-storage.port.js';
 import { idempotencyScope } from '../ingestion/domain/idempotency.js';
 import { contentPath } from '../ingestion/domain/layout.js';
@@ -17,6 +17,9 @@ interface DraftParts {
   contentType: string;
   bytes: AsyncIterable<Uint8Array> | null;
 }
+
+/** How many drafts were built. Orders the ids of drafts that were received at the same time. */
+let built = 0;
 
 /**
  * Builds drafts of uploads. Each `build()` creates a draft with its own id. Without `file()`, the draft has no file.
@@ -48,7 +51,7 @@ export class UploadDraftBuilder {
 
   build(): UploadDraft {
     const { bytes, contentType, ...parameters } = this.parts;
-    const uploadId = uuidAt(parameters.receivedAt);
+    const uploadId = uuidV7({ msecs: parameters.receivedAt.getTime(), seq: built++ });
     const path = contentPath({ ...parameters, uploadId, beganAt: parameters.receivedAt });
     return {
       uploadId,

@@ -87,7 +87,7 @@ export abstract class FileStorage {
    * The uploads that the store contains, to find, fetch and remove them. Undefined if the store doesn't offer that: the
    * service then answers 404 for these operations.
    */
-  readonly storedUploads?: StoredUploads;
+  readonly storedUploads?: StoredUploads | undefined;
 
   /** Resolves if an upload could be stored now. Otherwise rejects with the reason, within five seconds. */
   abstract checkHealth(): Promise<void>;
