@@ -14,6 +14,8 @@ import { linesIn } from './segment-lines.js';
 import { findLine, type FoundLine } from './upload-search.js';
 
 const DAY_MS = 24 * 60 * 60_000;
+/** Compaction removes empty segments that are older. In milliseconds. */
+const FENCE_AGE_MS = DAY_MS;
 const MOST_ROUNDS = 10;
 /** The segments that are rewritten together have at most this many lines to remove, and this many bytes; or are one. */
 const MOST_SEGMENTS = 500;
@@ -27,6 +29,8 @@ interface Rewriting {
   readonly version: string;
   readonly bytes: Buffer;
   readonly removed: readonly Upload[];
+  /** Whether the segment is removed, because it has no other line, and is too old to be written late. */
+  readonly isOver: boolean;
 }
 
 /**
@@ -34,7 +38,8 @@ interface Rewriting {
  *
  * 1. Keep compaction from the day (`DayHold`), if it may have begun.
  * 2. Write a marker that names the files and claims of the uploads.
- * 3. Rewrite the segments without the lines, each in one request. A segment without any other line becomes empty.
+ * 3. Rewrite the segments without the lines, each in one request. A segment without any other line becomes empty, or is
+ *    removed if it is older than 24 hours: no request of its writer can create it again then.
  * 4. Check the hold. If it was lost, a copy of a line may exist again: begin again.
  * 5. Remove the files, free the claims, and remove the marker.
  *
@@ -148,7 +153,11 @@ export class UploadRemoval {
     const removed = rewritings.flatMap((rewriting) => rewriting.removed);
     const remnants = removed.flatMap((upload) => remnantOf(upload) ?? []);
     const marker = await this.mark(remnants);
-    await eachOf(rewritings, async (rewriting) => { onRemoved(await this.rewrite(rewriting, isWanted)); });
+    // No other process can add a line to a segment, so one without other lines can be removed whatever its version is.
+    const [over, others] = [rewritings.filter(({ isOver }) => isOver), rewritings.filter(({ isOver }) => !isOver)];
+    if (over.length > 0) await this.bucket.remove(over.map(({ key }) => key));
+    onRemoved(over.reduce((sum, rewriting) => sum + rewriting.removed.length, 0));
+    await eachOf(others, async (rewriting) => { onRemoved(await this.rewrite(rewriting, isWanted)); });
     try {
       await hold?.check();
     } catch (error) {
@@ -166,7 +175,11 @@ export class UploadRemoval {
   private async rewrite(first: Rewriting, isWanted: (upload: Upload) => boolean): Promise<number> {
     let rewriting: Rewriting | undefined = first;
     for (let turn = 0; rewriting && turn < MOST_ROUNDS; turn++) {
-      const { key, bytes, version, removed }: Rewriting = rewriting;
+      const { key, bytes, version, removed, isOver }: Rewriting = rewriting;
+      if (isOver) {
+        await this.bucket.remove([key]);
+        return removed.length;
+      }
       if ((await this.bucket.replace(key, bytes, version)) !== undefined) return removed.length;
       const object: ReadObject | undefined = await this.bucket.read(key);
       rewriting = object && (await without(key, object, isWanted));
@@ -236,7 +249,7 @@ interface BatchRemoval {
 }
 
 /** A segment without some lines; undefined if it has none of them. Uses the memory of the segment. */
-async function without(key: string, { bytes, version }: ReadObject, isWanted: (upload: Upload) => boolean): Promise<Rewriting | undefined> {
+async function without(key: string, { bytes, version, ageMs }: ReadObject, isWanted: (upload: Upload) => boolean): Promise<Rewriting | undefined> {
   const removed: Upload[] = [];
   let length = 0;
   let keptFrom = 0;
@@ -252,7 +265,7 @@ async function without(key: string, { bytes, version }: ReadObject, isWanted: (u
   }
   if (removed.length === 0) return undefined;
   keepTo(bytes.length);
-  return { key, version, bytes: bytes.subarray(0, length), removed };
+  return { key, version, bytes: bytes.subarray(0, length), removed, isOver: length === 0 && ageMs > FENCE_AGE_MS };
 }
 
 /** The segments whose lines compaction has already copied to another one. */
