@@ -88,8 +88,9 @@ export class InMemoryBucket extends Bucket {
     const listed = await this.run('list', prefix, () =>
       [...this.objects]
         .filter(([key]) => key.startsWith(prefix))
-        .map(([key, { bytes, writtenAt }]) => ({ key, size: bytes.length, ageMs: this.now() - writtenAt }))
-        .sort((a, b) => Buffer.compare(Buffer.from(a.key), Buffer.from(b.key))),
+        .map(([key, { bytes, writtenAt }]) => ({ order: Buffer.from(key), listed: { key, size: bytes.length, ageMs: this.now() - writtenAt } }))
+        .sort((a, b) => Buffer.compare(a.order, b.order))
+        .map(({ listed }) => listed),
     );
     yield* this.listed(listed);
   }
@@ -131,6 +132,11 @@ export class InMemoryBucket extends Bucket {
     const another = new InMemoryBucket(this.objects, this.unfinished);
     another.time = this.time;
     return another;
+  }
+
+  /** A bucket with a copy of the objects as they are now. */
+  copy(): InMemoryBucket {
+    return new InMemoryBucket(new Map(this.objects));
   }
 
   /** The number of uploads to a key that are in progress or were left unfinished. */

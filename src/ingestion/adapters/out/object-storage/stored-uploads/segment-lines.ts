@@ -90,6 +90,24 @@ export async function* linesWith(bucket: Bucket, key: string, text: string, rang
   }
 }
 
+/**
+ * Whether a segment mentions an upload. False if the segment is gone.
+ *
+ * @param range the part of the segment in which the upload's line was, and probably is.
+ */
+export async function mentions(bucket: Bucket, key: string, uploadId: string, range: ByteRange): Promise<boolean> {
+  const text = JSON.stringify(uploadId);
+  for (const part of [range, undefined]) {
+    let rest: Uint8Array = Buffer.alloc(0);
+    for await (const piece of (await bucket.open(key, part)) ?? []) {
+      const bytes = Buffer.concat([rest, piece]);
+      if (bytes.includes(text)) return true;
+      rest = bytes.subarray(-text.length);
+    }
+  }
+  return false;
+}
+
 /** All lines of a segment, as `linesWith` yields them. */
 export const allLines = (bucket: Bucket, key: string): ReturnType<typeof linesWith> => linesWith(bucket, key, '"upload_id"');
 
