@@ -10,7 +10,7 @@ import { BucketUploads } from './bucket-uploads.js';
 
 const HOUR_MS = 3_600_000;
 const DATE = '2026-03-10';
-const STOPS = [0, 1, 2, 3, 5, 8, 20];
+const STOPS = [0, 1, 2, 3, 5, 8, 20, 40, 60, 80];
 
 /** Pauses a process before its operation `at`. */
 function stopAt(process: InMemoryBucket, at: number) {
