@@ -3,10 +3,16 @@ import { linesDirectory } from '../../../../domain/layout.js';
 import { UPLOAD_KINDS, type UploadKind } from '../../../../domain/upload.js';
 import { hasCode, NotAFileError, unlessAbsent } from '../disk-error.js';
 import type { StoreDirectory } from '../store-directory.js';
-import { SegmentReader } from './segment-reader.js';
+import { SegmentReader, type SegmentSpan } from './segment-reader.js';
+
+/** How many spans are remembered. One takes about 200 bytes. */
+const MOST_SPANS = 10_000;
 
 /** The segments of a store as they are on disk. Anything else in their directories is passed over. */
 export class Segments {
+  /** The spans of segments by path and length. They stay true, because a segment only changes together with its length. */
+  private readonly spans = new Map<string, SegmentSpan | undefined>();
+
   constructor(private readonly store: StoreDirectory) {}
 
   /** The UTC days (`YYYY-MM-DD`) that have lines of the given kinds, newest first. */
@@ -44,6 +50,26 @@ export class Segments {
     }
     await file.close();
     return undefined;
+  }
+
+  /**
+   * The span of a segment, without opening the segment if it is known. Undefined if the segment was removed meanwhile,
+   * or its first or last line isn't valid.
+   */
+  async span(path: string): Promise<SegmentSpan | undefined> {
+    const length = this.store.openSegments.get(path)?.durableLength ?? (await this.store.disk.plainFileSize(this.store.at(path)));
+    const known = `${path} ${length ?? 0}`;
+    if (this.spans.has(known)) return this.spans.get(known);
+    const segment = await this.open(path);
+    if (!segment) return undefined;
+    try {
+      const span = await segment.span();
+      if (this.spans.size >= MOST_SPANS) this.spans.clear();
+      this.spans.set(`${path} ${segment.length}`, span);
+      return span;
+    } finally {
+      await segment.close();
+    }
   }
 
   private async names(path: string): Promise<string[]> {

@@ -9,6 +9,8 @@ import type { Segments } from './segments.js';
 
 /** A page ends early after this many bytes of lines were read for it, provided that the next page then begins later. */
 const MOST_READ_BYTES = 32 * 1024 * 1024;
+/** Lines up to this length are kept until the page is made. */
+const SHORT_LINE_BYTES = 2 * 1024;
 /** How many more candidates than a page needs are held before the oldest are dropped. */
 const SPARE_CANDIDATES = 10_000;
 
@@ -18,6 +20,8 @@ const DAY_MS = 24 * 60 * 60 * 1000;
 interface Candidate extends UploadPosition {
   readonly segment: SegmentReader;
   readonly begin: number;
+  /** A copy of the line, if it is short; otherwise the line is read again. */
+  readonly bytes: Buffer | undefined;
 }
 
 /** Reads one segment from its newest relevant line back. */
@@ -75,17 +79,12 @@ export class UploadList {
       const { customerId } = this.filter;
       const isWanted = customerId === undefined ? () => true : isOfCustomer(kind, customerId);
       for (const path of await this.segments.of(kind, day)) {
+        const span = await this.segments.span(path);
+        if (span && (span.first > this.latest + MAX_DISORDER_MS || span.last < this.earliest - MAX_DISORDER_MS)) continue;
         const segment = await this.segments.open(path);
         if (!segment) continue;
-        const [first, last] = await Promise.all([segment.firstHead(), segment.lastHead()]);
-        const isTooNew = first && first.receivedAt > this.latest + MAX_DISORDER_MS;
-        const isTooOld = last && last.receivedAt < this.earliest - MAX_DISORDER_MS;
-        if (isTooNew || isTooOld) {
-          await segment.close();
-          continue;
-        }
-        const end = this.latest === Infinity ? segment.length : (await segment.seek(this.latest + MAX_DISORDER_MS + 1)).high;
-        readers.push({ segment, isWanted, end, frontier: Math.min(last?.receivedAt ?? Infinity, this.latest) + MAX_DISORDER_MS });
+        const end = span && this.latest < span.last ? (await segment.seek(this.latest + MAX_DISORDER_MS + 1, span)).high : segment.length;
+        readers.push({ segment, isWanted, end, frontier: Math.min(span?.last ?? Infinity, this.latest) + MAX_DISORDER_MS });
       }
     }
     return readers;
@@ -96,11 +95,11 @@ export class UploadList {
     // One more than the page takes tells whether more follow.
     const wanted = this.limit - this.uploads.length + 1;
     const { candidates, readTo } = await this.readBack(readers, wanted);
-    for (const { segment, begin, uploadId, receivedAt } of candidates) {
-      const line = await segment.lineFrom(begin);
-      const upload = line && (await decodeIndexLine(line.bytes));
+    for (const { segment, begin, bytes: copy, uploadId, receivedAt } of candidates) {
+      const line = copy ?? (await segment.lineFrom(begin))?.bytes;
+      const upload = line && (await decodeIndexLine(line));
       if (!upload) continue;
-      const bytes = this.lineBytes + line.bytes.length;
+      const bytes = this.lineBytes + line.length;
       const previous = this.uploads.at(-1);
       if (previous && (this.uploads.length === this.limit || bytes > MAX_PAGE_BYTES)) return { uploadId: previous.uploadId, receivedAt: previous.receivedAt };
       this.lineBytes = bytes;
@@ -138,8 +137,10 @@ export class UploadList {
       if (!head) continue;
       reader.frontier = Math.min(reader.frontier, head.receivedAt + MAX_DISORDER_MS);
       if (head.receivedAt < this.earliest || head.receivedAt > this.latest || !isWanted(line.bytes)) continue;
-      const candidate = { segment, begin: line.begin, uploadId: head.uploadId, receivedAt: new Date(head.receivedAt) };
-      if (!this.after || comparePositions(candidate, this.after) < 0) selection.add(candidate);
+      const position = { uploadId: head.uploadId, receivedAt: new Date(head.receivedAt) };
+      if (this.after && comparePositions(position, this.after) >= 0) continue;
+      const bytes = line.bytes.length <= SHORT_LINE_BYTES ? Buffer.from(line.bytes) : undefined;
+      selection.add({ ...position, segment, begin: line.begin, bytes });
     }
   }
 }

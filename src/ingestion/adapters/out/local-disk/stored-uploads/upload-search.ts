@@ -4,12 +4,12 @@ import { utcDate } from '../../../../domain/layout.js';
 import { MAX_UPLOAD_DURATION_MS, UPLOAD_KINDS, type Upload } from '../../../../domain/upload.js';
 import { MAX_DISORDER_MS } from '../segment.js';
 import { NEWLINE } from '../index-lines.js';
-import type { SegmentReader } from './segment-reader.js';
+import type { SegmentReader, SegmentSpan } from './segment-reader.js';
 import type { Segments } from './segments.js';
 
 const MIB = 1024 * 1024;
 /** Most uploads are complete soon after they began. Their lines are within this many bytes. */
-const NEAR_BYTES = 2 * MIB;
+const NEAR_BYTES = MIB / 4;
 const CHUNK_BYTES = MIB;
 
 /** A line, and the segment in which it was found. */
@@ -18,11 +18,10 @@ export interface FoundLine {
   readonly upload: Upload;
 }
 
-/** A part of a segment that may contain a line. */
-interface Range {
-  readonly segment: SegmentReader;
-  readonly from: number;
-  readonly to: number;
+/** A segment that may contain a line. */
+interface Candidate {
+  readonly path: string;
+  readonly span: SegmentSpan;
 }
 
 /**
@@ -32,18 +31,9 @@ interface Range {
 export async function findLine(segments: Segments, uploadId: string): Promise<FoundLine | undefined> {
   const beganAt = timeOf(uploadId);
   if (beganAt === undefined) return undefined;
-  const opened: SegmentReader[] = [];
-  try {
-    const ranges: Range[] = [];
-    for await (const segment of candidates(segments, beganAt)) {
-      opened.push(segment);
-      const { low } = await segment.seek(beganAt - MAX_DISORDER_MS);
-      ranges.push({ segment, from: low, to: segment.length });
-    }
-    return (await searchNear(ranges, uploadId, beganAt)) ?? (await search(ranges, uploadId));
-  } finally {
-    await Promise.all(opened.map((segment) => segment.close()));
-  }
+  const found = await candidates(segments, beganAt);
+  const near = found.filter(({ span }) => span.first <= beganAt + MAX_DISORDER_MS && span.last >= beganAt);
+  return (await search(segments, near, uploadId, beganAt, true)) ?? (await search(segments, found, uploadId, beganAt, false));
 }
 
 /** The time in a version 7 UUID in milliseconds since 1970 (RFC 9562, 5.7); undefined for another text. */
@@ -56,43 +46,47 @@ function timeOf(uploadId: string): number | undefined {
 /** The end of the year 9999, the last time that RFC 3339 can write. */
 const LATEST_MS = Date.parse('9999-12-31T23:59:59.999Z');
 
-/** Opens the segments that have lines received in the 24 hours after a time. */
-async function* candidates(segments: Segments, beganAt: number): AsyncGenerator<SegmentReader> {
+/** The segments that may have lines received in the 24 hours after a time. */
+async function candidates(segments: Segments, beganAt: number): Promise<Candidate[]> {
   const endedAt = beganAt + MAX_UPLOAD_DURATION_MS;
-  for (const day of new Set([utcDate(new Date(beganAt)), utcDate(new Date(endedAt))])) {
-    for (const kind of UPLOAD_KINDS) {
-      for (const path of await segments.of(kind, day)) {
-        const segment = await segments.open(path);
-        if (!segment) continue;
-        const [first, last] = await Promise.all([segment.firstHead(), segment.lastHead()]);
-        const isTooNew = first && first.receivedAt > endedAt + MAX_DISORDER_MS;
-        const isTooOld = last && last.receivedAt < beganAt - MAX_DISORDER_MS;
-        if (isTooNew || isTooOld) await segment.close();
-        else yield segment;
-      }
+  const days = new Set([utcDate(new Date(beganAt)), utcDate(new Date(endedAt))]);
+  const paths = await Promise.all([...days].flatMap((day) => UPLOAD_KINDS.map((kind) => segments.of(kind, day))));
+  const found: Candidate[] = [];
+  for (const group of groupsOf(paths.flat(), SPANS_AT_ONCE)) {
+    const spans = await Promise.all(group.map((path) => segments.span(path)));
+    for (const [index, path] of group.entries()) {
+      // A segment with a line that isn't valid is searched as if it could have any line.
+      const span = spans[index] ?? { first: -Infinity, last: Infinity };
+      if (span.first <= endedAt + MAX_DISORDER_MS && span.last >= beganAt - MAX_DISORDER_MS) found.push({ path, span });
     }
   }
+  return found;
 }
 
-async function searchNear(ranges: readonly Range[], uploadId: string, beganAt: number): Promise<FoundLine | undefined> {
-  for (const { segment, from, to } of ranges) {
-    const { low, high } = await segment.seek(beganAt);
-    const near = { segment, from: Math.max(from, low - NEAR_BYTES / 8), to: Math.min(to, high + NEAR_BYTES) };
-    const found = await searchIn(near, uploadId);
-    if (found) return found;
+const SPANS_AT_ONCE = 16;
+
+function* groupsOf<Item>(items: readonly Item[], size: number): Generator<readonly Item[]> {
+  for (let at = 0; at < items.length; at += size) yield items.slice(at, at + size);
+}
+
+/** Searches segments from the time of the id on; with `isNear`, only what is close to that time. */
+async function search(segments: Segments, among: readonly Candidate[], uploadId: string, beganAt: number, isNear: boolean): Promise<FoundLine | undefined> {
+  for (const { path, span } of among) {
+    const segment = await segments.open(path);
+    if (!segment) continue;
+    try {
+      const { low, high } = await segment.seek(isNear ? beganAt : beganAt - MAX_DISORDER_MS, span);
+      const range = isNear ? { from: Math.max(0, low - NEAR_BYTES), to: Math.min(segment.length, high + NEAR_BYTES) } : { from: low, to: segment.length };
+      const found = await searchIn(segment, range, uploadId);
+      if (found) return found;
+    } finally {
+      await segment.close();
+    }
   }
   return undefined;
 }
 
-async function search(ranges: readonly Range[], uploadId: string): Promise<FoundLine | undefined> {
-  for (const range of ranges) {
-    const found = await searchIn(range, uploadId);
-    if (found) return found;
-  }
-  return undefined;
-}
-
-async function searchIn({ segment, from, to }: Range, uploadId: string): Promise<FoundLine | undefined> {
+async function searchIn(segment: SegmentReader, { from, to }: { from: number; to: number }, uploadId: string): Promise<FoundLine | undefined> {
   const member = Buffer.from(`"upload_id":"${uploadId}"`);
   // Chunks overlap, so that a member across their border is found.
   for (let at = from; at < to; at += CHUNK_BYTES) {
