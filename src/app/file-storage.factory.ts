@@ -7,8 +7,10 @@ import type { FileStorage } from '../ingestion/application/ports/file-storage.po
 import { MeasuredFileStorage, measuredFlush } from '../operations/metrics/measured-file-storage.js';
 import { Metrics } from '../operations/metrics/metrics.js';
 import type { ProvidedReplacement } from './replacement.js';
+import { contextOf, createAdapter, type FileStorageAdapter, loadAdapter } from './team-adapter.js';
 
-async function open({ fileStorage, dataDirectory, maxUploadBytes }: Environment, metrics: Metrics): Promise<FileStorage> {
+async function open(environment: Environment, metrics: Metrics): Promise<FileStorage> {
+  const { fileStorage, dataDirectory, maxUploadBytes } = environment;
   const onFlush = measuredFlush(metrics);
   switch (fileStorage.adapter) {
     case 'local': {
@@ -20,6 +22,8 @@ async function open({ fileStorage, dataDirectory, maxUploadBytes }: Environment,
       const { ObjectStorageFileStorage } = await import('../ingestion/adapters/out/object-storage/object-storage.file-storage.adapter.js');
       return new ObjectStorageFileStorage({ bucket: await openBucket(fileStorage, maxUploadBytes), onFlush });
     }
+    case 'module':
+      return createAdapter(fileStorage, await loadAdapter<FileStorageAdapter<never>>(fileStorage, ['create']), contextOf(environment), ['store', 'checkHealth']);
   }
 }
 
