@@ -42,7 +42,7 @@ export interface AppParts {
 @Module({})
 export class AppModule {
   static forRoot(environment: Environment, { imports: own = [], ...parts }: AppParts = {}): DynamicModule {
-    const { maxUploadBytes, maxJsonBytes, rateLimitPerMinute, requestIdleTimeoutMs: idleTimeoutMs } = environment;
+    const { maxUploadBytes, maxJsonBytes, rateLimitPerMinute, requestIdleTimeoutMs: idleTimeoutMs, retentionDays } = environment;
     const storage = fileStorageFor(environment, parts.fileStorage && provideReplacement(parts.fileStorage, own));
     const { imports, identityProvider, authentication } = identityProviderFor(environment, {
       provider: parts.identityProvider && provideReplacement(parts.identityProvider, own),
@@ -57,8 +57,9 @@ export class AppModule {
         ...(rateLimitPerMinute > 0 ? [ThrottlerModule.forRoot(rateLimit(rateLimitPerMinute))] : []),
         IngestionModule.forRootAsync({
           ...storage,
-          authentication: environment.ingestionAuthorization === 'required' ? authentication : undefined,
-          useFactory: () => ({ maxUploadBytes, maxJsonBytes, idleTimeoutMs }),
+          authentication,
+          openUploads: environment.ingestionAuthorization === 'open',
+          useFactory: () => ({ maxUploadBytes, maxJsonBytes, idleTimeoutMs, retentionDays }),
         }),
         IdentityManagementModule.forRootAsync({
           imports,

@@ -6,7 +6,7 @@ import type { Environment } from '../configuration/service.js';
 import { ServiceAddress } from '../operations/service-address.js';
 import { setUpSwaggerUi } from './docs/swagger-ui.js';
 
-const EXPOSED_HEADERS = ['X-Request-Id', 'X-Upload-Id', 'X-Upload-Digest', 'Idempotent-Replayed', 'Retry-After'];
+const EXPOSED_HEADERS = ['X-Request-Id', 'X-Upload-Id', 'X-Upload-Digest', 'Idempotent-Replayed', 'Retry-After', 'Content-Disposition', 'Content-Range', 'ETag', 'Repr-Digest'];
 
 /**
  * Sets up the app, for the service and for every end-to-end test. Must be called before `init` or `listen`, on an app

@@ -5,7 +5,11 @@ import type { ServerResponse } from 'node:http';
  * application could change what a handler returns.
  */
 export function sendJson(response: ServerResponse, body: object): void {
-  const json = JSON.stringify(body);
+  sendJsonText(response, JSON.stringify(body));
+}
+
+/** Like `sendJson`, for an answer that is JSON already. */
+export function sendJsonText(response: ServerResponse, json: string | Buffer): void {
   response.writeHead(response.statusCode, {
     'Content-Type': 'application/json; charset=utf-8',
     'Content-Length': Buffer.byteLength(json),

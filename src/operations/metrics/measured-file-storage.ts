@@ -1,6 +1,7 @@
 import type { OnApplicationShutdown } from '@nestjs/common';
 import { ServiceError } from '../../common/service-error.js';
 import { FileStorage, type UploadDraft, type UploadReceipt } from '../../ingestion/application/ports/file-storage.port.js';
+import type { StoredUploads } from '../../ingestion/application/ports/stored-uploads.port.js';
 import type { IndexFlush } from '../../ingestion/application/ports/index-flush.js';
 import type { Metrics } from './metrics.js';
 import type { Ownership } from './ownership.js';
@@ -14,12 +15,15 @@ export const measuredFlush = (metrics: Metrics) => ({ lines, seconds, ok }: Inde
 
 /** Counts the uploads to a file storage, and forwards the application's shutdown to a storage that it owns. */
 export class MeasuredFileStorage extends FileStorage implements OnApplicationShutdown {
+  override readonly storedUploads: StoredUploads | undefined;
+
   constructor(
     private readonly storage: FileStorage & Partial<OnApplicationShutdown>,
     private readonly metrics: Metrics,
     private readonly ownership: Ownership = 'owned',
   ) {
     super();
+    this.storedUploads = storage.storedUploads;
   }
 
   override async store(draft: UploadDraft): Promise<UploadReceipt> {
