@@ -1,12 +1,12 @@
 import { applyDecorators, UseFilters, UseGuards } from '@nestjs/common';
 import { ApiBearerAuth, ApiOAuth2, ApiOperation } from '@nestjs/swagger';
 import { PermissionGuard, RequirePermission } from '../../../../authentication/permission.guard.js';
-import type { Permission } from '../../../../authentication/permissions.js';
+import type { ServicePermission } from '../../../../authentication/permissions.js';
 import type { ErrorKind } from '../../../../common/service-error.js';
 import { ApiErrors } from '../../../../http/api-errors.decorator.js';
 import { RefusalFilter } from './refusal.filter.js';
 
-const operation = (permission: Permission, summary: string, note?: string): MethodDecorator =>
+const operation = (permission: ServicePermission, summary: string, note?: string): MethodDecorator =>
   applyDecorators(
     RequirePermission(permission),
     ApiOperation({ summary, description: [`Needs the permission \`${permission}\`.`, note].filter(Boolean).join(' ') }),
@@ -15,7 +15,7 @@ const operation = (permission: Permission, summary: string, note?: string): Meth
   );
 
 /** Declares an operation without a request body. */
-export const IdentityQuery = (permission: Permission, summary: string): MethodDecorator =>
+export const IdentityQuery = (permission: ServicePermission, summary: string): MethodDecorator =>
   applyDecorators(
     operation(permission, summary),
     UseGuards(PermissionGuard),
@@ -28,7 +28,7 @@ export const IdentityQuery = (permission: Permission, summary: string): MethodDe
  *
  * @param note is added to the operation's description in the OpenAPI document.
  */
-export const IdentityCommand = (permission: Permission, summary: string, refusal: ErrorKind, note?: string): MethodDecorator =>
+export const IdentityCommand = (permission: ServicePermission, summary: string, refusal: ErrorKind, note?: string): MethodDecorator =>
   applyDecorators(
     operation(permission, summary, note),
     UseGuards(PermissionGuard),

@@ -1,7 +1,7 @@
 import { applyDecorators, UseGuards } from '@nestjs/common';
 import { ApiBearerAuth, ApiHeader, ApiOAuth2, ApiOperation, ApiParam, ApiQuery, ApiResponse } from '@nestjs/swagger';
 import { PermissionGuard, RequirePermission } from '../../../../authentication/permission.guard.js';
-import type { Permission } from '../../../../authentication/permissions.js';
+import type { ServicePermission } from '../../../../authentication/permissions.js';
 import { ApiErrors, REQUEST_ID_HEADER } from '../../../../http/api-errors.decorator.js';
 import { MAX_PARAMETER_LENGTH, UPLOAD_KINDS } from '../../../domain/upload.js';
 
@@ -33,7 +33,7 @@ const customer = (description: string, required: boolean): MethodDecorator =>
   query('customer_id', description, { type: 'string', minLength: 1, maxLength: MAX_PARAMETER_LENGTH }, required);
 
 /** Declares an operation on stored uploads, which always needs a token. */
-export const StoredUploadsOperation = (permission: Permission, operationId: string, summary: string): MethodDecorator =>
+export const StoredUploadsOperation = (permission: ServicePermission, operationId: string, summary: string): MethodDecorator =>
   applyDecorators(
     RequirePermission(permission),
     UseGuards(PermissionGuard),
