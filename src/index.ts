@@ -1,12 +1,13 @@
 // The public API: the two feature modules, their ports, and the building blocks of adapters.
 export { AccessTokenVerifier, type AccessToken } from './authentication/access-token.js';
 export * from './authentication/index.js';
-export { ServiceError, type ErrorKind } from './common/service-error.js';
+export { ServiceError, type ErrorKind, type ServiceErrorOptions } from './common/service-error.js';
 export type { ProviderDefinition } from './common/provider-definition.js';
-export { LocalDiskFileStorage } from './ingestion/adapters/out/local-disk/local-disk.file-storage.adapter.js';
+export { HttpModule } from './http/http.module.js';
+export { LocalDiskFileStorage, type LocalDiskOptions } from './ingestion/adapters/out/local-disk/local-disk.file-storage.adapter.js';
 export { Bucket, type ListedObject, ObjectExistsError, type ReadObject } from './ingestion/adapters/out/object-storage/bucket.js';
 export { ObjectStorageFileStorage, type ObjectStorageOptions } from './ingestion/adapters/out/object-storage/object-storage.file-storage.adapter.js';
-export { FileStorage, type StoredContent, type UploadDraft } from './ingestion/application/ports/file-storage.port.js';
+export { FileStorage, receiptOf, type StoredContent, type UploadDraft, type UploadReceipt } from './ingestion/application/ports/file-storage.port.js';
 export {
   type ByteRange,
   type RemovalOptions,
@@ -16,7 +17,9 @@ export {
   type UploadPage,
   type UploadPosition,
 } from './ingestion/application/ports/stored-uploads.port.js';
-export { contentPath, indexLine, segmentDirectory } from './ingestion/domain/layout.js';
+export type { StorageLogger } from './ingestion/application/storage-logger.js';
+export { idempotencyScope, requestIdentity } from './ingestion/domain/idempotency.js';
+export { contentPath, indexLine, parseIndexLine, segmentDirectory } from './ingestion/domain/layout.js';
 export type { Upload, UploadContent, UploadKind } from './ingestion/domain/upload.js';
 export { IngestionModule } from './ingestion/ingestion.module.js';
 export type { IngestionAdapters, IngestionOptions } from './ingestion/ingestion.options.js';
@@ -26,6 +29,7 @@ export type { NewRole, Role } from './identity-management/domain/role.js';
 export type { NewUser, User } from './identity-management/domain/user.js';
 export { Auth0IdentityProvider, type Auth0Options } from './identity-management/adapters/out/auth0/auth0.identity-provider.adapter.js';
 export { EmbeddedIdentityProvider } from './identity-management/adapters/out/embedded/embedded.identity-provider.adapter.js';
+export { EmbeddedIdentityProviderModule } from './identity-management/adapters/out/embedded/embedded-identity-provider.module.js';
 export { KeycloakIdentityProvider, type KeycloakOptions } from './identity-management/adapters/out/keycloak/keycloak.identity-provider.adapter.js';
 export { IdentityManagementModule } from './identity-management/identity-management.module.js';
 export type { IdentityManagementAdapters, IdentityManagementOptions } from './identity-management/identity-management.options.js';

@@ -2,17 +2,20 @@ import { type DynamicModule, Logger } from '@nestjs/common';
 import { openBucket } from './bucket.factory.js';
 import type { ProviderDefinition } from '../common/provider-definition.js';
 import type { Environment } from '../configuration/service.js';
+import { EnvironmentError } from '../configuration/variables.js';
 import { LocalDiskFileStorage } from '../ingestion/adapters/out/local-disk/local-disk.file-storage.adapter.js';
 import type { IndexFlush } from '../ingestion/application/ports/index-flush.js';
 import type { FileStorage } from '../ingestion/application/ports/file-storage.port.js';
 import { MeasuredFileStorage, measuredFlush } from '../operations/metrics/measured-file-storage.js';
 import { Metrics } from '../operations/metrics/metrics.js';
 import type { ProvidedReplacement } from './replacement.js';
+import { contextOf, createAdapter, type FileStorageAdapter, loadAdapter } from './team-adapter.js';
 
 /**
- * Opens the store that the environment selects. The caller closes it.
+ * Opens one of the service's own stores. The caller closes it.
  *
  * @param onFlush called after each group commit of index lines.
+ * @throws EnvironmentError for a team's module.
  */
 export async function openFileStorage(
   { fileStorage, dataDirectory, maxUploadBytes }: Environment,
@@ -28,7 +31,17 @@ export async function openFileStorage(
       const { ObjectStorageFileStorage } = await import('../ingestion/adapters/out/object-storage/object-storage.file-storage.adapter.js');
       return new ObjectStorageFileStorage({ bucket: await openBucket(fileStorage, maxUploadBytes), onFlush });
     }
+    case 'module':
+      throw new EnvironmentError(["FILE_STORAGE: must be one of the service's own adapters here, not a module"]);
   }
+}
+
+/** Opens the store that the environment selects, which may be a team's. */
+async function openAny(environment: Environment, metrics: Metrics): Promise<FileStorage> {
+  const { fileStorage } = environment;
+  if (fileStorage.adapter !== 'module') return openFileStorage(environment, measuredFlush(metrics));
+  const loaded = await loadAdapter<FileStorageAdapter<never>>(fileStorage, ['create']);
+  return createAdapter(fileStorage, loaded, contextOf(environment), ['store', 'checkHealth']);
 }
 
 export interface ChosenFileStorage {
@@ -52,7 +65,7 @@ export function fileStorageFor(environment: Environment, replacement?: ProvidedR
     imports: [],
     fileStorage: {
       inject: [Metrics],
-      useFactory: async (metrics: Metrics) => new MeasuredFileStorage(await openFileStorage(environment, measuredFlush(metrics)), metrics),
+      useFactory: async (metrics: Metrics) => new MeasuredFileStorage(await openAny(environment, metrics), metrics),
     },
   };
 }

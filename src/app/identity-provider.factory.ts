@@ -1,6 +1,7 @@
 import type { DynamicModule, Type } from '@nestjs/common';
 import { AuthenticationModule } from '../authentication/authentication.module.js';
 import type { ProviderDefinition } from '../common/provider-definition.js';
+import type { AdapterModule } from '../configuration/adapter-module.js';
 import type { Auth0Environment, KeycloakEnvironment } from '../configuration/identity.js';
 import type { Environment } from '../configuration/service.js';
 import { EmbeddedIdentityProvider } from '../identity-management/adapters/out/embedded/embedded.identity-provider.adapter.js';
@@ -12,6 +13,7 @@ import { MeasuredIdentityProvider } from '../operations/metrics/measured-identit
 import { Metrics } from '../operations/metrics/metrics.js';
 import { ServiceAddress } from '../operations/service-address.js';
 import type { ProvidedReplacement } from './replacement.js';
+import { contextOf, createAdapter, type IdentityProviderAdapter, loadAdapter, type LoadedAdapter } from './team-adapter.js';
 
 export interface ChosenIdentityProvider {
   /** The modules that the adapter depends on. */
@@ -52,7 +54,30 @@ function selectedBy(environment: Environment): ChosenIdentityProvider {
       return keycloak(identityProvider, environment);
     case 'auth0':
       return auth0(identityProvider, environment);
+    case 'module':
+      return fromModule(identityProvider, environment);
   }
+}
+
+const METHODS = ['createRole', 'createUser', 'assignRole', 'updateUser', 'listRoles', 'listUsers', 'checkHealth'] as const;
+
+function fromModule(module: AdapterModule, environment: Environment): ChosenIdentityProvider {
+  const context = contextOf(environment);
+  let loading: Promise<LoadedAdapter<IdentityProviderAdapter<never>>> | undefined;
+  const load = (): NonNullable<typeof loading> => (loading ??= loadAdapter(module, ['create', 'authentication']));
+  return {
+    imports: [],
+    identityProvider: {
+      inject: [Metrics],
+      useFactory: async (metrics: Metrics) => new MeasuredIdentityProvider(await createAdapter(module, await load(), context, METHODS), metrics),
+    },
+    authentication: AuthenticationModule.forRootAsync({
+      useFactory: async () => {
+        const { definition, settings } = await load();
+        return definition.authentication(settings, context);
+      },
+    }),
+  };
 }
 
 function auth0(tenant: Auth0Environment, { oidc: { issuer, audience }, swaggerUiClientId }: Environment): ChosenIdentityProvider {

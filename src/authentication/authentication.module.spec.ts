@@ -4,7 +4,7 @@ import type { ArgumentsHost, DynamicModule, ExceptionFilter, INestApplication } 
 import { Test } from '@nestjs/testing';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { ServiceError } from '../common/service-error.js';
-import { accessTokenOf, AuthenticationModule, PermissionGuard, RequirePermission } from './index.js';
+import { accessTokenOf, AuthenticationModule, PermissionGuard, PERMISSIONS, RequirePermission } from './index.js';
 import { AUDIENCE, jwkOf, now, rsaKey, signToken, TestIssuer } from '../testing/test-issuer.js';
 
 @Controller()
@@ -14,6 +14,12 @@ class OperationsController {
   @RequirePermission('read:users')
   users(@Req() request: IncomingMessage) {
     return accessTokenOf(request)?.subject;
+  }
+
+  @Get('reports')
+  @RequirePermission('read:reports')
+  reports() {
+    return 'reports';
   }
 
   @Get('unnamed')
@@ -96,6 +102,12 @@ describe('the guard', () => {
     expect(await get(`${url}/users`, tokenFrom(north.url, ['read:roles', '*', 'read:*']))).toBe('unauthorized');
     expect(await get(`${url}/users`)).toBe('unauthorized');
     expect(await get(`${url}/open`, tokenFrom(north.url, ['read:users']))).toBe('nobody known');
+  });
+
+  it("admits a caller with a permission of a team's own", async () => {
+    const url = await serve(AuthenticationModule.forRoot(options(north)));
+    expect(await get(`${url}/reports`, tokenFrom(north.url, ['read:reports']))).toBe('reports');
+    expect(await get(`${url}/reports`, tokenFrom(north.url, PERMISSIONS))).toBe('unauthorized');
   });
 
   it('refuses every caller of an operation that declares no permission', async () => {

@@ -12,4 +12,7 @@ export const PERMISSIONS = [
   'delete:uploads',
 ] as const;
 
-export type Permission = (typeof PERMISSIONS)[number];
+export type ServicePermission = (typeof PERMISSIONS)[number];
+
+/** A permission of the service, or one of a team's own, in the form `<action>:<scope>`. */
+export type Permission = ServicePermission | `${string}:${string}`;

@@ -2,7 +2,7 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { parseArgs } from 'node:util';
 import { openBucket } from '../app/bucket.factory.js';
-import { commandArguments, runCommand } from './command.js';
+import { CommandError, commandArguments, runCommand } from './command.js';
 import { ProgressLine } from './progress-line.js';
 import { loadEnvironment } from '../configuration/service.js';
 import { closedDays, type Day, isClosed } from '../ingestion/adapters/out/object-storage/compaction.js';
@@ -67,6 +67,7 @@ async function main(): Promise<number> {
     process.stdout.write('FILE_STORAGE is local: the segments on a local disk are large already.\n');
     return 0;
   }
+  if (fileStorage.adapter === 'module') throw new CommandError('FILE_STORAGE is a module, whose store only the module can compact.');
   const bucket = await openBucket(fileStorage, maxUploadBytes);
   try {
     const days: Day[] = date === undefined ? [] : kinds.map((kind) => ({ kind, date }));

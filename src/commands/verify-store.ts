@@ -2,7 +2,7 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { parseArgs } from 'node:util';
 import { openBucket } from '../app/bucket.factory.js';
-import { commandArguments, runCommand } from './command.js';
+import { CommandError, commandArguments, runCommand } from './command.js';
 import { ProgressLine } from './progress-line.js';
 import { loadEnvironment } from '../configuration/service.js';
 import { verifyStore } from '../ingestion/adapters/out/local-disk/store-verification/verify-store.js';
@@ -46,6 +46,7 @@ async function main(): Promise<number> {
   if (directory !== undefined) return report(verifyStore(directory), values);
   const { fileStorage, dataDirectory, maxUploadBytes } = loadEnvironment();
   if (fileStorage.adapter === 'local') return report(verifyStore(dataDirectory), values);
+  if (fileStorage.adapter === 'module') throw new CommandError('FILE_STORAGE is a module, whose store only the module can check.');
   const bucket = await openBucket(fileStorage, maxUploadBytes);
   try {
     return await report(verifyBucket(bucket), values);

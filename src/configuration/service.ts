@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { ADMIN_SECRET } from '../identity-management/adapters/out/embedded/admin-secret.js';
+import { adapterModule, adapterName } from './adapter-module.js';
 import { IDENTITY_PROVIDERS } from './identity.js';
 import { SERVED_VARIABLES, servedAddress } from './served-address.js';
 import { FILE_STORAGES } from './storage.js';
@@ -17,8 +18,8 @@ export const SERVICE_VARIABLES = {
   ...SERVED_VARIABLES,
   TRUST_PROXY: whole(0, 0, 100),
   DATA_DIR: z.string().default('./data'),
-  FILE_STORAGE: oneOf('local', 's3', 'azure').default('local'),
-  IDENTITY_PROVIDER: oneOf('embedded', 'keycloak', 'auth0').default('embedded'),
+  FILE_STORAGE: adapterName('local', 's3', 'azure').default('local'),
+  IDENTITY_PROVIDER: adapterName('embedded', 'keycloak', 'auth0').default('embedded'),
   OIDC_ISSUER: httpUrl.optional(),
   OIDC_AUDIENCE: z.string().default('load-data-api'),
   EMBEDDED_ADMIN_SECRET: z.string().regex(ADMIN_SECRET, 'must be at least 16 visible ASCII characters').optional(),
@@ -59,8 +60,8 @@ export type Environment = Readonly<ReturnType<typeof parseEnvironment>>;
 export function parseEnvironment(variables: Variables) {
   const set = onlySet(variables);
   const parsed = VARIABLES.safeParse(set);
-  const fileStorage = FILE_STORAGES[VARIABLES.shape.FILE_STORAGE.catch('local').parse(set.FILE_STORAGE)].safeParse(set);
-  const identityProvider = IDENTITY_PROVIDERS[VARIABLES.shape.IDENTITY_PROVIDER.catch('embedded').parse(set.IDENTITY_PROVIDER)].safeParse(set);
+  const fileStorage = chosen('FILE_STORAGE', FILE_STORAGES, VARIABLES.shape.FILE_STORAGE.catch('local').parse(set.FILE_STORAGE), set);
+  const identityProvider = chosen('IDENTITY_PROVIDER', IDENTITY_PROVIDERS, VARIABLES.shape.IDENTITY_PROVIDER.catch('embedded').parse(set.IDENTITY_PROVIDER), set);
   if (!parsed.success || !fileStorage.success || !identityProvider.success) {
     const issues = [parsed, fileStorage, identityProvider].flatMap(({ error }) => error?.issues ?? []);
     throw new EnvironmentError(issues.map((issue) => problemOf(issue, set)));
@@ -91,7 +92,13 @@ export function parseEnvironment(variables: Variables) {
   };
 }
 
-function unusedVariables(set: Variables, chosen: keyof typeof IDENTITY_PROVIDERS): string[] {
+/** The settings of the chosen adapter. A team's module checks its own variables when it is loaded. */
+function chosen<Schemas extends Readonly<Record<string, z.ZodType>>>(variable: string, schemas: Schemas, name: (keyof Schemas & string) | `module:${string}`, set: Variables) {
+  const module = adapterModule(variable, name, set);
+  return module ? { success: true as const, data: module, error: undefined } : (schemas[name] as Schemas[keyof Schemas]).safeParse(set);
+}
+
+function unusedVariables(set: Variables, chosen: string): string[] {
   const others = Object.entries(IDENTITY_PROVIDERS).filter(([adapter]) => adapter !== chosen);
   const unused = others.flatMap(([adapter, { in: { shape } }]) => {
     const ownNames = Object.keys(shape).filter((name) => name.startsWith(`${adapter.toUpperCase()}_`));

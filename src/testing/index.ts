@@ -1,5 +1,6 @@
 // Fakes and helpers for tests, and for writing adapters. None of them needs Vitest, unlike the suites of contracts.ts.
 export * from './auth0/index.js';
+export { BucketView } from './bucket.view.js';
 export { InMemoryBucket } from './in-memory.bucket.js';
 export { InMemoryFileStorage } from './in-memory.file-storage.js';
 export { InMemoryIdentityProvider } from './in-memory.identity-provider.js';

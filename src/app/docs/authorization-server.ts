@@ -45,6 +45,9 @@ export function authorizationServerFor(environment: Environment): AuthorizationS
         login: clientId === undefined ? undefined : { clientId, authorizationUrl: `${openIdConnect}/auth` },
       };
     }
+    case 'module':
+      // Only the module knows where its tokens come from.
+      return { description: "A client of the identity provider's.", tokenUrl: oidc.issuer ?? '/', login: undefined };
     case 'auth0': {
       // A tenant can have a custom domain for its users, which is then the issuer.
       const domain = (oidc.issuer ?? identityProvider.url).replace(/\/$/, '');

@@ -10,6 +10,7 @@ import { apiDescription } from './description.js';
 const TOKEN_DESCRIPTIONS: Readonly<Record<Environment['identityProvider']['adapter'], string>> = {
   embedded: 'An access token, for example what `npm run token -- --user <user_id>` prints.',
   keycloak: "An access token of the realm's.",
+  module: "An access token of the identity provider's.",
   auth0: "An access token of the tenant's, requested with the API's identifier as `audience`.",
 };
 

@@ -2,7 +2,7 @@ import { applyDecorators, UseFilters, UseGuards } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import { ApiToken } from '../../../../authentication/api-token.decorator.js';
 import { PermissionGuard, RequirePermission } from '../../../../authentication/permission.guard.js';
-import type { Permission } from '../../../../authentication/permissions.js';
+import type { ServicePermission } from '../../../../authentication/permissions.js';
 import type { ErrorKind } from '../../../../common/service-error.js';
 import { ApiErrors } from '../../../../http/api-errors.decorator.js';
 import { RefusalFilter } from './refusal.filter.js';
@@ -14,7 +14,7 @@ interface Documented {
   readonly note?: string;
 }
 
-const operation = (permission: Permission, { operationId, summary, note }: Documented): MethodDecorator =>
+const operation = (permission: ServicePermission, { operationId, summary, note }: Documented): MethodDecorator =>
   applyDecorators(
     RequirePermission(permission),
     ApiOperation({ operationId, summary, description: [`Needs the permission \`${permission}\`.`, note].filter(Boolean).join(' ') }),
@@ -22,7 +22,7 @@ const operation = (permission: Permission, { operationId, summary, note }: Docum
   );
 
 /** Declares an operation without a request body. */
-export const IdentityQuery = (permission: Permission, documented: Documented): MethodDecorator =>
+export const IdentityQuery = (permission: ServicePermission, documented: Documented): MethodDecorator =>
   applyDecorators(
     operation(permission, documented),
     UseGuards(PermissionGuard),
@@ -33,7 +33,7 @@ export const IdentityQuery = (permission: Permission, documented: Documented): M
  * Declares an operation with a JSON request body. An invalid body, and a value that identity management refuses, is
  * answered with the error `refusal`.
  */
-export const IdentityCommand = (permission: Permission, refusal: ErrorKind, documented: Documented): MethodDecorator =>
+export const IdentityCommand = (permission: ServicePermission, refusal: ErrorKind, documented: Documented): MethodDecorator =>
   applyDecorators(
     operation(permission, documented),
     UseGuards(PermissionGuard),

@@ -2,7 +2,7 @@ import { applyDecorators, UseGuards } from '@nestjs/common';
 import { ApiHeader, ApiOperation, ApiParam, ApiQuery, ApiResponse } from '@nestjs/swagger';
 import { ApiToken } from '../../../../authentication/api-token.decorator.js';
 import { PermissionGuard, RequirePermission } from '../../../../authentication/permission.guard.js';
-import type { Permission } from '../../../../authentication/permissions.js';
+import type { ServicePermission } from '../../../../authentication/permissions.js';
 import { ApiAnswer, REQUEST_ID_HEADER } from '../../../../http/api-answer.decorator.js';
 import { ApiErrors } from '../../../../http/api-errors.decorator.js';
 import { MAX_PARAMETER_LENGTH, UPLOAD_KINDS } from '../../../domain/upload.js';
@@ -24,7 +24,7 @@ interface DocumentedOperation {
 }
 
 /** Declares an operation on stored uploads, which always needs a token. */
-export const StoredUploadsOperation = (permission: Permission, operation: DocumentedOperation): MethodDecorator =>
+export const StoredUploadsOperation = (permission: ServicePermission, operation: DocumentedOperation): MethodDecorator =>
   applyDecorators(
     RequirePermission(permission),
     UseGuards(PermissionGuard),

@@ -1,0 +1,106 @@
+import { resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import type { AuthenticationOptions } from '../authentication/authentication.options.js';
+import type { AdapterModule } from '../configuration/adapter-module.js';
+import { EnvironmentError, type Variables } from '../configuration/variables.js';
+import type { IdentityProvider } from '../identity-management/application/ports/identity-provider.port.js';
+import type { FileStorage } from '../ingestion/application/ports/file-storage.port.js';
+
+/** What an adapter may need to know of the service's own environment. */
+export interface AdapterContext {
+  /** The value of DATA_DIR. */
+  readonly dataDirectory: string;
+  /** The value of MAX_UPLOAD_BYTES. */
+  readonly maxUploadBytes: number;
+  /** The values of OIDC_ISSUER and OIDC_AUDIENCE. */
+  readonly oidc: { readonly issuer: string | undefined; readonly audience: string };
+}
+
+export const contextOf = ({ dataDirectory, maxUploadBytes, oidc }: AdapterContext): AdapterContext => ({ dataDirectory, maxUploadBytes, oidc });
+
+type PathPart = PropertyKey | { readonly key: PropertyKey };
+type Validated<Settings> =
+  | { readonly value: Settings; readonly issues?: undefined }
+  | { readonly issues: readonly { readonly message: string; readonly path?: readonly PathPart[] | undefined }[] };
+
+/**
+ * A schema of variables in the form of Standard Schema (https://standardschema.dev), such as a Zod object. Gets all
+ * variables that are set, by name. Its messages are shown, so they must not contain values.
+ */
+export interface VariablesSchema<Settings> {
+  readonly '~standard': { readonly validate: (value: unknown) => Validated<Settings> | Promise<Validated<Settings>> };
+}
+
+interface Adapter<Port, Settings> {
+  /** The adapter's own variables. Without it, the settings are all variables that are set, by name. */
+  readonly variables?: VariablesSchema<Settings>;
+  /** Called once, before a port is opened. The service starts only if this succeeds. */
+  create(settings: Settings, context: AdapterContext): Port | Promise<Port>;
+}
+
+/** The default export of a module for `FILE_STORAGE=module:`. */
+export type FileStorageAdapter<Settings = Variables> = Adapter<FileStorage, Settings>;
+
+/** The default export of a module for `IDENTITY_PROVIDER=module:`. */
+export interface IdentityProviderAdapter<Settings = Variables> extends Adapter<IdentityProvider, Settings> {
+  /** Which access tokens are accepted. */
+  authentication(settings: Settings, context: AdapterContext): AuthenticationOptions;
+}
+
+/** An adapter with the settings that its schema has made of the variables. */
+export interface LoadedAdapter<Definition> {
+  readonly definition: Definition;
+  readonly settings: never;
+}
+
+/**
+ * Imports a team's adapter: a path, relative to the working directory, or the name of a package.
+ *
+ * @throws EnvironmentError with one line for each problem of the module and of its variables.
+ */
+export async function loadAdapter<Definition extends Adapter<unknown, never>>({ variable, specifier, variables }: AdapterModule, members: readonly string[]): Promise<LoadedAdapter<Definition>> {
+  const isPath = /^\.{0,2}\//.test(specifier);
+  const imported = (await import(isPath ? pathToFileURL(resolve(specifier)).href : specifier).catch((error: unknown) => {
+    throw refusal(variable, `${specifier} can't be imported: ${messageOf(error)}`);
+  })) as { default?: unknown };
+  const definition = imported.default;
+  const missing = members.filter((member) => !hasMethod(definition, member));
+  if (missing.length > 0) throw refusal(variable, `the default export of ${specifier} has no function ${missing.map((member) => `"${member}"`).join(', ')}`);
+  const { variables: schema } = definition as Definition;
+  return { definition: definition as Definition, settings: (schema ? await validated(schema, variables) : variables) as never };
+}
+
+/**
+ * Loads and creates a team's adapter.
+ *
+ * @throws EnvironmentError also if the adapter can't be created, or isn't what the port requires.
+ */
+export async function createAdapter<Port extends object>(
+  module: AdapterModule,
+  { definition, settings }: LoadedAdapter<Adapter<Port, never>>,
+  context: AdapterContext,
+  methods: readonly (keyof Port & string)[],
+): Promise<Port> {
+  const { variable, specifier } = module;
+  const adapter = await Promise.resolve(definition.create(settings, context)).catch((error: unknown) => {
+    throw refusal(variable, `${specifier} can't create its adapter: ${messageOf(error)}`);
+  });
+  const missing = methods.filter((method) => !hasMethod(adapter, method));
+  if (missing.length > 0) throw refusal(variable, `the adapter of ${specifier} has no method ${missing.map((method) => `"${method}"`).join(', ')}`);
+  return adapter;
+}
+
+async function validated(schema: VariablesSchema<unknown>, variables: Variables): Promise<unknown> {
+  const result = await schema['~standard'].validate(variables);
+  if (result.issues === undefined) return result.value;
+  throw new EnvironmentError(result.issues.map(({ path = [], message }) => `${path.map(nameOf).join('.')}: ${message}`.replaceAll(/\s+/g, ' ')));
+}
+
+const nameOf = (part: PathPart): string => String(typeof part === 'object' ? part.key : part);
+
+const hasMethod = (value: unknown, name: string): boolean =>
+  typeof value === 'object' && value !== null && typeof (value as Readonly<Record<string, unknown>>)[name] === 'function';
+
+const refusal = (variable: string, problem: string): EnvironmentError => new EnvironmentError([`${variable}: ${problem}`.replaceAll(/\s+/g, ' ')]);
+
+const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));

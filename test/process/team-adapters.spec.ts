@@ -1,0 +1,119 @@
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import ts from 'typescript';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createApp, EnvironmentError } from '../../src/app/index.js';
+import { type Program, ready, type ServiceProcess, type Variables, Workspace } from '../support/process.js';
+
+const STORAGE = `
+  import { writeFileSync } from 'node:fs';
+  import { InMemoryFileStorage } from 'load-data-service/testing';
+  export class TeamStorage extends InMemoryFileStorage {
+    constructor(url) {
+      super();
+      this.url = url;
+    }
+    async store(draft) {
+      const receipt = await super.store(draft);
+      writeFileSync('stored', this.url);
+      return receipt;
+    }
+    onApplicationShutdown() {
+      writeFileSync('closed', this.url);
+    }
+  }`;
+
+const PROVIDER = `
+  import { InMemoryIdentityProvider, jwkOf, rsaKey, signToken } from 'load-data-service/testing';
+  import { writeFileSync } from 'node:fs';
+  const key = rsaKey();
+  export default {
+    create: () => new InMemoryIdentityProvider(),
+    authentication: (variables, { oidc: { audience } }) => {
+      const claims = { iss: variables.TEAM_ISSUER, aud: audience, sub: 'ada', exp: Date.now() / 1000 + 60 | 0, permissions: ['read:users'] };
+      writeFileSync('token', signToken(key, { alg: 'RS256', kid: 'k' }, claims));
+      return { issuer: variables.TEAM_ISSUER, audience, keySet: { load: async () => ({ keys: [jwkOf(key, { kid: 'k' })] }) } };
+    },
+  };`;
+
+describe("a team's adapter, named by a variable", () => {
+  let workspace: Workspace;
+  let directory: string;
+
+  beforeAll(async () => {
+    workspace = await Workspace.create();
+    // Inside the package, where its own name resolves to the build.
+    directory = resolve(await mkdtemp('dist/adapters-'));
+    const pages = await readFile('docs/adapters.md', 'utf8');
+    const [example = ''] = [...pages.matchAll(/```ts\n([^]*?)```/g)].map(([, code = '']) => code).filter((code) => code.includes('satisfies FileStorageAdapter'));
+    const { outputText } = ts.transpileModule(example, { compilerOptions: { target: ts.ScriptTarget.ES2023, module: ts.ModuleKind.ESNext } });
+    await writeFile(join(directory, 'team-store.js'), outputText);
+    await writeFile(join(directory, 'team-storage.js'), STORAGE);
+    await writeFile(join(directory, 'team-provider.js'), PROVIDER);
+    await writeFile(join(directory, 'broken.js'), 'throw new Error("no licence");');
+    await writeFile(join(directory, 'nothing.js'), 'export const create = 1;');
+    await writeFile(join(directory, 'half.js'), 'export default { create: () => ({ store() {} }) };');
+    await writeFile(join(directory, 'unreachable.js'), 'export default { create: async () => { throw new Error("no route\\nto host"); } };');
+  });
+  afterAll(async () => {
+    await workspace.dispose();
+    await rm(directory, { recursive: true });
+  });
+
+  const launch = (variables: Variables): Program => workspace.run(process.execPath, [resolve('dist/main.js')], variables, directory);
+  const start = (variables: Variables): Promise<ServiceProcess> => ready(launch(variables));
+
+  it('stores uploads, in the form that docs/adapters.md shows, and is closed at the end', async () => {
+    const service = await start({ FILE_STORAGE: 'module:./team-store.js', TEAM_STORE_URL: 'https://store.example' });
+    const query = 'customer_id=a&filename=b.csv&manufacturer=c';
+    const answer = await fetch(`${service.url}/ingestHistoricalLoadData/upload_historical?${query}`, { method: 'POST', body: 'x' });
+    expect(answer.status).toBe(200);
+    expect(await readFile(join(directory, 'stored'), 'utf8')).toBe('https://store.example');
+    expect(await service.program.end('SIGTERM')).toEqual({ code: 0, signal: null });
+    expect(await readFile(join(directory, 'closed'), 'utf8')).toBe('https://store.example');
+  });
+
+  it('manages users, and says which tokens are accepted', async () => {
+    const service = await start({ IDENTITY_PROVIDER: `module:${directory}/team-provider.js`, TEAM_ISSUER: 'https://login.example' });
+    const users = async (token: string) => {
+      const answer = await fetch(`${service.url}/idpManagementBackend/users`, { headers: { Authorization: `Bearer ${token}` } });
+      return [answer.status, await answer.json()];
+    };
+    expect(await users(await readFile(join(directory, 'token'), 'utf8'))).toEqual([200, { users: [] }]);
+    expect(await users('x')).toEqual([403, { error: 'Unauthorized.' }]);
+    expect((await fetch(`${service.url}/docs-json`)).status).toBe(200);
+    await service.program.end('SIGTERM');
+  });
+
+  it('is refused like a variable of the service, before a port is opened', async () => {
+    const program = launch({ FILE_STORAGE: 'module:./team-store.js', TEAM_STORE_URL: 'x-secret' });
+    expect(await program.exited).toEqual({ code: 1, signal: null });
+    expect({ stderr: program.stderr, stdout: program.stdout }).toEqual({ stderr: 'TEAM_STORE_URL: must be a URL\n', stdout: '' });
+  });
+
+  it.each<[string, string, string, RegExp]>([
+    ['its variable is missing', 'FILE_STORAGE', './team-store.js', /^TEAM_STORE_URL: .+$/],
+    ['there is no such file', 'FILE_STORAGE', './absent.js', /^FILE_STORAGE: .*absent\.js can't be imported: .+$/],
+    ['there is no such package', 'FILE_STORAGE', 'absent-package', /^FILE_STORAGE: absent-package can't be imported: .+$/],
+    ['the module fails', 'FILE_STORAGE', './broken.js', /^FILE_STORAGE: .*broken\.js can't be imported: no licence$/],
+    ['there is no default export', 'FILE_STORAGE', './nothing.js', /^FILE_STORAGE: the default export of .*nothing\.js has no function "create"$/],
+    ['the adapter is incomplete', 'FILE_STORAGE', './half.js', /^FILE_STORAGE: the adapter of .*half\.js has no method "checkHealth"$/],
+    ['the adapter cannot be created', 'FILE_STORAGE', './unreachable.js', /^FILE_STORAGE: .*unreachable\.js can't create its adapter: no route to host$/],
+    ['the provider names no tokens', 'IDENTITY_PROVIDER', './team-store.js', /^IDENTITY_PROVIDER: the default export of .*team-store\.js has no function "authentication"$/],
+    ['nothing is named', 'FILE_STORAGE', '', /^FILE_STORAGE: must be "local" or "s3" or "azure", or "module:" and a path or package$/],
+  ])('is refused in one line if %s', async (_, variable, module, line) => {
+    const specifier = module.replace(/^\./, directory);
+    const created = createApp({ environment: { DATA_DIR: workspace.data, LOG_LEVEL: 'silent', [variable]: `module:${specifier}` } });
+    await expect(created).rejects.toThrow(EnvironmentError);
+    await expect(created).rejects.toThrow(line);
+  });
+
+  it.each([
+    ['verify', /^FILE_STORAGE is a module, /],
+    ['compact', /^FILE_STORAGE is a module, /],
+  ])('is none that %s works with', async (command, line) => {
+    const program = workspace.run(process.execPath, [resolve('dist/main.js'), command], { FILE_STORAGE: 'module:./team-store.js' }, directory);
+    expect((await program.exited).code).toBe(2);
+    expect(program.stderr).toMatch(line);
+  });
+});
