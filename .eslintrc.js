@@ -7,6 +7,7 @@ export default defineConfig(
   { ignores: ['dist/', 'coverage/', 'data/'] },
   eslint.configs.recommended,
   { files: ['**/*.{js,mjs}'], languageOptions: { globals: globals.node } },
+  { files: ['src/app/docs/page/*.js', 'test/browser/*.mjs'], languageOptions: { globals: globals.browser } },
   {
     files: ['**/*.ts'],
     extends: [tseslint.configs.strictTypeChecked, tseslint.configs.stylisticTypeChecked],

@@ -1,4 +1,4 @@
-// Linters and client generators for OpenAPI, in the versions that the tests use. They are installed outside the
+// Linters and client generators for OpenAPI, and tools to drive a browser, in the versions that the tests use. They are installed outside the
 // repository, because some of them need a newer Node, which is installed with them.
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -12,15 +12,17 @@ const PACKAGES = {
   '@hey-api/openapi-ts': '0.99.0',
   '@redocly/cli': '2.77.0',
   '@stoplight/spectral-cli': '6.16.3',
+  'axe-core': '4.14.1',
   'openapi-fetch': '0.17.0',
   'openapi-typescript': '7.13.0',
   orval: '8.38.0',
+  'playwright-core': '1.65.1',
   typescript: '5.9.3',
 };
 const PYTHON_PACKAGE = 'openapi-python-client==0.29.1';
 const CACHE = join(process.env.XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'load-data-service');
 /** Raise the number when a version changes. */
-const HOME = join(CACHE, 'openapi-tools-1');
+const HOME = join(CACHE, 'openapi-tools-2');
 const PYTHON = join('python', process.platform === 'win32' ? 'Scripts' : 'bin');
 
 const run = promisify(execFile);

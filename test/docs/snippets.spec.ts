@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import ts from 'typescript';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { ERROR_TABLE } from '../../src/http/error-table.js';
 
 const run = promisify(execFile);
 let directory: string;
@@ -42,7 +43,7 @@ describe('README', () => {
 
 describe('the pages', () => {
   it('link only to existing files and headings', async () => {
-    const pages = ['README.md', 'CONTRIBUTING.md', 'docs/adapters.md', 'docs/auth0.md', 'docs/beside-your-own-controllers.md', 'docs/checking-a-store.md', 'docs/clients.md', 'docs/data-directory.md', 'docs/durability.md', 'docs/keycloak.md', 'docs/managing-uploads.md', 'docs/object-storage.md', 'docs/reading-uploads.md', 'docs/testing.md', 'docs/adr/README.md'];
+    const pages = ['README.md', 'CONTRIBUTING.md', 'docs/adapters.md', 'docs/auth0.md', 'docs/beside-your-own-controllers.md', 'docs/checking-a-store.md', 'docs/clients.md', 'docs/data-directory.md', 'docs/durability.md', 'docs/keycloak.md', 'docs/managing-uploads.md', 'docs/object-storage.md', 'docs/reading-uploads.md', 'docs/README.md', 'docs/testing.md', 'docs/troubleshooting.md', 'docs/adr/README.md'];
     for (const page of pages) {
       for (const [link, path = '', heading] of (await readFile(page, 'utf8')).matchAll(/\]\((?!http)([^)#]*)(?:#([^)]*))?\)/g)) {
         const text = await readFile(path ? join(page, '..', path) : page, 'utf8').catch((error: unknown) => (error as NodeJS.ErrnoException).code);
@@ -60,6 +61,17 @@ describe('the pages', () => {
     const names = new Set(found);
     expect(names.size).toBe(46);
     for (const name of names) expect(readme).toContain(`\`${name}\``);
+  });
+
+  it('list every page of docs in its index', async () => {
+    const index = await readFile('docs/README.md', 'utf8');
+    const pages = (await readdir('docs')).filter((name) => name.endsWith('.md') && name !== 'README.md');
+    expect(pages.filter((name) => !index.includes(`](${name})`))).toEqual([]);
+  });
+
+  it('explain each kind of error, with its status', async () => {
+    const page = await readFile('docs/troubleshooting.md', 'utf8');
+    for (const [kind, { status }] of Object.entries(ERROR_TABLE)) expect(page).toMatch(new RegExp(`^\\| ${status} \\| \`${kind}\``, 'm'));
   });
 
   it('describe in README every variable that compose.yaml sets, except those of Keycloak itself', async () => {

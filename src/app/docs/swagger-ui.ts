@@ -1,13 +1,19 @@
+import { readFileSync } from 'node:fs';
 import type { NestExpressApplication } from '@nestjs/platform-express';
 import { SwaggerModule } from '@nestjs/swagger';
-import type { Request } from 'express';
+import type { Express, Request, Response } from 'express';
 import helmet from 'helmet';
 import { type AuthorizationServer, authorizationServerFor } from './authorization-server.js';
+import { publicPath } from '../../configuration/served-address.js';
 import type { Environment } from '../../configuration/service.js';
 import { createOpenApiDocument } from './openapi.js';
 import { withOneUploadBody } from './one-upload-body.js';
 import { ServiceAddress } from '../../operations/service-address.js';
 
+/** What is added to Swagger UI's page. Nest copies these files to the build. */
+const pageFile = (name: string): string => readFileSync(new URL(`./page/${name}`, import.meta.url), 'utf8');
+
+const SCRIPT = 'docs/load-data.js';
 const REDIRECT_PAGE = 'docs/oauth2-redirect.html';
 
 const self = ["'self'"];
@@ -47,14 +53,23 @@ export function setUpSwaggerUi(app: NestExpressApplication, environment: Environ
   // The redirect page follows the provider's pages in the popup and must reach the window that opened the popup.
   if (login) app.use(`${basePath}/${REDIRECT_PAGE}`, helmet.crossOriginOpenerPolicy({ policy: 'unsafe-none' }));
 
+  const script = pageFile('swagger-ui.js');
+  const express: Express = app.getHttpAdapter().getInstance();
+  express.get(`${basePath}/${SCRIPT}`, (_request: Request, response: Response) => {
+    response.type('text/javascript').send(script);
+  });
+
   SwaggerModule.setup('docs', app, createOpenApiDocument(app, environment, server), {
     jsonDocumentUrl: 'docs-json',
     raw: ['json'],
     useGlobalPrefix: true,
     patchDocumentOnRequest: (request, _response, document) => withOneUploadBody(document, (request as Request).query.uploads),
     customSiteTitle: 'Load-data service',
+    customCss: pageFile('swagger-ui.css'),
+    customJs: `${publicPath(environment)}/${SCRIPT}`,
     swaggerOptions: {
       validatorUrl: null,
+      defaultModelsExpandDepth: 0,
       initOAuth: {
         clientId: login?.clientId ?? 'admin',
         usePkceWithAuthorizationCodeGrant: login !== undefined,

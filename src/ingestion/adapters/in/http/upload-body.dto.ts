@@ -9,7 +9,8 @@ export class UploadForm {
   @ApiProperty({ type: 'string', format: 'binary', description: 'The file. Its bytes are stored as they are.' })
   readonly file!: string;
 
-  @ApiProperty({ ...ADDITIONAL_DATA, type: String })
+  // An empty example, because Swagger UI would send any other.
+  @ApiProperty({ ...ADDITIONAL_DATA, type: String, example: '' })
   readonly additional_data?: string;
 }
 

@@ -1,0 +1,85 @@
+// Small additions to Swagger UI, which has no options for them. Swagger UI renders again at any time, so everything is
+// found when it is needed.
+
+const uploads = new Set(['multipart/form-data', 'application/octet-stream']);
+
+/**
+ * Sets the value of a field as if it had been typed, and the field had been left. React ignores a value that is set in
+ * any other way, and Swagger UI takes it over only after a while, or when the field is left.
+ */
+function type(field, value) {
+  Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, 'value').set.call(field, value);
+  field.dispatchEvent(new Event('input', { bubbles: true }));
+  field.dispatchEvent(new Event('focusout', { bubbles: true }));
+}
+
+const operationOf = (element) => element.closest('.opblock');
+const fileField = (operation) => operation.querySelector('input[type=file]');
+const touched = new WeakSet();
+
+/** A field that was typed in keeps its value when a file is chosen. */
+document.addEventListener('keydown', ({ target }) => touched.add(target), true);
+
+document.addEventListener('change', ({ target }) => {
+  if (!(target instanceof HTMLInputElement) || target.type !== 'file') return;
+  const operation = operationOf(target);
+  operation?.querySelector('.no-file')?.remove();
+  const name = operation?.querySelector('tr[data-param-name=filename] input');
+  const [file] = target.files;
+  if (name && file && !touched.has(name)) type(name, file.name);
+});
+
+document.addEventListener(
+  'click',
+  (event) => {
+    const { target } = event;
+    if (!(target instanceof Element)) return;
+    const link = target.closest('.info a[href^="#/"]');
+    if (link) {
+      event.preventDefault();
+      showOperation(decodeURIComponent(link.hash).split('/').at(-1));
+    }
+    const button = target.closest('.btn.execute');
+    if (button) refuseWithoutFile(event, button);
+  },
+  true,
+);
+
+/** Opens an operation that the description links to. */
+function showOperation(id) {
+  const operation = document.querySelector(`.opblock[id$="-${CSS.escape(id)}"]`);
+  if (!operation) return;
+  if (!operation.classList.contains('is-open')) operation.querySelector('.opblock-summary-control').click();
+  operation.scrollIntoView({ behavior: 'smooth' });
+}
+
+/** Swagger UI marks a missing file at most by colour, and sends an empty body in its place. */
+function refuseWithoutFile(event, button) {
+  const operation = operationOf(button);
+  operation.querySelector('.no-file')?.remove();
+  const field = fileField(operation);
+  if (!field || field.files.length > 0 || !uploads.has(operation.querySelector('.body-param-content-type select')?.value)) return;
+  event.stopPropagation();
+  const word = document.createElement('p');
+  word.className = 'no-file';
+  word.setAttribute('role', 'alert');
+  word.textContent = 'No file was chosen. Choose one above, or send application/json without a file.';
+  button.parentElement.before(word);
+  field.focus();
+}
+
+/** Names controls that Swagger UI leaves without one, and puts the focus where the secret is typed. */
+function complete() {
+  for (const button of document.querySelectorAll('.close-modal:not([aria-label])')) button.setAttribute('aria-label', 'Close');
+  for (const select of document.querySelectorAll('.examples-select-element:not([aria-label])')) select.setAttribute('aria-label', 'Example');
+  for (const field of document.querySelectorAll('input[type=file]:not([aria-label])')) field.setAttribute('aria-label', 'File');
+  for (const field of document.querySelectorAll('tr[data-param-name] input:not([aria-label])')) field.setAttribute('aria-label', field.closest('tr').dataset.paramName);
+  for (const field of document.querySelectorAll('tr[data-property-name] input:not([aria-label])')) field.setAttribute('aria-label', field.closest('tr').dataset.propertyName);
+  for (const field of document.querySelectorAll('textarea.body-param__text:not([aria-label])')) field.setAttribute('aria-label', 'Request body');
+  const dialog = document.querySelector('.dialog-ux:not([data-focused])');
+  if (!dialog) return;
+  dialog.dataset.focused = '';
+  dialog.querySelector('input[data-name=clientSecret], #auth-bearer-value')?.focus();
+}
+
+new MutationObserver(complete).observe(document.body, { childList: true, subtree: true });

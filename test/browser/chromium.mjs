@@ -1,0 +1,15 @@
+// Chromium, as Debian installs it.
+import { existsSync } from 'node:fs';
+import { installOpenApiTools, toolPath } from '../clients/tools.mjs';
+
+const EXECUTABLE = process.env.CHROMIUM ?? '/usr/bin/chromium';
+
+export const isChromiumAvailable = () => existsSync(EXECUTABLE);
+
+/** Starts a Chromium without windows. */
+export async function startChromium() {
+  await installOpenApiTools();
+  const { chromium } = await import(toolPath('playwright-core', 'index.mjs'));
+  // The sandbox of Chromium doesn't work for root.
+  return chromium.launch({ executablePath: EXECUTABLE, args: process.getuid?.() === 0 ? ['--no-sandbox'] : [] });
+}
