@@ -7,6 +7,15 @@ export { LocalDiskFileStorage } from './ingestion/adapters/out/local-disk/local-
 export { Bucket, type ListedObject, ObjectExistsError, type ReadObject } from './ingestion/adapters/out/object-storage/bucket.js';
 export { ObjectStorageFileStorage, type ObjectStorageOptions } from './ingestion/adapters/out/object-storage/object-storage.file-storage.adapter.js';
 export { FileStorage, type StoredContent, type UploadDraft } from './ingestion/application/ports/file-storage.port.js';
+export {
+  type ByteRange,
+  type RemovalOptions,
+  type RemovalProgress,
+  StoredUploads,
+  type UploadFilter,
+  type UploadPage,
+  type UploadPosition,
+} from './ingestion/application/ports/stored-uploads.port.js';
 export { contentPath, indexLine, segmentDirectory } from './ingestion/domain/layout.js';
 export type { Upload, UploadContent, UploadKind } from './ingestion/domain/upload.js';
 export { IngestionModule } from './ingestion/ingestion.module.js';

@@ -1,9 +1,13 @@
+import type { Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import type { NestExpressApplication } from '@nestjs/platform-express';
+import { baseUrl } from '../configuration/served-address.js';
 import type { Environment } from '../configuration/service.js';
+import { ServiceAddress } from '../operations/service-address.js';
 import { setUpStartPage } from './docs/start-page.js';
 import { setUpSwaggerUi } from './docs/swagger-ui.js';
 
-const EXPOSED_HEADERS = ['X-Request-Id', 'X-Upload-Id', 'X-Upload-Digest', 'Idempotent-Replayed', 'Retry-After'];
+const EXPOSED_HEADERS = ['X-Request-Id', 'X-Upload-Id', 'X-Upload-Digest', 'Idempotent-Replayed', 'Retry-After', 'Content-Disposition', 'Content-Range', 'ETag', 'Repr-Digest'];
 
 /**
  * Sets up the app, for the service and for every end-to-end test. Must be called before `init` or `listen`, on an app
@@ -17,12 +21,17 @@ export function setUpApp(app: NestExpressApplication, environment: Environment):
   }
   app.setGlobalPrefix(basePath);
 
-  Object.assign(app.getHttpServer(), {
+  const server: Server = app.getHttpServer();
+  Object.assign(server, {
     requestTimeout: requestTimeoutMs,
     headersTimeout: Math.min(requestIdleTimeoutMs, requestTimeoutMs),
     connectionsCheckingInterval: Math.min(5_000, requestIdleTimeoutMs),
   });
 
+  server.on('listening', () => {
+    const { port } = server.address() as AddressInfo;
+    app.get(ServiceAddress).announce(baseUrl(environment, port));
+  });
   setUpStartPage(app, environment);
   setUpSwaggerUi(app, environment);
 }

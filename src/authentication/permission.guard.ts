@@ -16,6 +16,11 @@ const tokens = new WeakMap<IncomingMessage, AccessToken>();
 /** The token with which `PermissionGuard` admitted the request; undefined if the guard hasn't admitted the request. */
 export const accessTokenOf = (request: IncomingMessage): AccessToken | undefined => tokens.get(request);
 
+const NO_CUSTOMERS: ReadonlySet<string> = new Set();
+
+/** The customers that the request's token covers (`*` for all); none if `PermissionGuard` hasn't admitted the request. */
+export const customersOf = (request: IncomingMessage): ReadonlySet<string> => accessTokenOf(request)?.customerIds ?? NO_CUSTOMERS;
+
 /**
  * Checks a further permission, for operations that require one for some requests. Must be called after
  * `PermissionGuard`.

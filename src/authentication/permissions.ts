@@ -8,6 +8,8 @@ export const PERMISSIONS = [
   'read:users',
   'upload:historical',
   'upload:nowcast',
+  'read:uploads',
+  'delete:uploads',
 ] as const;
 
 export type Permission = (typeof PERMISSIONS)[number];

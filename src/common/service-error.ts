@@ -13,6 +13,7 @@ export type ErrorKind =
   | 'invalid-user-update'
   | 'unauthorized'
   | 'not-found'
+  | 'range-not-satisfiable'
   | 'payload-too-large'
   | 'unsupported-media-type'
   | 'too-many-requests'

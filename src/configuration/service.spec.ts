@@ -84,6 +84,7 @@ const VARIABLES: Readonly<Record<string, Variable>> = {
     wrong: ['a.example', 'https://a.example/', 'https://a.example,', 'null'],
   },
   SWAGGER_UI_CLIENT_ID: { read: ({ swaggerUiClientId }) => swaggerUiClientId, unset: undefined, good: [['swagger ui', 'swagger ui']], wrong: [] },
+  RETENTION_DAYS: { read: ({ retentionDays }) => retentionDays, unset: 0, good: [['30', 30]], wrong: NOT_WHOLE },
   RATE_LIMIT_PER_MINUTE: { read: ({ rateLimitPerMinute }) => rateLimitPerMinute, unset: 0, good: [['60', 60]], wrong: NOT_WHOLE },
   REQUEST_TIMEOUT_MS: { read: ({ requestTimeoutMs }) => requestTimeoutMs, unset: 7_200_000, good: [['1', 1]], wrong: [...NOT_WHOLE, '0'] },
   REQUEST_IDLE_TIMEOUT_MS: {

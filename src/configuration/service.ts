@@ -31,6 +31,7 @@ export const SERVICE_VARIABLES = {
     .refine((origins) => origins.every(isOrigin), 'must be origins such as https://app.example.com, separated by commas')
     .default([]),
   SWAGGER_UI_CLIENT_ID: z.string().optional(),
+  RETENTION_DAYS: whole(0, 0, 36_500),
   RATE_LIMIT_PER_MINUTE: whole(0, 0, 1_000_000_000),
   REQUEST_TIMEOUT_MS: whole(7_200_000, 1, HIGHEST_TIMEOUT_MS),
   REQUEST_IDLE_TIMEOUT_MS: whole(60_000, 1, HIGHEST_TIMEOUT_MS),
@@ -80,6 +81,7 @@ export function parseEnvironment(variables: Variables) {
     maxJsonBytes: found.MAX_JSON_BYTES,
     corsOrigins: found.CORS_ORIGINS,
     swaggerUiClientId: found.SWAGGER_UI_CLIENT_ID,
+    retentionDays: found.RETENTION_DAYS,
     rateLimitPerMinute: found.RATE_LIMIT_PER_MINUTE,
     requestTimeoutMs: found.REQUEST_TIMEOUT_MS,
     requestIdleTimeoutMs: found.REQUEST_IDLE_TIMEOUT_MS,
@@ -102,6 +104,7 @@ function unusedVariables(set: Variables, chosen: keyof typeof IDENTITY_PROVIDERS
  * Loads the process's environment. The file `.env` in the working directory supplies variables that aren't set or are
  * empty.
  *
+ * @param overriding takes precedence over both.
  * @throws EnvironmentError as `parseEnvironment`; also when `.env` can't be read.
  */
-export const loadEnvironment = (): Environment => parseEnvironment(readVariables());
+export const loadEnvironment = (overriding: Variables = {}): Environment => parseEnvironment({ ...readVariables(), ...overriding });

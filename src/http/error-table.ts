@@ -19,6 +19,7 @@ export const ERROR_TABLE = {
   'not-found': { status: 404, text: 'Not found.' },
   'payload-too-large': { status: 413, text: 'Payload too large.' },
   'unsupported-media-type': { status: 415, text: 'Unsupported media type.' },
+  'range-not-satisfiable': { status: 416, text: 'Range not satisfiable.' },
   'too-many-requests': { status: 429, text: 'Too many requests.' },
   'bad-request': { status: 400, text: 'Bad request.' },
   'client-aborted': { status: 400, text: 'Bad request.' },

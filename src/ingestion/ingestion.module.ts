@@ -3,6 +3,11 @@ import { AccessTokenVerifier } from '../authentication/access-token.js';
 import { HttpModule } from '../http/http.module.js';
 import { HistoricalIngestionController, NowcastIngestionController } from './adapters/in/http/ingestion.controllers.js';
 import { FileStorage } from './application/ports/file-storage.port.js';
+import { FindUpload } from './application/find-upload.use-case.js';
+import { ListUploads } from './application/list-uploads.use-case.js';
+import { RemoveUploads } from './application/remove-uploads.use-case.js';
+import { Retention, RetentionPeriod } from './application/retention.js';
+import { StoredUploadsController } from './adapters/in/http/stored-uploads.controller.js';
 import { UploadLoadData } from './application/upload-load-data.use-case.js';
 import {
   type IngestionAdapters,
@@ -13,12 +18,12 @@ import {
 
 const { ConfigurableModuleClass, MODULE_OPTIONS_TOKEN } = new ConfigurableModuleBuilder<IngestionOptions>()
   .setClassMethodName('forRoot')
-  .setExtras<IngestionAdapters>({ fileStorage: undefined, authentication: undefined }, withAdapters)
+  .setExtras<IngestionAdapters>({ fileStorage: undefined, authentication: undefined, openUploads: false }, withAdapters)
   .build();
 
-function withAdapters(definition: DynamicModule, { fileStorage, authentication }: IngestionAdapters): DynamicModule {
+function withAdapters(definition: DynamicModule, { fileStorage, authentication, openUploads }: IngestionAdapters): DynamicModule {
   if (!fileStorage) throw new Error('IngestionModule needs { fileStorage }, for example { useClass: MyFileStorage }.');
-  const authorization: Provider = authentication
+  const authorization: Provider = authentication && !openUploads
     ? {
         provide: UploadAuthorization,
         inject: [AccessTokenVerifier],
@@ -28,19 +33,25 @@ function withAdapters(definition: DynamicModule, { fileStorage, authentication }
   return {
     ...definition,
     imports: [...(definition.imports ?? []), ...(authentication ? [authentication] : [])],
+    controllers: [...(definition.controllers ?? []), ...(authentication ? [StoredUploadsController] : [])],
     providers: [...(definition.providers ?? []), { provide: FileStorage, ...fileStorage }, authorization],
   };
 }
 
 /**
- * The module of the two upload operations. It can be used on its own in any Nest application that is created with
- * `{ bodyParser: false }`.
+ * The module of the two upload operations, and of those that find, fetch and remove uploads. It can be used on its own
+ * in any Nest application on Express.
  */
 @Module({
   imports: [HttpModule],
   controllers: [HistoricalIngestionController, NowcastIngestionController],
   providers: [
     UploadLoadData,
+    FindUpload,
+    ListUploads,
+    RemoveUploads,
+    Retention,
+    { provide: RetentionPeriod, inject: [MODULE_OPTIONS_TOKEN], useFactory: ({ retentionDays = 0 }: IngestionOptions) => new RetentionPeriod(retentionDays) },
     { provide: UploadLimits, inject: [MODULE_OPTIONS_TOKEN], useFactory: (options: IngestionOptions) => new UploadLimits(options) },
   ],
   exports: [FileStorage],

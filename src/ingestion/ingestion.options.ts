@@ -9,6 +9,8 @@ export interface IngestionOptions {
   readonly maxUploadBytes?: number;
   /** Maximum length of a JSON body, or of a form's `additional_data`, in bytes. Default: 10 MiB. */
   readonly maxJsonBytes?: number;
+  /** Uploads of days that are older than so many days are removed; 0, the default, keeps them for ever. */
+  readonly retentionDays?: number;
   /** How long a client may be silent during its request, in milliseconds. Default: 60,000. */
   readonly idleTimeoutMs?: number;
 }
@@ -17,8 +19,13 @@ export interface IngestionOptions {
 export interface IngestionAdapters {
   /** Where uploads are stored. Required. */
   fileStorage: ProviderDefinition<FileStorage> | undefined;
-  /** A module that exports `AccessTokenVerifier`. Uploads then need a token. Without it, anyone may upload. */
+  /**
+   * A module that exports `AccessTokenVerifier`. Uploads then need a token, unless `openUploads` is true. Without it,
+   * anyone may upload, and nobody may find, fetch or remove uploads: these operations don't exist.
+   */
   authentication: DynamicModule | Type | undefined;
+  /** Whether anyone may upload, although there is an `authentication`. Default: false. */
+  openUploads?: boolean;
 }
 
 /** The limits that apply to the body of an upload request, with the defaults filled in. */

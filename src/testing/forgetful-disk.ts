@@ -108,6 +108,13 @@ export class ForgetfulDisk extends Disk {
     return this.remove(path);
   }
 
+  override removeEmptyDirectory(path: string): Promise<void> {
+    return this.change(`rmdir ${path}`, () => {
+      const node = this.lookUp(path);
+      if (node instanceof DirectoryNode && node.entries.size === 0) this.directory(dirname(path)).delete(basename(path));
+    });
+  }
+
   override makeDirectory(path: string): Promise<void> {
     return this.change(`mkdir ${path}`, () => {
       this.add(path, new DirectoryNode());

@@ -94,6 +94,10 @@ export class GatedDisk extends Disk {
     return this.pass('remove', path, () => this.disk.remove(path));
   }
 
+  override removeEmptyDirectory(path: string): Promise<void> {
+    return this.pass('removeEmptyDirectory', path, () => this.disk.removeEmptyDirectory(path));
+  }
+
   override removeTree(path: string): Promise<void> {
     return this.pass('removeTree', path, () => this.disk.removeTree(path));
   }

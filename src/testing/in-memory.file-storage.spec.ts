@@ -1,11 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import { ServiceError } from '../common/service-error.js';
 import { indexLine } from '../ingestion/domain/layout.js';
-import { fileStorageContract } from './file-storage.contract.js';
+import { fileStorageContract, type FileStorageContractSubject } from './file-storage.contract.js';
 import { InMemoryFileStorage } from './in-memory.file-storage.js';
+import { storedUploadsContract } from './stored-uploads.contract.js';
 import { anUploadDraft, storeUpload } from './upload-draft.builder.js';
 
-fileStorageContract('in memory', () => {
+const setUp = (): Promise<FileStorageContractSubject> => {
   const storage = new InMemoryFileStorage();
   return Promise.resolve({
     storage,
@@ -15,7 +16,9 @@ fileStorageContract('in memory', () => {
     contentPaths: () => Promise.resolve(storage.uploads.flatMap(({ content }) => content?.path ?? [])),
     tearDown: () => Promise.resolve(),
   });
-});
+};
+fileStorageContract('in memory', setUp);
+storedUploadsContract('in memory', setUp);
 
 describe('InMemoryFileStorage', () => {
   it('fails with the given error and keeps nothing until it recovers', async () => {

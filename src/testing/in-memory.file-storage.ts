@@ -1,7 +1,11 @@
 import { createHash } from 'node:crypto';
+import { Readable } from 'node:stream';
 import { ServiceError } from '../common/service-error.js';
 import { FileStorage, receiptOf, type UploadDraft, type UploadReceipt } from '../ingestion/application/ports/file-storage.port.js';
+import { type ByteRange, MAX_PAGE_BYTES, type RemovalOptions, StoredUploads, type UploadFilter, type UploadPage, type UploadPosition } from '../ingestion/application/ports/stored-uploads.port.js';
 import { idempotencyScope, isKeptUnderKey, requestIdentity } from '../ingestion/domain/idempotency.js';
+import { indexLine } from '../ingestion/domain/layout.js';
+import { comparePositions, isSelected } from '../ingestion/domain/upload-filter.js';
 import type { Upload } from '../ingestion/domain/upload.js';
 
 interface Kept {
@@ -11,7 +15,10 @@ interface Kept {
 
 /** A `FileStorage` for tests. Keeps everything in memory, and fails on demand. */
 export class InMemoryFileStorage extends FileStorage {
-  private readonly kept: Kept[] = [];
+  /** The port of the stored uploads. */
+  override readonly storedUploads: StoredUploads = new InMemoryUploads(this);
+  /** Uploads with their bytes, in the order in which the uploads were complete. */
+  readonly kept: Kept[] = [];
   private readonly running = new Set<string>();
   private failure: Error | null = null;
 
@@ -77,4 +84,56 @@ async function collect(bytes: AsyncIterable<Uint8Array>): Promise<Buffer> {
   // A source may reuse its buffer for the next chunk.
   for await (const chunk of bytes) chunks.push(Buffer.from(chunk));
   return Buffer.concat(chunks);
+}
+
+class InMemoryUploads extends StoredUploads {
+  constructor(private readonly storage: InMemoryFileStorage) {
+    super();
+  }
+
+  override async find(uploadId: string): Promise<Upload | undefined> {
+    await this.storage.checkHealth();
+    return this.storage.uploads.find((upload) => upload.uploadId === uploadId);
+  }
+
+  override async list(filter: UploadFilter, limit: number, after?: UploadPosition): Promise<UploadPage> {
+    await this.storage.checkHealth();
+    const selected = this.storage.uploads
+      .filter((upload) => isSelected(upload, filter) && (!after || comparePositions(upload, after) < 0))
+      .sort((one, other) => comparePositions(other, one));
+    let bytes = 0;
+    const uploads = selected.slice(0, limit).filter((upload, index) => {
+      bytes += indexLine(upload).length;
+      return index === 0 || bytes <= MAX_PAGE_BYTES;
+    });
+    return { uploads, next: uploads.length < selected.length ? (uploads.at(-1) ?? null) : null };
+  }
+
+  override async openContent({ content }: Upload, range?: ByteRange): Promise<AsyncIterable<Uint8Array> | undefined> {
+    await this.storage.checkHealth();
+    const bytes = content && this.storage.bytes(content.path);
+    return bytes ? Readable.from([range ? bytes.subarray(range.first, range.last + 1) : bytes]) : undefined;
+  }
+
+  override async remove(uploadId: string): Promise<boolean> {
+    await this.storage.checkHealth();
+    return this.removeWhere((upload) => upload.uploadId === uploadId) > 0;
+  }
+
+  override async removeAll(filter: UploadFilter, { dryRun, onProgress, signal }: RemovalOptions = {}): Promise<number> {
+    await this.storage.checkHealth();
+    signal?.throwIfAborted();
+    const isWanted = (upload: Upload): boolean => isSelected(upload, filter);
+    const uploads = dryRun ? this.storage.uploads.filter(isWanted).length : this.removeWhere(isWanted);
+    onProgress?.({ segments: 1, allSegments: 1, uploads });
+    return uploads;
+  }
+
+  private removeWhere(isWanted: (upload: Upload) => boolean): number {
+    const { kept } = this.storage;
+    const others = kept.filter(({ upload }) => !isWanted(upload));
+    const removed = kept.length - others.length;
+    kept.splice(0, kept.length, ...others);
+    return removed;
+  }
 }

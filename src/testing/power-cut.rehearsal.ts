@@ -16,6 +16,8 @@ const MOST_OPERATIONS = [60, 500] as const;
 export interface PowerCutReport {
   readonly cuts: number;
   readonly acknowledged: number;
+  /** The number of uploads whose removal was acknowledged. */
+  readonly removed: number;
   /** The number of uploads that failed before a power cut and must not be in the store afterwards. */
   readonly refused: number;
   /** Acknowledged uploads that are missing or differ from what was sent; one sentence each. */
@@ -49,6 +51,7 @@ export async function rehearsePowerCut(seed: number, defects: DiskDefects = {}):
   return {
     cuts,
     acknowledged: ledger.acknowledged.size,
+    removed: ledger.removed.size,
     refused: ledger.refused.size,
     lost: both(first.lost, second.lost),
     halfShown: both(first.halfShown, second.halfShown),
@@ -58,13 +61,17 @@ export async function rehearsePowerCut(seed: number, defects: DiskDefects = {}):
 const open = (disk: ForgetfulDisk, maxSegmentBytes: number): Promise<LocalDiskFileStorage> =>
   LocalDiskFileStorage.open({ directory: ROOT, disk, maxSegmentBytes, maxJournalBytes: 4_000, logger: { warn: () => undefined } });
 
-/** Boots, then uploads endlessly until the cut. */
+/** Boots, then uploads and removes endlessly until the cut. */
 async function load(disk: ForgetfulDisk, random: Random, ledger: Ledger): Promise<never> {
   const storage = await open(disk, random.pick([1e6, 4_000]));
   disk.failureRate = random.pick([0, 0, 0.03]);
   const shareOfFiles = random.pick([0, 0.6, 1]);
+  const shareOfRemovals = random.pick([0, 0, 0.1, 0.4]);
   const callers = Array.from<unknown, Promise<never>>({ length: 1 + random.below(MOST_CALLERS) }, async () => {
-    for (;;) await ledger.enter(storage, someDraft(random, shareOfFiles));
+    for (;;) {
+      if (random.chance(shareOfRemovals)) await ledger.remove(storage, random);
+      else await ledger.enter(storage, someDraft(random, shareOfFiles));
+    }
   });
   return Promise.race(callers);
 }
@@ -86,6 +93,10 @@ class Ledger {
   readonly acknowledged = new Map<string, string>();
   /** Ids of refused uploads that must not be in the store after the next boot. */
   readonly refused = new Set<string>();
+  /** Ids of uploads whose removal was begun. Until it is acknowledged, they may be in the store or not. */
+  private readonly removing = new Set<string>();
+  /** Ids of uploads whose removal was acknowledged. */
+  readonly removed = new Set<string>();
 
   async enter(storage: LocalDiskFileStorage, draft: UploadDraft): Promise<void> {
     try {
@@ -95,13 +106,28 @@ class Ledger {
     }
   }
 
+  async remove(storage: LocalDiskFileStorage, random: Random): Promise<void> {
+    const ids = [...this.acknowledged.keys()];
+    const id = ids[random.below(Math.max(1, ids.length))];
+    if (id === undefined) return;
+    this.removing.add(id);
+    try {
+      await storage.storedUploads.remove(id);
+      this.removed.add(id);
+    } catch {
+      // The upload is either whole or gone after the next boot.
+    }
+  }
+
   compare(files: Map<string, Buffer>): { lost: string[]; halfShown: string[] } {
     const { lines, halfShown } = readStore(files);
-    const lost = [...this.acknowledged].filter(([id, line]) => lines.get(id) !== line);
+    const isAllowed = (id: string, line: string): boolean => lines.get(id) === line || (this.removing.has(id) && !lines.has(id));
+    const lost = [...this.acknowledged].filter(([id, line]) => !isAllowed(id, line));
     const shown = [...this.refused].filter((id) => lines.has(id));
+    const back = [...this.removed].filter((id) => lines.has(id));
     return {
       lost: lost.map(([id]) => `${id} is lost`),
-      halfShown: [...halfShown, ...shown.map((id) => `${id} was refused and is shown`)],
+      halfShown: [...halfShown, ...shown.map((id) => `${id} was refused and is shown`), ...back.map((id) => `${id} was removed and is shown`)],
     };
   }
 }

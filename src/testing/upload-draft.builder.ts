@@ -18,6 +18,9 @@ interface DraftParts {
   bytes: AsyncIterable<Uint8Array> | null;
 }
 
+/** How many drafts were built. Orders the ids of drafts that were received at the same time. */
+let built = 0;
+
 /**
  * Builds drafts of uploads. Each `build()` creates a draft with its own id. Without `file()`, the draft has no file.
  */
@@ -48,7 +51,7 @@ export class UploadDraftBuilder {
 
   build(): UploadDraft {
     const { bytes, contentType, ...parameters } = this.parts;
-    const uploadId = uuidV7();
+    const uploadId = uuidV7({ msecs: parameters.receivedAt.getTime(), seq: built++ });
     const path = contentPath({ ...parameters, uploadId, beganAt: parameters.receivedAt });
     return {
       uploadId,

@@ -68,6 +68,8 @@ const OPERATIONS = [
   { method: 'get', path: `${BASE}/roles`, good: undefined, status: 200, refusal: undefined },
   { method: 'get', path: `${BASE}/users`, good: undefined, status: 200, refusal: undefined },
 ] as const;
+/** The operations on stored uploads. */
+const FURTHER = ['delete /uploads', 'delete /uploads/{upload_id}', 'get /uploads', 'get /uploads/{upload_id}', 'get /uploads/{upload_id}/content'];
 type Served = (typeof OPERATIONS)[number];
 const isUpload = ({ path }: Served): boolean => path.startsWith('/ingest');
 
@@ -119,7 +121,7 @@ const SHAPES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   Server: { 'url!': 'text', description: 'text' },
   Tag: { 'name!': 'text', 'description!': 'text' },
   Paths: { '*': 'PathItem' },
-  PathItem: { get: 'Operation', post: 'Operation' },
+  PathItem: { get: 'Operation', post: 'Operation', delete: 'Operation' },
   Operation: {
     'operationId!': 'text',
     'responses!': 'Responses',
@@ -166,6 +168,9 @@ const SHAPES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     maxLength: 'number',
     minItems: 'number',
     maxItems: 'number',
+    minimum: 'number',
+    maximum: 'number',
+    default: 'any',
   },
 };
 
@@ -241,7 +246,7 @@ describe.each([
   });
 
   it('has a name for each schema of a body', () => {
-    const names = ['Error', 'NewRole', 'NewUser', 'Role', 'RoleAssignment', 'RoleCreated', 'RoleList', 'Success', 'UploadForm', 'UploadJson', 'User', 'UserCreated', 'UserList', 'UserUpdate'];
+    const names = ['Error', 'NewRole', 'NewUser', 'Role', 'RoleAssignment', 'RoleCreated', 'RoleList', 'Success', 'Upload', 'UploadForm', 'UploadJson', 'UploadPage', 'UploadsRemoved', 'User', 'UserCreated', 'UserList', 'UserUpdate'];
     expect(Object.keys(document.components.schemas).sort()).toEqual(names);
     const bodies = OPERATIONS.flatMap((operation) => {
       const { requestBody, responses } = operationOf(document, operation);
@@ -251,9 +256,9 @@ describe.each([
     expect(unnamed).toEqual([]);
   });
 
-  it('lists the eight operations and no others', () => {
+  it('lists the operations and no others', () => {
     const listed = Object.entries(document.paths).flatMap(([path, operations]) => Object.keys(operations).map((method) => `${method} ${path}`));
-    expect(listed.sort()).toEqual(OPERATIONS.map(({ method, path }) => `${method} ${path}`).sort());
+    expect(listed.sort()).toEqual([...OPERATIONS.map(({ method, path }) => `${method} ${path}`), ...FURTHER].sort());
   });
 
   it('contains the URL of the service', () => {

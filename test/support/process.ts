@@ -132,6 +132,12 @@ export class Workspace {
     return Object.assign(program, await program.exited);
   }
 
+  /** Runs the removal of a customer's uploads to its end. */
+  async erase(parameters: readonly string[] = [], variables: Variables = {}): Promise<Program & Exit> {
+    const program = this.run(process.execPath, [resolve('dist/commands/erase.js'), ...parameters], variables);
+    return Object.assign(program, await program.exited);
+  }
+
   /** Runs the setup of an Auth0 tenant to its end. */
   async auth0Setup(parameters: readonly string[] = [], variables: Variables = {}): Promise<Program & Exit> {
     const program = this.run(process.execPath, [resolve('dist/commands/auth0-setup.js'), ...parameters], variables);

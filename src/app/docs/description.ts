@@ -26,6 +26,7 @@ export function apiDescription(environment: Environment): string {
 1. **Upload a file**: [uploadHistorical](#/Historical%20ingestion/uploadHistorical), [uploadNowcast](#/Nowcast%20ingestion/uploadNowcast). ${uploads}
 2. **Get a token** for everything else. ${TOKENS[identityProvider.adapter]}
 3. **Make a role and a user**: [createRole](#/Identity%20management/createRole), [createUser](#/Identity%20management/createUser) with the role's id; then [listRoles](#/Identity%20management/listRoles) and [listUsers](#/Identity%20management/listUsers).
+4. **Find, fetch or remove uploads**: [listUploads](#/Stored%20uploads/listUploads).
 
 Every error is \`{"error": "<text>"}\`, and every answer has an \`X-Request-Id\`, which the log has too. ${limits.join(' ')}
 

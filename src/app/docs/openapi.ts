@@ -34,6 +34,7 @@ export function createOpenApiDocument(app: INestApplication, environment: Enviro
     .addServer(publicPath(environment) || '/')
     .addTag('Historical ingestion', 'Load data for training forecasting models')
     .addTag('Nowcast ingestion', 'Load data for generating forecasts')
+    .addTag('Stored uploads', 'Finding, fetching and removing uploads')
     .addTag('Identity management', 'Roles and users')
     .addOAuth2(oauth2(server), SECURITY_SCHEMES.oauth2)
     .addBearerAuth(bearer, SECURITY_SCHEMES.bearer)

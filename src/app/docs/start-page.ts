@@ -2,6 +2,7 @@ import type { NestExpressApplication } from '@nestjs/platform-express';
 import type { Express, Request, Response, NextFunction } from 'express';
 import { publicPath } from '../../configuration/served-address.js';
 import type { Environment } from '../../configuration/service.js';
+import { markServiceRoute } from '../../http/route-table.js';
 
 const WANTS_HTML = /(?:^|,)\s*text\/html\s*(?:;|,|$)/i;
 
@@ -14,6 +15,7 @@ export function setUpStartPage(app: NestExpressApplication, environment: Environ
     if (!WANTS_HTML.test(request.headers.accept ?? '')) next();
     else response.writeHead(302, { Location: location, 'Content-Length': 0 }).end();
   };
+  markServiceRoute(redirect);
   const express: Express = app.getHttpAdapter().getInstance();
   express.get([...new Set([`${basePath}/`, basePath || '/'])], redirect);
 }

@@ -3,7 +3,7 @@ import { JsonReader } from '../../common/json-reader.js';
 import { forEachPiece, LONG_TEXT } from '../../common/long-text.js';
 import { Turns } from '../../common/turns.js';
 import { requestIdentity } from '../domain/idempotency.js';
-import { indexLine, parseIndexLine } from '../domain/layout.js';
+import { indexLine, parseIndexLine, uploadDescription } from '../domain/layout.js';
 import type { Upload } from '../domain/upload.js';
 
 /**
@@ -30,13 +30,21 @@ const escaped = (text: string): string => JSON.stringify(text).slice(1, -1);
  * The bytes of an upload's index line, with its newline. Encodes like `indexLine`, but yields to other work if
  * `additional_data` is long.
  */
-export function encodeIndexLine(upload: Upload): Buffer | Promise<Buffer> {
-  return hasLongText(upload) ? encodeLongLine(upload) : Buffer.from(`${indexLine(upload)}\n`);
+export const encodeIndexLine = (upload: Upload): Buffer | Promise<Buffer> => encode(upload, lineWithNewline);
+
+/** The bytes of `uploadDescription`. Yields to other work if `additional_data` is long. */
+export const encodeDescription = (upload: Upload): Buffer | Promise<Buffer> => encode(upload, uploadDescription);
+
+const lineWithNewline = (upload: Upload): string => `${indexLine(upload)}\n`;
+
+/** @param write returns an upload as JSON with the member `additional_data`. */
+function encode(upload: Upload, write: (upload: Upload) => string): Buffer | Promise<Buffer> {
+  return hasLongText(upload) ? encodeLong(upload, write) : Buffer.from(write(upload));
 }
 
-async function encodeLongLine(upload: Upload): Promise<Buffer> {
+async function encodeLong(upload: Upload, write: (upload: Upload) => string): Promise<Buffer> {
   const text = upload.additionalData ?? '';
-  const line = `${indexLine({ ...upload, additionalData: '' })}\n`;
+  const line = write({ ...upload, additionalData: '' });
   const textAt = line.indexOf(EMPTY_TEXT) + TEXT_BEGIN.length;
   // The buffer is probably longer than the line. Its pages that are never written take no memory.
   const bytes = Buffer.allocUnsafeSlow(Buffer.byteLength(line) + text.length * MOST_BYTES_PER_UNIT);

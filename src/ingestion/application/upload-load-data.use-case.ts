@@ -3,7 +3,7 @@ import { ServiceError } from '../../common/service-error.js';
 import { uuidAt } from '../../common/uuid.js';
 import { contentPath } from '../domain/layout.js';
 import { idempotencyScope } from '../domain/idempotency.js';
-import type { UploadKind, UploadParameters } from '../domain/upload.js';
+import { MAX_UPLOAD_DURATION_MS, type UploadKind, type UploadParameters } from '../domain/upload.js';
 import { FileStorage, type UploadDraft, type UploadReceipt } from './ports/file-storage.port.js';
 
 export interface UploadLoadDataCommand extends UploadParameters {
@@ -58,7 +58,7 @@ export class UploadLoadData {
           manufacturer,
           idempotencyKey,
           additionalData,
-          receivedAt: new Date(),
+          receivedAt: completionTime(beganAt),
           content: file && path && stored ? { path, type: file.contentType, ...stored } : null,
         };
       },
@@ -71,3 +71,7 @@ export class UploadLoadData {
     }
   }
 }
+
+/** The current time, but never before the upload began nor later than it may take (see `MAX_UPLOAD_DURATION_MS`). */
+const completionTime = (beganAt: Date): Date =>
+  new Date(Math.min(Math.max(Date.now(), beganAt.getTime()), beganAt.getTime() + MAX_UPLOAD_DURATION_MS));

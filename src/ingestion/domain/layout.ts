@@ -35,22 +35,35 @@ export const segmentDirectory = (kind: UploadKind, receivedAt: Date): string =>
   `${linesDirectory(kind)}/date=${utcDate(receivedAt)}`;
 
 /** The index line of an upload: one JSON object, without the terminating newline. */
-export function indexLine(upload: Upload): string {
-  return JSON.stringify({
-    upload_id: upload.uploadId,
-    kind: upload.kind,
-    customer_id: upload.customerId,
-    filename: upload.filename,
-    manufacturer: upload.manufacturer,
-    additional_data: upload.additionalData,
-    received_at: upload.receivedAt.toISOString(),
+export const indexLine = (upload: Upload): string =>
+  JSON.stringify({
+    ...requestMembers(upload),
     content_path: upload.content?.path ?? null,
-    content_type: upload.content?.type ?? null,
-    content_size: upload.content?.size ?? null,
-    content_sha256: upload.content?.sha256 ?? null,
+    ...contentMembers(upload),
     ...(upload.idempotencyKey === null ? {} : { idempotency_key: upload.idempotencyKey }),
   });
-}
+
+/**
+ * An upload as clients see it, as JSON: the members of its index line, except its file's path and its idempotency key.
+ */
+export const uploadDescription = (upload: Upload): string =>
+  JSON.stringify({ ...requestMembers(upload), ...contentMembers(upload) });
+
+const requestMembers = (upload: Upload) => ({
+  upload_id: upload.uploadId,
+  kind: upload.kind,
+  customer_id: upload.customerId,
+  filename: upload.filename,
+  manufacturer: upload.manufacturer,
+  additional_data: upload.additionalData,
+  received_at: upload.receivedAt.toISOString(),
+});
+
+const contentMembers = ({ content }: Upload) => ({
+  content_type: content?.type ?? null,
+  content_size: content?.size ?? null,
+  content_sha256: content?.sha256 ?? null,
+});
 
 /**
  * The upload that an index line describes. Undefined if the line isn't JSON, or has no text as its `upload_id` or

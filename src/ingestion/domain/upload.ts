@@ -63,3 +63,9 @@ export const isFilename = (value: unknown): value is string =>
 
 /** Whether a value is a valid manufacturer: 1-128 code points, not blank, no control characters. */
 export const isManufacturer = isParameter;
+
+/**
+ * Maximum duration of an upload in milliseconds, from its beginning, which its id contains, to `receivedAt`: 24 hours.
+ * An upload can be found by its id because of this limit.
+ */
+export const MAX_UPLOAD_DURATION_MS = 24 * 60 * 60 * 1000;

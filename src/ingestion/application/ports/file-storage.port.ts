@@ -1,4 +1,5 @@
 import type { Upload, UploadKind } from '../../domain/upload.js';
+import type { StoredUploads } from './stored-uploads.port.js';
 
 /** Size and digest of a file's bytes, computed by the store as the bytes arrive. */
 export interface StoredContent {
@@ -81,6 +82,12 @@ export abstract class FileStorage {
    *   of `bytes` and of `conclude`.
    */
   abstract store(draft: UploadDraft): Promise<UploadReceipt>;
+
+  /**
+   * The uploads that the store contains, to find, fetch and remove them. Undefined if the store doesn't offer that: the
+   * service then answers 404 for these operations.
+   */
+  readonly storedUploads?: StoredUploads | undefined;
 
   /** Resolves if an upload could be stored now. Otherwise rejects with the reason, within five seconds. */
   abstract checkHealth(): Promise<void>;

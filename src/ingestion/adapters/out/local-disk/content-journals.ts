@@ -60,6 +60,8 @@ export class ContentJournals {
   private readonly idle: Journal[] = [];
   /** Journals that could not be settled, for example because syncing their files failed. */
   private readonly unsettled: Use[] = [];
+  /** Whether a journal was left for recovery at the next boot. */
+  private hasLeft = false;
   private unavailable: { readonly error: JournalUnavailableError; readonly since: number } | undefined;
 
   constructor(
@@ -81,6 +83,23 @@ export class ContentJournals {
       this.waiting.push({ bytes: encodeRecord(record), path, resolve, reject });
       this.running ??= this.run();
     });
+  }
+
+  /**
+   * Resolves when the files of all records so far are synced, so that recovery needs no journal for them.
+   *
+   * @throws Error if that failed.
+   */
+  async settleAll(): Promise<void> {
+    this.retire();
+    await Promise.all(this.retiring);
+    await Promise.all(this.unsettled.splice(0).map((use) => this.settle(use)));
+    if (this.unsettled.length > 0 || this.hasLeft) throw new Error('A journal could not be settled; the next boot will settle it.');
+  }
+
+  /** Removes the journals that are empty, because they still contain the bytes of earlier records. */
+  async purge(): Promise<void> {
+    for (const journal of this.idle.splice(0)) await journal.remove();
   }
 
   /** Syncs the files and removes the journals. Call `close` only when no record is waiting or held. */
@@ -208,15 +227,29 @@ export class ContentJournals {
     this.current = undefined;
   }
 
-  /** Waits until no record of a journal is held, then syncs its files so that it can be reused or removed. */
-  private async settle(use: Use): Promise<void> {
-    const { journal, paths } = use;
-    await journal.released();
+  /**
+   * Syncs the files of a journal. If that fails, the journal is left for recovery, which writes the files again: another
+   * sync could succeed although the disk has lost what the failed one should have written.
+   */
+  private async syncFiles({ journal, paths }: Use): Promise<void> {
     try {
       await this.site.disk.syncFiles(paths);
+    } catch (error) {
+      journal.isLeft = true;
+      throw error;
+    }
+  }
+
+  /** Waits until no record of a journal is held, then syncs its files so that it can be reused or removed. */
+  private async settle(use: Use): Promise<void> {
+    const { journal } = use;
+    await journal.released();
+    try {
+      if (!journal.isLeft) await this.syncFiles(use);
       // If the store went away, the journal is kept, and recovery restores the files from it.
       this.site.presence.assertHere();
       if (journal.isLeft) {
+        this.hasLeft = true;
         await journal.close();
       } else if (journal.isSound) {
         await journal.clear();

@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { constants } from 'node:fs';
-import { access, type FileHandle, lstat, mkdir, open, readdir, readlink, realpath, rename, rm, symlink, unlink } from 'node:fs/promises';
+import { access, type FileHandle, lstat, mkdir, open, readdir, readlink, realpath, rename, rm, rmdir, symlink, unlink } from 'node:fs/promises';
 import { release } from 'node:os';
 import { dirname, sep } from 'node:path';
 import { promisify } from 'node:util';
@@ -74,6 +74,8 @@ export abstract class Disk {
   abstract remove(path: string): Promise<void>;
   /** Removes a name and everything below it. Also resolves if the name is missing. */
   abstract removeTree(path: string): Promise<void>;
+  /** Removes an empty directory. Also resolves if the name is missing, or the directory isn't empty. */
+  abstract removeEmptyDirectory(path: string): Promise<void>;
   /** Creates one directory. Rejects with `EEXIST` if the name is taken. */
   abstract makeDirectory(path: string): Promise<void>;
   abstract readDirectory(path: string): Promise<string[]>;
@@ -182,6 +184,12 @@ export class NodeDisk extends Disk {
 
   override removeTree(path: string): Promise<void> {
     return rm(path, { recursive: true, force: true });
+  }
+
+  override async removeEmptyDirectory(path: string): Promise<void> {
+    await rmdir(path).catch((error: unknown) => {
+      if (!hasCode(error, 'ENOENT', 'ENOTDIR', 'ENOTEMPTY', 'EEXIST')) throw error;
+    });
   }
 
   override makeDirectory(path: string): Promise<void> {

@@ -78,7 +78,7 @@ interface DayEntry {
   /** A UTC day, `YYYY-MM-DD`. */
   readonly day: string;
   readonly name: string;
-  /** The row of an upload, or the length of a segment. */
+  /** The row of an upload, or the length of a segment. In the database, null stands for one that was removed. */
   readonly value: Row | number;
 }
 
@@ -142,7 +142,7 @@ export class IdempotencyIndex {
    */
   find(scope: string): IndexedUpload | undefined {
     for (const day of [...this.days.keys()].sort()) {
-      const row = this.read(day, uploadName(scope)) as Row | undefined;
+      const row = this.read(day, uploadName(scope)) as Row | null | undefined;
       if (row && isKeptUnderKey(new Date(row.receivedAt))) return { receipt: receiptOf(row), request: row.request };
     }
     return undefined;
@@ -160,6 +160,29 @@ export class IdempotencyIndex {
       for (const day of new Set(entries.map((entry) => entry.day))) {
         await this.put(day, entries.filter((entry) => entry.day === day));
       }
+    });
+  }
+
+  /**
+   * Removes uploads, and the traces of their keys, after their lines were removed from a segment.
+   *
+   * @param segment with its new length; 0 if it was removed.
+   */
+  forget(segment: ListedSegment, uploads: readonly Pick<KeyedUpload, 'scope' | 'uploadId'>[]): Promise<void> {
+    return this.inTurn(async () => {
+      this.assertUsable();
+      const { day } = segmentEntry(segment);
+      const names = (await unlessAbsent(this.options.disk.readDirectory(this.directory))) ?? [];
+      if (!names.includes(`${day}.db`)) return;
+      await this.onDay(day, (database) => {
+        const removed = uploads.filter(({ scope, uploadId }) => (database.get(uploadName(scope)) as Row | null | undefined)?.uploadId === uploadId);
+        const values: [string, unknown][] = removed.map(({ scope }) => [uploadName(scope), null]);
+        const isListed = typeof database.get(segmentName(segment.path)) === 'number';
+        if (isListed) values.push([segmentName(segment.path), segment.length || null]);
+        if (isListed && segment.length === 0) values.push([SEGMENT_COUNT, Number(database.get(SEGMENT_COUNT)) - 1]);
+        database.putAll(values, () => true);
+      });
+      await this.onDay(day, (database) => database.checkpoint(true));
     });
   }
 
@@ -554,7 +577,7 @@ const segmentEntry = ({ path, length }: ListedSegment): DayEntry => ({
 function put(database: SelfCheckingDatabase, entries: readonly DayEntry[]): void {
   if (entries.length === 0) return;
   const values = entries.map(({ name, value }) => [name, value] as const);
-  const newSegments = entries.filter(({ name, value }) => typeof value === 'number' && database.get(name) === undefined).length;
+  const newSegments = entries.filter(({ name, value }) => typeof value === 'number' && (database.get(name) ?? undefined) === undefined).length;
   const count = Number(database.get(SEGMENT_COUNT) ?? 0) + newSegments;
   database.putAll(newSegments > 0 ? [...values, [SEGMENT_COUNT, count]] : values, replaces);
 }
@@ -564,6 +587,7 @@ function put(database: SelfCheckingDatabase, entries: readonly DayEntry[]): void
  * one is kept, unless its key had expired when the later one was complete.
  */
 function replaces(value: unknown, present: unknown): boolean {
+  if (present === null) return true;
   if (typeof value === 'number') return value !== present;
   const { receivedAt } = value as Row;
   const first = (present as Row).receivedAt;

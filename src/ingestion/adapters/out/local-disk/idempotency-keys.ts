@@ -22,7 +22,7 @@ const NO_PARTS: readonly string[] = [];
 const KEY_MEMBER = Buffer.from('"idempotency_key":');
 
 /** A segment that this process writes to. */
-interface OpenSegment {
+export interface OpenSegment {
   /** A path relative to the store's root. */
   readonly path: string;
   /** The length of the segment's durable lines, in bytes. */
@@ -37,7 +37,8 @@ export class IdempotencyKeys {
   private begun = 0;
   /** Uploads whose lines are durable but which aren't in the index yet. */
   private readonly waiting = new Map<string, KeyedUpload>();
-  private readonly openSegments = new Map<string, OpenSegment>();
+  /** Ids of uploads that were removed before they were added to `waiting`. */
+  private readonly removed = new Set<string>();
   /** Closed segments that the index doesn't list yet, each with the number of uploads that had begun at its closing. */
   private closedSegments: { segment: ListedSegment; begun: number }[] = [];
   private timer: NodeJS.Timeout | undefined;
@@ -50,6 +51,8 @@ export class IdempotencyKeys {
     private readonly logger: StorageLogger,
     /** Absolute path of the store's root directory. */
     root: string,
+    /** The segments that this process writes to, by path. A segment is added before it gets its first line. */
+    private readonly openSegments: ReadonlyMap<string, OpenSegment>,
   ) {
     const durableLength = (path: string) => this.openSegments.get(path)?.durableLength;
     this.index = new IdempotencyIndex({ disk, directories, presence, logger, root, parse: parseKeyed, durableLength });
@@ -77,16 +80,28 @@ export class IdempotencyKeys {
     }
   }
 
-  /** Call `segmentOpened` before a segment gets its first line. */
-  segmentOpened(segment: OpenSegment): void {
-    this.openSegments.set(segment.path, segment);
-  }
-
   /** Call `segmentClosed` when the length of a segment is final. */
   segmentClosed({ path, durableLength: length }: OpenSegment): void {
-    this.openSegments.delete(path);
     // If no upload has had a key, the index may not exist, and must not be created.
     if (this.begun > 0 && length > 0) this.closedSegments.push({ segment: { path, length }, begun: this.begun });
+  }
+
+  /**
+   * Forgets uploads whose lines were removed from a segment, so that their keys are free.
+   *
+   * @param length the new length of the segment in bytes; 0 if the segment was removed.
+   */
+  async forget(segment: string, length: number, uploads: readonly { readonly uploadId: string; readonly scope: string | null }[]): Promise<void> {
+    while (this.adding) await this.adding;
+    const keyedUploads = uploads.flatMap(({ uploadId, scope }) => (scope === null ? [] : { uploadId, scope }));
+    for (const { uploadId, scope } of keyedUploads) {
+      if (this.waiting.get(scope)?.uploadId === uploadId) this.waiting.delete(scope);
+      else if (this.running.has(scope)) this.removed.add(uploadId);
+    }
+    this.closedSegments = this.closedSegments
+      .map((closed) => (closed.segment.path === segment ? { ...closed, segment: { path: segment, length } } : closed))
+      .filter((closed) => closed.segment.length > 0);
+    await this.index.forget({ path: segment, length }, keyedUploads);
   }
 
   /**
@@ -139,6 +154,7 @@ export class IdempotencyKeys {
   }
 
   private addLater(upload: KeyedUpload): void {
+    if (this.removed.delete(upload.uploadId)) return;
     this.waiting.set(upload.scope, upload);
     if (this.waiting.size >= ADD_AT && !this.adding) void this.tryAdd();
     else this.timer ??= setTimeout(() => void this.tryAdd(), ADD_AFTER_MS).unref();

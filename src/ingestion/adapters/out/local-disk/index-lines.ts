@@ -2,6 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import type { DiskFile } from './disk.js';
 
 export const NEWLINE = 0x0a;
+export const NEWLINE_BYTES = Buffer.from([NEWLINE]);
 const CHUNK_BYTES = 1024 * 1024;
 
 /** The `upload_id` of an index line; undefined if the line isn't JSON in UTF-8 with a text as its `upload_id`. */

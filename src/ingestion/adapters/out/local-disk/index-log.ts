@@ -3,7 +3,7 @@ import { joined } from '../../../../common/joined.js';
 import type { IndexFlush } from '../../../application/ports/index-flush.js';
 import { FileRemovedError } from './disk-error.js';
 import type { IndexPosition } from './pending-markers.js';
-import { Segment } from './segment.js';
+import { MAX_DISORDER_MS, Segment } from './segment.js';
 import type { StoreDirectory } from './store-directory.js';
 
 /**
@@ -28,6 +28,8 @@ export class LineMayRemainError extends Error {
 
 interface WaitingLine {
   readonly directory: string;
+  /** Milliseconds since 1970. */
+  readonly receivedAt: number;
   readonly bytes: Uint8Array;
   readonly resolve: () => void;
   readonly reject: (error: unknown) => void;
@@ -39,6 +41,7 @@ interface WaitingLine {
  */
 export class IndexLog {
   private readonly waiting: WaitingLine[] = [];
+  private readonly rotations: Pick<WaitingLine, 'resolve' | 'reject'>[] = [];
   private segment: Segment | undefined;
   private running: Promise<void> | undefined;
 
@@ -60,12 +63,21 @@ export class IndexLog {
    * Resolves when the line is durable.
    *
    * @param directory the directory of segments that the line belongs to, relative to the root.
+   * @param receivedAt when the upload was complete.
    * @param bytes the line, with its newline.
    * @throws LineMayRemainError; after any other error the line is gone, at the latest after the next boot.
    */
-  append(directory: string, bytes: Uint8Array): Promise<void> {
+  append(directory: string, receivedAt: Date, bytes: Uint8Array): Promise<void> {
     return new Promise((resolve, reject) => {
-      this.waiting.push({ directory, bytes, resolve, reject });
+      this.waiting.push({ directory, receivedAt: receivedAt.getTime(), bytes, resolve, reject });
+      this.running ??= this.run();
+    });
+  }
+
+  /** Resolves when the current segment is closed for good. Later lines go to a new segment. Rejects if closing fails. */
+  rotate(): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.rotations.push({ resolve, reject });
       this.running ??= this.run();
     });
   }
@@ -76,16 +88,33 @@ export class IndexLog {
   }
 
   private async run(): Promise<void> {
-    for (let batch = this.takeBatch(); batch.length > 0; batch = this.takeBatch()) await this.flush(batch);
+    while (this.waiting.length > 0 || this.rotations.length > 0) {
+      if (this.rotations.length > 0) await this.closeSegment(this.rotations.splice(0));
+      const batch = this.takeBatch();
+      if (batch.length > 0) await this.flush(batch);
+    }
     this.running = undefined;
+  }
+
+  private async closeSegment(rotations: readonly Pick<WaitingLine, 'resolve' | 'reject'>[]): Promise<void> {
+    try {
+      await this.segment?.close();
+      this.segment = undefined;
+      for (const { resolve } of rotations) resolve();
+    } catch (error) {
+      for (const { reject } of rotations) reject(error);
+    }
   }
 
   private takeBatch(): WaitingLine[] {
     const directory = this.waiting[0]?.directory;
     let bytes = 0;
+    let newest = -Infinity;
     const end = this.waiting.findIndex((line, index) => {
       bytes += line.bytes.length;
-      return line.directory !== directory || (index > 0 && bytes > MAX_BATCH_BYTES);
+      const isOutOfOrder = line.receivedAt < newest - MAX_DISORDER_MS;
+      newest = Math.max(newest, line.receivedAt);
+      return isOutOfOrder || line.directory !== directory || (index > 0 && bytes > MAX_BATCH_BYTES);
     });
     return this.waiting.splice(0, end < 0 ? this.waiting.length : end);
   }
@@ -105,7 +134,7 @@ export class IndexLog {
     let segment: Segment | undefined;
     try {
       segment = await this.segmentFor(batch);
-      await segment.append(joined(batch.map(({ bytes }) => bytes)));
+      await segment.append(joined(batch.map(({ bytes }) => bytes)), Math.max(...batch.map(({ receivedAt }) => receivedAt)));
       return undefined;
     } catch (error) {
       const gone = !segment || (await segment.closeOrMark());
@@ -113,10 +142,10 @@ export class IndexLog {
     }
   }
 
-  private async segmentFor([first]: WaitingLine[]): Promise<Segment> {
+  private async segmentFor(batch: WaitingLine[]): Promise<Segment> {
     const { segment } = this;
-    const directory = first?.directory ?? '';
-    const fits = segment?.isOpen && segment.directory === directory;
+    const directory = batch[0]?.directory ?? '';
+    const fits = segment?.directory === directory && batch.every(({ receivedAt }) => segment.accepts(receivedAt));
     if (fits && segment.durableLength < this.options.maxSegmentBytes) return segment;
     await segment?.close();
     return (this.segment = new Segment(this.store, directory));

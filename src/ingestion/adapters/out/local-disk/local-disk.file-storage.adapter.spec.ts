@@ -7,8 +7,9 @@ import type { IndexFlush } from '../../../application/ports/index-flush.js';
 import { ServiceError } from '../../../../common/service-error.js';
 import type { FileIdentity } from '../../../../common/data-directory/file-identity.js';
 import { DataDirectoryView } from '../../../../testing/data-directory.view.js';
-import { fileStorageContract } from '../../../../testing/file-storage.contract.js';
+import { fileStorageContract, type FileStorageContractSubject } from '../../../../testing/file-storage.contract.js';
 import { GatedDisk } from '../../../../testing/gated-disk.js';
+import { storedUploadsContract } from '../../../../testing/stored-uploads.contract.js';
 import { anUploadDraft } from '../../../../testing/upload-draft.builder.js';
 import { type DirectoryOrigin, NodeDisk } from './disk.js';
 import { LocalDiskFileStorage, type LocalDiskOptions } from './local-disk.file-storage.adapter.js';
@@ -34,7 +35,7 @@ class CoveredDisk extends NodeDisk {
   }
 }
 
-fileStorageContract('local disk', async () => {
+const setUp = async (): Promise<FileStorageContractSubject> => {
   const directory = await mkdtemp(join(tmpdir(), 'contract-'));
   const view = new DataDirectoryView(directory);
   let storage = await LocalDiskFileStorage.open({ directory });
@@ -52,7 +53,9 @@ fileStorageContract('local disk', async () => {
       await rm(directory, { recursive: true });
     },
   };
-});
+};
+fileStorageContract('local disk', setUp);
+storedUploadsContract('local disk', setUp);
 
 describe('LocalDiskFileStorage', () => {
   let base: string;
@@ -444,7 +447,7 @@ describe('LocalDiskFileStorage', () => {
   });
 
   it.each([
-    ['one failure, settled at close', 1, 0],
+    ['one failure, left to the next boot', 1, 1],
     ['permanent failure, with at most three journals left to the next boot', Infinity, 3],
   ])('continues when a journal cannot be settled: %s', async (_, times, left) => {
     const disk = new GatedDisk();

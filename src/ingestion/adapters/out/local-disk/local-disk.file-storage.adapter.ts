@@ -12,6 +12,8 @@ import { makeRoot } from './durable-directories.js';
 import { OpenStore, type OpenStoreOptions } from './open-store.js';
 import { ensureStoreId, readStoreId } from './store-id.js';
 import { StoreVolumes } from './store-volumes.js';
+import type { StoredUploads } from '../../../application/ports/stored-uploads.port.js';
+import { LocalDiskStoredUploads } from './stored-uploads/local-disk.stored-uploads.adapter.js';
 
 const MIB = 1024 * 1024;
 
@@ -37,6 +39,7 @@ export interface LocalDiskOptions {
  * is back. The store is then opened as at boot.
  */
 export class LocalDiskFileStorage extends FileStorage implements OnApplicationShutdown {
+  override readonly storedUploads: StoredUploads = new LocalDiskStoredUploads((work) => this.withStore(work));
   /** Undefined while the store is away. */
   private current: OpenStore | undefined;
   /** Settles when nothing of the store that went away is in progress any more. */
@@ -77,13 +80,8 @@ export class LocalDiskFileStorage extends FileStorage implements OnApplicationSh
     }
   }
 
-  override async store(draft: UploadDraft): Promise<UploadReceipt> {
-    const store = this.current ?? (await this.cameBack());
-    try {
-      return await store.store(draft);
-    } finally {
-      if (store.isAway) this.leave(store);
-    }
+  override store(draft: UploadDraft): Promise<UploadReceipt> {
+    return this.withStore((store) => store.store(draft));
   }
 
   override async checkHealth(): Promise<void> {
@@ -106,6 +104,15 @@ export class LocalDiskFileStorage extends FileStorage implements OnApplicationSh
 
   onApplicationShutdown(): Promise<void> {
     return this.close();
+  }
+
+  private async withStore<T>(work: (store: OpenStore) => Promise<T>): Promise<T> {
+    const store = this.current ?? (await this.cameBack());
+    try {
+      return await work(store);
+    } finally {
+      if (store.isAway) this.leave(store);
+    }
   }
 
   private async closeAll(): Promise<void> {

@@ -17,6 +17,7 @@ import { type Publication, publishSmall, publishStaged, type StagedFile } from '
 import { recover } from './recovery.js';
 import { behindHead, closeQuietly, type Head, readHead, writeStagedFile } from './staged-file.js';
 import { StoreDirectory } from './store-directory.js';
+import { Archive } from './stored-uploads/archive.js';
 
 /** Longest file that is stored without staging, in bytes. */
 const MOST_SMALL_BYTES = 16 * 1024;
@@ -41,6 +42,8 @@ export class OpenStore {
   /** Absolute path of the directory for staged files. */
   private readonly staging: string;
   private readonly finishing = new Set<Promise<void>>();
+  /** Finds, reads and removes stored uploads. */
+  readonly archive: Archive;
   private closing: Promise<void> | undefined;
 
   private constructor(
@@ -51,6 +54,7 @@ export class OpenStore {
     this.logs = { historical: new IndexLog(directory, options), nowcast: new IndexLog(directory, options) };
     this.health = new HealthProbe(directory);
     this.staging = directory.at('staging');
+    this.archive = new Archive(directory, (purge) => this.settle(purge), MOST_SMALL_BYTES);
   }
 
   /**
@@ -110,7 +114,7 @@ export class OpenStore {
     if (!content) {
       const upload = await draft.conclude(null);
       const line = await encodeIndexLine(upload);
-      await this.finish(() => this.logs[kind].append(segmentDirectory(kind, upload.receivedAt), line));
+      await this.finish(() => this.logs[kind].append(segmentDirectory(kind, upload.receivedAt), upload.receivedAt, line));
       return upload;
     }
     const head = await readHead(content.bytes, MOST_SMALL_BYTES);
@@ -197,7 +201,16 @@ export class OpenStore {
     if (cause) throw new ServiceError('storage-failure', 'The store is away.', { cause });
   }
 
+  private async settle(purge: boolean): Promise<void> {
+    await Promise.all(Object.values(this.logs).map((log) => log.rotate()));
+    // Uploads in flight may refer to the segments that were just closed.
+    await Promise.allSettled([...this.finishing]);
+    await this.directory.journals.settleAll();
+    if (purge) await this.directory.journals.purge();
+  }
+
   private async finishAll(): Promise<void> {
+    await this.archive.close();
     await Promise.allSettled(this.finishing);
     await this.directory.journals.close();
     await Promise.all(Object.values(this.logs).map((log) => log.close()));
@@ -210,5 +223,6 @@ const publicationOf = async (upload: Upload, contentPath: string): Promise<Publi
   uploadId: upload.uploadId,
   contentPath,
   segmentDirectory: segmentDirectory(upload.kind, upload.receivedAt),
+  receivedAt: upload.receivedAt,
   line: await encodeIndexLine(upload),
 });

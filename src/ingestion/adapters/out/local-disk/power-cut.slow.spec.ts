@@ -4,16 +4,18 @@ import { rehearsePowerCut } from '../../../../testing/power-cut.rehearsal.js';
 const SEEDS = Array.from({ length: 150 }, (_, seed) => seed);
 
 describe('after a power cut that loses unsynced data', () => {
-  it('every acknowledged upload is stored, and none is stored in part', async () => {
+  it('every acknowledged upload is stored, every removed one is gone, and none is stored in part', async () => {
     const findings: string[] = [];
-    let acknowledged = 0;
+    let [acknowledged, removed] = [0, 0];
     for (const seed of SEEDS) {
       const report = await rehearsePowerCut(seed);
       acknowledged += report.acknowledged;
+      removed += report.removed;
       findings.push(...[...report.lost, ...report.halfShown].map((finding) => `seed ${seed}: ${finding}`));
     }
     expect(findings).toEqual([]);
     expect(acknowledged).toBeGreaterThan(1_000);
+    expect(removed).toBeGreaterThan(30);
   });
 
   it('the same seed produces the same run', async () => {

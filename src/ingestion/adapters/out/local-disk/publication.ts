@@ -12,6 +12,8 @@ export interface Publication {
   readonly contentPath: string;
   /** Directory of the line's segment, relative to the root. */
   readonly segmentDirectory: string;
+  /** When the upload was complete. */
+  readonly receivedAt: Date;
   /** The index line with its newline. */
   readonly line: Uint8Array;
 }
@@ -41,7 +43,7 @@ export async function publishStaged(
   publication: Publication,
 ): Promise<void> {
   const { disk, directories, markers } = store;
-  const { uploadId, contentPath, segmentDirectory, line } = publication;
+  const { uploadId, contentPath, segmentDirectory, receivedAt, line } = publication;
   const directory = dirname(store.at(contentPath));
   try {
     await allDone([
@@ -51,7 +53,7 @@ export async function publishStaged(
     await closeQuietly(staged.file);
     await directories.within(directory, () => disk.rename(store.at(staged.path), store.at(contentPath)));
     await store.syncs.sync(directory);
-    await log.append(segmentDirectory, line);
+    await log.append(segmentDirectory, receivedAt, line);
   } catch (error) {
     // A line that may remain needs its file. Recovery finds out whether the line exists and follows the marker.
     if (!(error instanceof LineMayRemainError)) {
@@ -85,13 +87,13 @@ export async function publishSmall(
   publication: Publication,
 ): Promise<void> {
   const { disk, directories, journals, markers } = store;
-  const { uploadId, contentPath, segmentDirectory, line } = publication;
+  const { uploadId, contentPath, segmentDirectory, receivedAt, line } = publication;
   const path = store.at(contentPath);
   const marker = { content_path: contentPath, ...log.position(segmentDirectory) };
   const held = await journals.add({ uploadId, marker, bytes }, path);
   try {
     await directories.within(dirname(path), () => store.makeContent(contentPath, bytes));
-    await log.append(segmentDirectory, line);
+    await log.append(segmentDirectory, receivedAt, line);
     held.release();
   } catch (error) {
     await takeBack(error).then(

@@ -9,6 +9,8 @@ import { decodeRecords, isJournal, type JournalRecord } from './journal-records.
 import type { IndexPosition, Marker, PublicationMarker } from './pending-markers.js';
 import { repairSegment } from './segment-repair.js';
 import type { StoreDirectory } from './store-directory.js';
+import { completeRemovals } from './stored-uploads/removal.js';
+import { REMOVAL_EXTENSION, type RemovalList } from './stored-uploads/removal-list.js';
 
 /** The longest file that is read as a journal, in bytes. Far above the size of any journal. */
 const MOST_JOURNAL_BYTES = 1024 * 1024 * 1024;
@@ -23,6 +25,7 @@ export async function recover(store: StoreDirectory): Promise<void> {
   const publications = new Map<string, PublicationMarker>();
   const journals: string[] = [];
   for (const id of await markers.ids()) {
+    if (id.endsWith(REMOVAL_EXTENSION)) continue;
     if (id.endsWith(JOURNAL_EXTENSION)) {
       journals.push(`pending/${id}`);
       continue;
@@ -40,6 +43,9 @@ export async function recover(store: StoreDirectory): Promise<void> {
   // Publications are settled only after the segments are repaired, because a line that was cut off doesn't count.
   await settle(store, publications);
   for (const journal of journals) await replay(store, journal, links);
+  for (const name of await completeRemovals(store, (list) => links.keepsInside(list))) {
+    store.logger.warn(`${store.at('pending', name)} is not a removal list of this store; leaving it alone.`);
+  }
   for (const name of await disk.readDirectory(store.at('staging'))) {
     await disk.removeTree(store.at('staging', name)).catch((error: unknown) => {
       if (!hasCode(error, 'EBUSY', 'EPERM', 'EACCES')) throw error;
@@ -87,10 +93,9 @@ async function place(store: StoreDirectory, { marker, bytes }: JournalRecord, is
     if (!(await isSegmentGone(store, marker))) return removeContent(store, marker.content_path, false);
     store.logger.warn(`${marker.content_path} is kept: the segment of its line was moved away.`);
   }
-  if (!(await readWhole(disk, path))?.equals(bytes)) {
-    await disk.remove(path);
-    await store.directories.within(dirname(path), () => store.makeContent(marker.content_path, bytes));
-  }
+  // The file is written again even if it has the right bytes: a failed sync may have kept them from the disk.
+  await disk.remove(path);
+  await store.directories.within(dirname(path), () => store.makeContent(marker.content_path, bytes));
   return true;
 }
 
@@ -130,6 +135,12 @@ class LinkCheck {
   async staysInside(marker: Marker): Promise<boolean> {
     const isSegmentInside = await this.isInside(dirname(marker.segment));
     return isSegmentInside && (!('content_path' in marker) || (await this.isInside(dirname(marker.content_path))));
+  }
+
+  async keepsInside({ segment, uploads }: RemovalList): Promise<boolean> {
+    const directories = new Set([segment, ...uploads.flatMap(({ contentPath }) => contentPath ?? [])].map((path) => dirname(path)));
+    for (const directory of directories) if (!(await this.isInside(directory))) return false;
+    return true;
   }
 
   private isInside(directory: string): Promise<boolean> {

@@ -6,6 +6,12 @@ import { closeQuietly } from './staged-file.js';
 import type { StoreDirectory } from './store-directory.js';
 
 /**
+ * How much earlier than lines before it a line of the same segment may have been received, in milliseconds. A line is
+ * written some time after its upload was complete; searching a segment by time depends on this limit.
+ */
+export const MAX_DISORDER_MS = 10_000;
+
+/**
  * One file of index lines. The first append creates the file, under a marker that stays until the segment is closed for
  * good. After a failed append the segment accepts no more lines, and `close` cuts the file to its durable length.
  */
@@ -20,6 +26,8 @@ export class Segment {
   private readonly contentParts: readonly string[];
   private file: DiskFile | undefined;
   private length = 0;
+  /** When the newest line was received, in milliseconds since 1970. */
+  private newest = -Infinity;
   private state: 'open' | 'torn' | 'closed' = 'open';
 
   constructor(
@@ -37,16 +45,19 @@ export class Segment {
     return this.length;
   }
 
-  get isOpen(): boolean {
-    return this.state === 'open';
+  /** Whether a line received at this time (milliseconds since 1970) keeps the segment in order, apart from disorder. */
+  accepts(receivedAt: number): boolean {
+    return this.state === 'open' && receivedAt >= this.newest - MAX_DISORDER_MS;
   }
 
   /**
    * Resolves when the bytes are durable.
    *
+   * @param newest when the newest of the lines was received, in milliseconds since 1970.
    * @throws StoreAwayError; FileRemovedError; an error of the file system.
    */
-  async append(bytes: Uint8Array): Promise<void> {
+  async append(bytes: Uint8Array, newest: number): Promise<void> {
+    this.newest = Math.max(this.newest, newest);
     try {
       const file = this.file ?? (await this.create());
       await file.write([bytes], this.length);
@@ -72,6 +83,7 @@ export class Segment {
       await this.file.sync();
     }
     this.state = 'closed';
+    this.store.openSegments.delete(this.path);
     this.store.idempotency.segmentClosed(this);
     const { file } = this;
     if (file) await closeQuietly(file);
@@ -106,7 +118,7 @@ export class Segment {
   private async create(): Promise<DiskFile> {
     const { disk, directories, markers, presence } = this.store;
     await markers.add(this.id, { segment: this.path });
-    this.store.idempotency.segmentOpened(this);
+    this.store.openSegments.set(this.path, this);
     const directory = this.store.at(this.directory);
     this.file = await directories.within(directory, () => disk.create(this.absolutePath));
     presence.assertOnVolumeOf(dirname(directory), this.absolutePath);

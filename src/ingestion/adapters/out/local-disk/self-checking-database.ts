@@ -82,7 +82,7 @@ export class SelfCheckingDatabase {
       try {
         // The exclusive lock avoids the `-shm` file, which others could damage or truncate while it is mapped. Only
         // `checkpoint` and `close` sync. A power cut leaves the state of the last of these, or damage.
-        database.exec('PRAGMA locking_mode = EXCLUSIVE; PRAGMA synchronous = OFF; PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0');
+        database.exec('PRAGMA locking_mode = EXCLUSIVE; PRAGMA synchronous = OFF; PRAGMA secure_delete = ON; PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0');
         opened.prepare();
         return opened;
       } catch (error) {
@@ -121,12 +121,12 @@ export class SelfCheckingDatabase {
   }
 
   /**
-   * Moves the log into the file if the log is long, and does nothing otherwise. Syncs the log and its name before the
+   * Moves the log into the file if the log is long, or if `isForced`, and does nothing otherwise. Syncs the log and its name before the
    * file changes, the file before the log is emptied, and the empty log before it is written again. SQLite would sync
    * these on the main thread. Write nothing until `checkpoint` resolves. Rejects with the errors of the other methods.
    */
-  async checkpoint(): Promise<void> {
-    if (this.logged < CHECKPOINT_AFTER || !this.isOpen) return;
+  async checkpoint(isForced = false): Promise<void> {
+    if ((!isForced && this.logged < CHECKPOINT_AFTER) || !this.isOpen) return;
     const isFirst = this.descriptors.size === 0;
     const file = this.descriptorOf('');
     const log = this.descriptorOf('-wal');

@@ -7,7 +7,7 @@ import { contentDirectory, linesDirectory } from '../../../domain/layout.js';
 import { UPLOAD_KINDS } from '../../../domain/upload.js';
 import type { Disk } from './disk.js';
 import { DurableDirectories } from './durable-directories.js';
-import { IdempotencyKeys } from './idempotency-keys.js';
+import { IdempotencyKeys, type OpenSegment } from './idempotency-keys.js';
 import { PendingMarkers } from './pending-markers.js';
 import { SharedSyncs } from './shared-syncs.js';
 import { StorePresence } from './store-presence.js';
@@ -28,6 +28,8 @@ export class StoreDirectory {
   readonly markers: PendingMarkers;
   readonly journals: ContentJournals;
   readonly idempotency: IdempotencyKeys;
+  /** The segments that this process writes to, by their paths relative to the root. */
+  readonly openSegments = new Map<string, OpenSegment>();
 
   constructor(
     readonly disk: Disk,
@@ -44,7 +46,7 @@ export class StoreDirectory {
     this.directories = new DurableDirectories(disk, root, this.presence);
     this.markers = new PendingMarkers(disk, this.directories, this.syncs, this.presence, this.at('pending'));
     this.journals = new ContentJournals(this, logger, this.at('pending'), maxJournalBytes);
-    this.idempotency = new IdempotencyKeys(disk, this.directories, this.presence, logger, root);
+    this.idempotency = new IdempotencyKeys(disk, this.directories, this.presence, logger, root, this.openSegments);
   }
 
   /** The absolute path of a path that is relative to the root. */

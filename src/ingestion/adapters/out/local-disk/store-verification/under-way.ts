@@ -4,6 +4,7 @@ import { JOURNAL_EXTENSION } from '../content-journals.js';
 import { hasCode, unlessAbsent } from '../disk-error.js';
 import { decodeRecords } from '../journal-records.js';
 import type { Marker } from '../pending-markers.js';
+import { decodeRemovalList, REMOVAL_EXTENSION } from '../stored-uploads/removal-list.js';
 
 /**
  * Reports what a running service has in flight and what the next boot will repair, from the markers in `pending/` (see
@@ -11,32 +12,31 @@ import type { Marker } from '../pending-markers.js';
  * before the file is created until after its line is written.
  */
 export class UnderWay {
-  private journals = { state: '', files: new Set<string>() };
+  private pending = { state: '', files: new Set<string>() };
 
   constructor(
     /** An absolute path. */
     private readonly root: string,
   ) {}
 
-  /** Whether a file is being published, or will be checked by the next boot. */
+  /** Whether a file is being published or removed, or will be checked by the next boot. */
   async isPublished(uploadId: string, contentPath: string): Promise<boolean> {
     const marker = await this.marker(uploadId);
     if (marker && 'content_path' in marker && marker.content_path === contentPath) return true;
-    return (await this.journaledFiles()).has(contentPath);
+    return (await this.pendingFiles()).has(contentPath);
   }
 
-  /** The files in the journals. All journals are read again when one of them has changed. */
-  private async journaledFiles(): Promise<ReadonlySet<string>> {
+  /** The files in journals and removal lists. All of these are read again when one of them has changed. */
+  private async pendingFiles(): Promise<ReadonlySet<string>> {
     const directory = join(this.root, 'pending');
-    const names = (await namesIn(directory)).filter((name) => name.endsWith(JOURNAL_EXTENSION));
+    const names = (await namesIn(directory)).filter((name) => name.endsWith(JOURNAL_EXTENSION) || name.endsWith(REMOVAL_EXTENSION));
     const states = await Promise.all(names.map((name) => stateOf(join(directory, name))));
     const state = JSON.stringify([names, states]);
-    if (state !== this.journals.state) {
-      const contents = await Promise.all(names.map((name) => unlessAbsent(readFile(join(directory, name)))));
-      const files = contents.flatMap((bytes) => [...decodeRecords(bytes ?? Buffer.alloc(0))].map(({ marker }) => marker.content_path));
-      this.journals = { state, files: new Set(files) };
+    if (state !== this.pending.state) {
+      const files = await Promise.all(names.map(async (name) => filesIn(name, (await unlessAbsent(readFile(join(directory, name)))) ?? Buffer.alloc(0))));
+      this.pending = { state, files: new Set(files.flat()) };
     }
-    return this.journals.files;
+    return this.pending.files;
   }
 
   /** Whether a segment is open, or the next boot will check its end. */
@@ -70,6 +70,12 @@ export class UnderWay {
     }
   }
 }
+
+/** The paths of the files that a journal or a removal list names. */
+const filesIn = (name: string, bytes: Buffer): string[] =>
+  name.endsWith(JOURNAL_EXTENSION)
+    ? [...decodeRecords(bytes)].map(({ marker }) => marker.content_path)
+    : (decodeRemovalList(bytes)?.uploads ?? []).flatMap(({ contentPath }) => contentPath ?? []);
 
 const namesIn = async (directory: string): Promise<string[]> => (await unlessAbsent(readdir(directory))) ?? [];
 

@@ -1,0 +1,82 @@
+import { parseArgs } from 'node:util';
+import { openFileStorage } from '../app/file-storage.factory.js';
+import { commandArguments, runCommand } from './command.js';
+import { bar, ProgressLine } from './progress-line.js';
+import { loadEnvironment } from '../configuration/service.js';
+import type { RemovalProgress } from '../ingestion/application/ports/stored-uploads.port.js';
+import { storedUploadsOf } from '../ingestion/application/stored-uploads-of.js';
+import { parseTime } from '../ingestion/domain/upload-filter.js';
+import { isCustomerId } from '../ingestion/domain/upload.js';
+
+const USAGE = 'load-data-service erase --customer <id> [--before <time>] [--dry-run] [--json]';
+const HELP = `${USAGE}
+
+Removes all uploads of a customer for good: their lines, their bytes and their idempotency keys. On a local disk the
+service must be stopped; with a bucket it may run. If the command is interrupted, run it again to remove the rest.
+
+  --customer   the customer_id of the uploads
+  --before     only uploads received before this time, for example 2026-01-01T00:00:00Z
+  --dry-run    counts the uploads, and removes nothing
+  --json       prints the result as one JSON object
+  --help       this text
+
+Examples:
+  npx load-data-service erase --customer acme-energy --dry-run
+  npm run --silent erase -- --customer acme-energy --dry-run     (in a clone)
+
+Exit code: 0 done, 2 something couldn't be removed.
+`;
+
+interface EraseArguments {
+  readonly customerId: string;
+  readonly before: Date | undefined;
+  readonly dryRun: boolean;
+  readonly json: boolean;
+}
+
+/** The arguments; undefined if help is wanted. */
+function given(): EraseArguments | undefined {
+  const { values } = parseArgs({
+    options: {
+      customer: { type: 'string' },
+      before: { type: 'string' },
+      'dry-run': { type: 'boolean', default: false },
+      json: { type: 'boolean', default: false },
+      help: { type: 'boolean', default: false },
+    },
+  });
+  const { customer: customerId, before, 'dry-run': dryRun, json, help } = values;
+  if (help) return undefined;
+  if (!isCustomerId(customerId)) throw new Error('--customer is the id of a customer');
+  const time = before === undefined ? undefined : parseTime(before);
+  if (before !== undefined && !time) throw new Error('--before is a time such as 2026-01-01T00:00:00Z');
+  return { customerId, before: time, dryRun, json };
+}
+
+/** @returns the exit code. */
+async function main(): Promise<number> {
+  const wanted = commandArguments(USAGE, given);
+  if (!wanted) {
+    process.stdout.write(HELP);
+    return 0;
+  }
+  const { customerId, before: to, dryRun, json } = wanted;
+  const storage = await openFileStorage(loadEnvironment());
+  let done: RemovalProgress = { segments: 0, allSegments: 0, uploads: 0 };
+  const progress = new ProgressLine(() => `${bar(done.segments / Math.max(1, done.allSegments))} ${done.uploads} uploads`);
+  try {
+    const onProgress = (now: RemovalProgress): void => {
+      done = now;
+    };
+    const uploads = await storedUploadsOf(storage).removeAll({ customerId, to }, { dryRun, onProgress });
+    progress.end();
+    const verb = dryRun ? 'would be removed' : 'were removed';
+    process.stdout.write(json ? `${JSON.stringify({ customer_id: customerId, uploads, dry_run: dryRun })}\n` : `${uploads} uploads ${verb}.\n`);
+    return 0;
+  } finally {
+    progress.end();
+    await storage.close();
+  }
+}
+
+await runCommand(main, 2);

@@ -1,0 +1,39 @@
+import type { IncomingMessage } from 'node:http';
+
+/** The bytes of a representation that are to be sent. Both offsets are included. */
+export interface RequestedRange {
+  readonly first: number;
+  readonly last: number;
+}
+
+/**
+ * The part of a representation that a GET request asks for with `Range` (RFC 9110, 14.2).
+ *
+ * Undefined for the whole: without `Range`, if `If-Range` names another representation, and if the field is malformed,
+ * in another unit, or asks for several ranges. A server may ignore such a field.
+ *
+ * @param length of the representation in bytes.
+ * @param etag its strong entity tag.
+ * @returns `unsatisfiable` if the range has no byte of the representation.
+ */
+export function requestedRange({ method, headers }: IncomingMessage, length: number, etag: string): RequestedRange | 'unsatisfiable' | undefined {
+  const ifRange = headers['if-range'];
+  if (method !== 'GET' || headers.range === undefined || (ifRange !== undefined && ifRange !== etag)) return undefined;
+  const [, from, to] = /^bytes=(\d*)-(\d*)$/i.exec(headers.range) ?? [];
+  if (from === undefined || to === undefined || (from === '' && to === '')) return undefined;
+  if (from === '') {
+    const count = Math.min(Number(to), length);
+    return count === 0 ? 'unsatisfiable' : { first: length - count, last: length - 1 };
+  }
+  const first = Number(from);
+  if (to !== '' && Number(to) < first) return undefined;
+  if (first >= length) return 'unsatisfiable';
+  return { first, last: to === '' ? length - 1 : Math.min(Number(to), length - 1) };
+}
+
+/** Whether the client has the representation already, by `If-None-Match` (RFC 9110, 13.1.2). */
+export function isCached({ headers }: IncomingMessage, etag: string): boolean {
+  const field = headers['if-none-match'];
+  if (field === undefined) return false;
+  return field.trim() === '*' || (field.match(/(?:W\/)?"[^"]*"/g) ?? []).some((tag) => tag.replace(/^W\//, '') === etag);
+}

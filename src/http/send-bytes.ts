@@ -1,0 +1,32 @@
+import { once } from 'node:events';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { answerError, toServiceError } from './service-exception.filter.js';
+
+/**
+ * Sends bytes as the body of a response whose head is set, no faster than the client reads, and ends the response. If
+ * reading the bytes fails, breaks the connection, so that no client takes a part for the whole. Resolves when the
+ * response has ended or the client has gone. Ends the iterator in any case.
+ *
+ * @param idleTimeoutMs how long the client may read nothing, in milliseconds. Its connection is then broken.
+ */
+export async function sendBytes(request: IncomingMessage, response: ServerResponse, bytes: AsyncIterable<Uint8Array>, idleTimeoutMs: number): Promise<void> {
+  const iterator = bytes[Symbol.asyncIterator]();
+  const closed = new AbortController();
+  response.once('close', () => {
+    closed.abort();
+  });
+  response.setTimeout(idleTimeoutMs, () => {
+    response.destroy();
+  });
+  try {
+    for (let next = await iterator.next(); !next.done; next = await iterator.next()) {
+      if (response.destroyed) return;
+      if (!response.write(next.value)) await once(response, 'drain', { signal: closed.signal });
+    }
+    response.end();
+  } catch (error) {
+    if (!closed.signal.aborted) answerError(request, response, toServiceError(error));
+  } finally {
+    await iterator.return?.();
+  }
+}

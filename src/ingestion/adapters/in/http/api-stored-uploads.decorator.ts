@@ -1,0 +1,89 @@
+import { applyDecorators, UseGuards } from '@nestjs/common';
+import { ApiHeader, ApiOperation, ApiParam, ApiQuery, ApiResponse } from '@nestjs/swagger';
+import { ApiToken } from '../../../../authentication/api-token.decorator.js';
+import { PermissionGuard, RequirePermission } from '../../../../authentication/permission.guard.js';
+import type { Permission } from '../../../../authentication/permissions.js';
+import { ApiAnswer, REQUEST_ID_HEADER } from '../../../../http/api-answer.decorator.js';
+import { ApiErrors } from '../../../../http/api-errors.decorator.js';
+import { MAX_PARAMETER_LENGTH, UPLOAD_KINDS } from '../../../domain/upload.js';
+import { StoredUpload, UPLOAD_ID, UploadPageBody, UploadsRemoved } from './stored-uploads-answers.dto.js';
+
+const uploadId = ApiParam({ name: 'upload_id', description: 'The `X-Upload-Id` of the upload', schema: { type: 'string', format: 'uuid', example: UPLOAD_ID.example } });
+
+const query = (name: string, description: string, schema: object, required = false): MethodDecorator =>
+  ApiQuery({ name, required, description, schema });
+
+const time = (name: string, description: string): MethodDecorator => query(name, description, { type: 'string', format: 'date-time' });
+
+const customer = (description: string, required: boolean): MethodDecorator =>
+  query('customer_id', description, { type: 'string', minLength: 1, maxLength: MAX_PARAMETER_LENGTH }, required);
+
+interface DocumentedOperation {
+  readonly operationId: string;
+  readonly summary: string;
+}
+
+/** Declares an operation on stored uploads, which always needs a token. */
+export const StoredUploadsOperation = (permission: Permission, operation: DocumentedOperation): MethodDecorator =>
+  applyDecorators(
+    RequirePermission(permission),
+    UseGuards(PermissionGuard),
+    ApiOperation({ ...operation, description: `Needs the permission \`${permission}\`, and a \`customer_id\` claim that covers the customer.` }),
+    ApiToken(),
+  );
+
+/** Documents `GET /uploads`. */
+export const ApiUploadPage = (): MethodDecorator =>
+  applyDecorators(
+    customer('Only uploads of this customer; required unless the claim is `*`', false),
+    query('kind', 'Only uploads of this kind', { type: 'string', enum: [...UPLOAD_KINDS] }),
+    time('from', 'Only uploads received at this time (RFC 3339) or later'),
+    time('to', 'Only uploads received before this time (RFC 3339)'),
+    query('limit', 'Maximum number of uploads in the page', { type: 'integer', minimum: 1, maximum: 1000, default: 100 }),
+    query('page_token', 'The `next_page_token` of the page before', { type: 'string' }),
+    ApiAnswer(200, 'A page of uploads', { body: UploadPageBody }),
+    ApiErrors('invalid-query-parameter', 'unauthorized', 'not-found', 'provider-unavailable'),
+  );
+
+/** Documents `GET /uploads/<upload_id>`. */
+export const ApiStoredUpload = (): MethodDecorator =>
+  applyDecorators(uploadId, ApiAnswer(200, 'The upload', { body: StoredUpload }), ApiErrors('unauthorized', 'not-found', 'provider-unavailable'));
+
+const header = (description: string) => ({ description, schema: { type: 'string' as const } });
+const CONTENT_HEADERS = {
+  ...REQUEST_ID_HEADER,
+  ETag: header('Strong entity tag of the file'),
+  'Repr-Digest': header('sha-256 of the whole file (RFC 9530)'),
+  'Content-Disposition': header('`attachment` with the filename'),
+};
+const BYTES = { '*/*': { schema: { type: 'string' as const, format: 'binary' } } };
+
+/** Documents `GET /uploads/<upload_id>/content`. */
+export const ApiContent = (): MethodDecorator =>
+  applyDecorators(
+    uploadId,
+    ApiHeader({ name: 'Range', required: false, description: 'One range of bytes (RFC 9110)', schema: { type: 'string' } }),
+    ApiHeader({ name: 'If-Range', required: false, description: 'The `ETag` for which the range is meant', schema: { type: 'string' } }),
+    ApiHeader({ name: 'If-None-Match', required: false, description: 'An `ETag` that the client has', schema: { type: 'string' } }),
+    ApiResponse({ status: 200, description: 'The bytes as received', headers: CONTENT_HEADERS, content: BYTES }),
+    ApiResponse({ status: 206, description: 'A part of the bytes', headers: { ...CONTENT_HEADERS, 'Content-Range': header('Which part') }, content: BYTES }),
+    ApiResponse({ status: 304, description: 'The client has the file already', headers: REQUEST_ID_HEADER }),
+    ApiErrors('unauthorized', 'not-found', 'range-not-satisfiable', 'provider-unavailable'),
+  );
+
+/** Documents `DELETE /uploads/<upload_id>`. */
+export const ApiRemoval = (): MethodDecorator =>
+  applyDecorators(
+    uploadId,
+    ApiResponse({ status: 204, description: 'The upload is gone for good', headers: REQUEST_ID_HEADER }),
+    ApiErrors('unauthorized', 'not-found', 'provider-unavailable'),
+  );
+
+/** Documents `DELETE /uploads`. */
+export const ApiRemovalOfAll = (): MethodDecorator =>
+  applyDecorators(
+    customer('The customer whose uploads are removed', true),
+    time('before', 'Only uploads received before this time (RFC 3339)'),
+    ApiAnswer(200, 'All of them are gone for good', { body: UploadsRemoved }),
+    ApiErrors('invalid-query-parameter', 'unauthorized', 'not-found', 'provider-unavailable'),
+  );

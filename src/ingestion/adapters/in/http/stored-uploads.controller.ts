@@ -1,0 +1,133 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { Delete, Get, HttpCode, Param, Req, Res } from '@nestjs/common';
+import { ApiTags } from '@nestjs/swagger';
+import contentDisposition from 'content-disposition';
+import { customersOf } from '../../../../authentication/permission.guard.js';
+import { ServiceError } from '../../../../common/service-error.js';
+import { isCached, requestedRange } from '../../../../http/byte-range.js';
+import { RawQuery } from '../../../../http/raw-query.js';
+import { sendJson, sendJsonText } from '../../../../http/send-json.js';
+import { ServiceController } from '../../../../http/service-controller.decorator.js';
+import { sendBytes } from '../../../../http/send-bytes.js';
+import { encodeDescription } from '../../../application/encoded-upload.js';
+import { FindUpload } from '../../../application/find-upload.use-case.js';
+import { ListUploads } from '../../../application/list-uploads.use-case.js';
+import { RemoveUploads } from '../../../application/remove-uploads.use-case.js';
+import { UploadLimits } from '../../../ingestion.options.js';
+import { ApiContent, ApiUploadPage, ApiRemoval, ApiRemovalOfAll, ApiStoredUpload, StoredUploadsOperation } from './api-stored-uploads.decorator.js';
+import { encodePageToken, readUploadListQuery, readUploadRemovalQuery } from './upload-list-query.dto.js';
+
+/** Finds, fetches and removes uploads. Each operation needs a token that covers the customer of the upload. */
+@ApiTags('Stored uploads')
+@ServiceController('uploads')
+export class StoredUploadsController {
+  constructor(
+    private readonly findUpload: FindUpload,
+    private readonly listUploads: ListUploads,
+    private readonly removeUploads: RemoveUploads,
+    private readonly limits: UploadLimits,
+  ) {}
+
+  @Get()
+  @StoredUploadsOperation('read:uploads', { operationId: 'listUploads', summary: 'List uploads, newest first' })
+  @ApiUploadPage()
+  async list(@Req() request: IncomingMessage, @Res() response: ServerResponse): Promise<void> {
+    assertCovered(request, new RawQuery(request).single('customer_id'));
+    const { filter, limit, after } = readUploadListQuery(request);
+    const { uploads, next } = await this.listUploads.execute(filter, limit, after);
+    const items: Buffer[] = [];
+    for (const upload of uploads) items.push(await encodeDescription(upload), COMMA);
+    items.pop();
+    const end = `],"next_page_token":${JSON.stringify(next && encodePageToken(next))}}`;
+    sendJsonText(response, Buffer.concat([Buffer.from('{"uploads":['), ...items, Buffer.from(end)]));
+  }
+
+  @Get(':upload_id')
+  @StoredUploadsOperation('read:uploads', { operationId: 'findUpload', summary: 'Find an upload' })
+  @ApiStoredUpload()
+  async find(@Param('upload_id') uploadId: string, @Req() request: IncomingMessage, @Res() response: ServerResponse): Promise<void> {
+    const upload = await this.findUpload.execute(uploadId, accessOf(request));
+    sendJsonText(response, await encodeDescription(upload));
+  }
+
+  /** Sends the bytes as received, so that no browser treats them as anything but a download (RFC 6266, RFC 9110). */
+  @Get(':upload_id/content')
+  @StoredUploadsOperation('read:uploads', { operationId: 'downloadUpload', summary: "Fetch an upload's file" })
+  @ApiContent()
+  async content(@Param('upload_id') uploadId: string, @Req() request: IncomingMessage, @Res() response: ServerResponse): Promise<void> {
+    const upload = await this.findUpload.execute(uploadId, accessOf(request));
+    const { content } = upload;
+    if (!content) throw new ServiceError('not-found', 'The upload has no file.');
+    const etag = `"${content.sha256}"`;
+    response.setHeader('ETag', etag);
+    if (isCached(request, etag)) {
+      response.statusCode = 304;
+      response.end();
+      return;
+    }
+    const range = requestedRange(request, content.size, etag);
+    if (range === 'unsatisfiable') {
+      response.removeHeader('ETag');
+      response.setHeader('Content-Range', `bytes */${content.size}`);
+      throw new ServiceError('range-not-satisfiable');
+    }
+    const bytes = request.method === 'HEAD' ? undefined : await this.findUpload.open(upload, range);
+    response.statusCode = range ? 206 : 200;
+    if (range) response.setHeader('Content-Range', `bytes ${range.first}-${range.last}/${content.size}`);
+    response.setHeader('Content-Type', content.type);
+    response.setHeader('Content-Length', range ? range.last - range.first + 1 : content.size);
+    response.setHeader('Content-Disposition', asAttachment(upload.filename));
+    response.setHeader('X-Content-Type-Options', 'nosniff');
+    response.setHeader('Content-Security-Policy', 'sandbox');
+    response.setHeader('Accept-Ranges', 'bytes');
+    response.setHeader('Repr-Digest', `sha-256=:${Buffer.from(content.sha256, 'hex').toString('base64')}:`);
+    if (bytes) await sendBytes(request, response, bytes, this.limits.idleTimeoutMs);
+    else response.end();
+  }
+
+  @Delete(':upload_id')
+  @HttpCode(204)
+  @StoredUploadsOperation('delete:uploads', { operationId: 'deleteUpload', summary: 'Remove an upload' })
+  @ApiRemoval()
+  async remove(@Param('upload_id') uploadId: string, @Req() request: IncomingMessage, @Res() response: ServerResponse): Promise<void> {
+    await this.removeUploads.one(uploadId, accessOf(request));
+    response.end();
+  }
+
+  @Delete()
+  @HttpCode(200)
+  @StoredUploadsOperation('delete:uploads', { operationId: 'deleteUploads', summary: 'Remove all uploads of a customer' })
+  @ApiRemovalOfAll()
+  async removeAll(@Req() request: IncomingMessage, @Res() response: ServerResponse): Promise<void> {
+    assertCovered(request, new RawQuery(request).single('customer_id'));
+    const filter = readUploadRemovalQuery(request);
+    const deleted = await this.removeUploads.all(filter, { signal: whileConnected(response) });
+    sendJson(response, { status: 'success', deleted });
+  }
+}
+
+/** `attachment` with a filename, which is repeated in ASCII for old clients (RFC 6266, appendix D). */
+const asAttachment = (filename: string): string => contentDisposition(filename, { fallback: filename.replace(/[^ -~]/g, '?') });
+
+const COMMA = Buffer.from(',');
+
+/** @throws ServiceError `unauthorized` unless the token covers the customer, or all customers if there is none. */
+function assertCovered(request: IncomingMessage, customerId: string | undefined): void {
+  const customers = customersOf(request);
+  const isCovered = customers.has('*') || (customerId !== undefined && customers.has(customerId));
+  if (!isCovered) throw new ServiceError('unauthorized', "The token doesn't cover the customer.");
+}
+
+function accessOf(request: IncomingMessage): (customerId: string) => boolean {
+  const customers = customersOf(request);
+  return (customerId) => customers.has('*') || customers.has(customerId);
+}
+
+/** A signal that aborts when the client disconnects. */
+function whileConnected(response: ServerResponse): AbortSignal {
+  const connection = new AbortController();
+  response.once('close', () => {
+    connection.abort(new ServiceError('client-aborted', 'The client disconnected.'));
+  });
+  return connection.signal;
+}

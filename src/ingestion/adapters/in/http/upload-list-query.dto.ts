@@ -1,0 +1,129 @@
+import type { IncomingMessage } from 'node:http';
+import { IsIn, IsInt, IsOptional, Max, Min, ValidateBy, validateSync } from 'class-validator';
+import { ServiceError } from '../../../../common/service-error.js';
+import { RawQuery } from '../../../../http/raw-query.js';
+import type { UploadFilter, UploadPosition } from '../../../application/ports/stored-uploads.port.js';
+import { UPLOAD_ID } from '../../../domain/layout-names.js';
+import { parseTime } from '../../../domain/upload-filter.js';
+import { isCustomerId, UPLOAD_KINDS, type UploadKind } from '../../../domain/upload.js';
+
+const DEFAULT_LIMIT = 100;
+const MAX_LIMIT = 1000;
+
+const Satisfies = (name: string, validate: (value: unknown) => boolean): PropertyDecorator =>
+  ValidateBy({ name, validator: { validate } });
+
+const isTime = (value: unknown): boolean => value instanceof Date;
+
+/** The query parameters of the list of uploads. */
+class UploadListQueryDto {
+  @IsOptional()
+  @Satisfies('isCustomerId', isCustomerId)
+  readonly customer_id?: string;
+
+  @IsOptional()
+  @IsIn(UPLOAD_KINDS)
+  readonly kind?: UploadKind;
+
+  @IsOptional()
+  @Satisfies('isTime', isTime)
+  readonly from?: Date;
+
+  @IsOptional()
+  @Satisfies('isTime', isTime)
+  readonly to?: Date;
+
+  @IsInt()
+  @Min(1)
+  @Max(MAX_LIMIT)
+  readonly limit!: number;
+
+  @IsOptional()
+  @Satisfies('isPageToken', (value) => value !== INVALID)
+  readonly page_token?: UploadPosition;
+}
+
+/** The query parameters of a removal of all uploads of a customer. */
+class UploadRemovalQueryDto {
+  @Satisfies('isCustomerId', isCustomerId)
+  readonly customer_id!: string;
+
+  @IsOptional()
+  @Satisfies('isTime', isTime)
+  readonly before?: Date;
+}
+
+/** What the client asks for with a list of uploads. */
+export interface UploadListQuery {
+  readonly filter: UploadFilter;
+  readonly limit: number;
+  readonly after: UploadPosition | undefined;
+}
+
+/**
+ * Reads the query of a list of uploads (`GET /uploads`).
+ *
+ * @throws ServiceError `invalid-query-parameter` if a parameter is repeated or invalid.
+ */
+export function readUploadListQuery(request: IncomingMessage): UploadListQuery {
+  const raw = new RawQuery(request);
+  const query = validated(
+    Object.assign(new UploadListQueryDto(), {
+      customer_id: optional(raw, 'customer_id', (text) => text),
+      kind: optional(raw, 'kind', (text) => text),
+      from: optional(raw, 'from', toTime),
+      to: optional(raw, 'to', toTime),
+      limit: optional(raw, 'limit', (text) => (/^\d{1,4}$/.test(text) ? Number(text) : INVALID)) ?? DEFAULT_LIMIT,
+      page_token: optional(raw, 'page_token', (text) => decodePageToken(text) ?? INVALID),
+    }) as UploadListQueryDto,
+  );
+  const { customer_id: customerId, kind, from, to, limit, page_token: after } = query;
+  return { filter: { customerId, kind, from, to }, limit, after };
+}
+
+/**
+ * Reads the query of a removal (`DELETE /uploads`).
+ *
+ * @throws ServiceError `invalid-query-parameter` if a parameter is missing, repeated or invalid.
+ */
+export function readUploadRemovalQuery(request: IncomingMessage): UploadFilter {
+  const raw = new RawQuery(request);
+  const { customer_id: customerId, before: to } = validated(
+    Object.assign(new UploadRemovalQueryDto(), {
+      customer_id: raw.single('customer_id'),
+      before: optional(raw, 'before', toTime),
+    }) as UploadRemovalQueryDto,
+  );
+  return { customerId, to };
+}
+
+/** An opaque text from which `decodePageToken` reads the position again. */
+export const encodePageToken = ({ receivedAt, uploadId }: UploadPosition): string =>
+  Buffer.from(`${receivedAt.toISOString()}${uploadId}`).toString('base64url');
+
+function decodePageToken(token: string): UploadPosition | undefined {
+  const text = Buffer.from(token, 'base64url').toString('latin1');
+  const receivedAt = parseTime(text.slice(0, 24));
+  const uploadId = text.slice(24);
+  if (!receivedAt || (uploadId !== '' && !UPLOAD_ID.test(uploadId))) return undefined;
+  const position = { receivedAt, uploadId };
+  return encodePageToken(position) === token ? position : undefined;
+}
+
+/** Stands for a parameter that is given but has no value of its type. No rule accepts it. */
+const INVALID = Symbol('invalid');
+
+/** The value of a parameter; undefined if the parameter isn't given. */
+function optional<Value>(raw: RawQuery, name: string, read: (text: string) => Value): Value | typeof INVALID | undefined {
+  if (raw.values(name)?.length === 0) return undefined;
+  const text = raw.single(name);
+  return text === undefined ? INVALID : read(text);
+}
+
+const toTime = (text: string): Date | typeof INVALID => parseTime(text) ?? INVALID;
+
+function validated<Query extends object>(query: Query): Query {
+  const defects = validateSync(query);
+  if (defects.length > 0) throw new ServiceError('invalid-query-parameter', defects.map(({ property }) => property).join(', '));
+  return query;
+}

@@ -1,0 +1,200 @@
+import { decodeIndexLine } from '../../../../application/encoded-upload.js';
+import type { ByteRange, RemovalOptions, UploadFilter, UploadPage, UploadPosition } from '../../../../application/ports/stored-uploads.port.js';
+import { storageFailure } from '../../../../application/storage-failure.js';
+import { idempotencyScope } from '../../../../domain/idempotency.js';
+import { isSelected } from '../../../../domain/upload-filter.js';
+import { UPLOAD_KINDS, type Upload, type UploadKind } from '../../../../domain/upload.js';
+import { unlessAbsent } from '../disk-error.js';
+import type { DiskFile } from '../disk.js';
+import { closeQuietly } from '../staged-file.js';
+import type { StoreDirectory } from '../store-directory.js';
+import { completeRemovals, removeUploads } from './removal.js';
+import type { RemovedUpload } from './removal-list.js';
+import { headOf, isOfCustomer } from './segment-lines.js';
+import type { SegmentReader } from './segment-reader.js';
+import { Segments } from './segments.js';
+import { UploadList } from './upload-list.js';
+import { findLine } from './upload-search.js';
+
+/** How much of a file is read at once, in bytes. As many slow clients as there are connections may each hold as much. */
+const READ_BYTES = 64 * 1024;
+const DAY_MS = 24 * 60 * 60 * 1000;
+
+/** The part of an open store that finds, reads and removes uploads. Throws errors of the file system. */
+export class Archive {
+  private readonly segments: Segments;
+  private removing: Promise<unknown> = Promise.resolve();
+  private readonly ending = new AbortController();
+
+  constructor(
+    private readonly store: StoreDirectory,
+    /**
+     * Closes the segments that accept lines, and resolves when nothing that is in flight refers to them or to earlier
+     * ones any more.
+     *
+     * @param purge whether to also remove the copies of small files in journals.
+     */
+    private readonly settle: (purge: boolean) => Promise<void>,
+    /** The longest file of which journals may have a copy, in bytes. */
+    private readonly mostSmallBytes: number,
+  ) {
+    this.segments = new Segments(store);
+  }
+
+  async find(uploadId: string): Promise<Upload | undefined> {
+    this.store.presence.assertHere();
+    return (await findLine(this.segments, uploadId))?.upload;
+  }
+
+  list(filter: UploadFilter, limit: number, after?: UploadPosition): Promise<UploadPage> {
+    this.store.presence.assertHere();
+    return new UploadList(this.segments, filter, limit, after).page();
+  }
+
+  async openContent({ content }: Upload, range?: ByteRange): Promise<AsyncIterable<Uint8Array> | undefined> {
+    this.store.presence.assertHere();
+    const file = content && (await unlessAbsent(this.store.disk.open(this.store.at(content.path))));
+    if (!file) return undefined;
+    return new FileBytes(file, range?.first ?? 0, range ? range.last + 1 : content.size);
+  }
+
+  remove(uploadId: string): Promise<boolean> {
+    return this.inTurn(async () => {
+      const found = await findLine(this.segments, uploadId);
+      if (!found) return false;
+      const { segment, upload } = found;
+      await this.prepare((upload.content?.size ?? Infinity) <= this.mostSmallBytes);
+      await removeUploads(this.store, { segment, uploads: [removedUpload(upload)] });
+      return true;
+    });
+  }
+
+  removeAll(filter: UploadFilter, options: RemovalOptions): Promise<number> {
+    return this.inTurn(async () => {
+      const { dryRun = false, onProgress = () => undefined, signal } = options;
+      signal?.throwIfAborted();
+      if (!dryRun) await this.prepare(true);
+      // No upload that is in flight may be removed, so segments that were opened meanwhile are left alone.
+      const paths = (await this.segmentsOf(filter)).filter((path) => dryRun || !this.store.openSegments.has(path));
+      let uploads = 0;
+      for (const [index, path] of paths.entries()) {
+        signal?.throwIfAborted();
+        this.ending.signal.throwIfAborted();
+        const removed = await this.selected(path, filter);
+        if (removed.length > 0 && !dryRun) await removeUploads(this.store, { segment: path, uploads: removed });
+        uploads += removed.length;
+        onProgress({ segments: index + 1, allSegments: paths.length, uploads });
+      }
+      return uploads;
+    });
+  }
+
+  /** Stops a removal in progress at its next segment. */
+  async close(): Promise<void> {
+    this.ending.abort(new Error('The storage is closed.'));
+    await this.removing;
+  }
+
+  /** Removals run one after the other: each rewrites segments. */
+  private inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.removing.then(() => {
+      this.ending.signal.throwIfAborted();
+      return work();
+    });
+    this.removing = done.catch(() => undefined);
+    return done;
+  }
+
+  private async prepare(purge: boolean): Promise<void> {
+    this.store.presence.assertHere();
+    await completeRemovals(this.store);
+    await this.settle(purge);
+    await this.clearOffsets();
+  }
+
+  /** Makes markers that were left by failures stay true when their segment becomes shorter. */
+  private async clearOffsets(): Promise<void> {
+    const { markers } = this.store;
+    for (const id of await markers.ids()) {
+      const marker = await markers.read(id);
+      if (marker && 'content_path' in marker && marker.offset > 0 && !this.store.openSegments.has(marker.segment)) await markers.replace(id, { ...marker, offset: 0 });
+    }
+  }
+
+  /** The segments that may have uploads which a filter selects. */
+  private async segmentsOf({ kind, from, to }: UploadFilter): Promise<string[]> {
+    const kinds: readonly UploadKind[] = kind ? [kind] : UPLOAD_KINDS;
+    const paths: string[] = [];
+    for (const day of (await this.segments.days(kinds)).reverse()) {
+      const begin = Date.parse(day);
+      if ((to && begin >= to.getTime()) || (from && begin + DAY_MS <= from.getTime())) continue;
+      for (const each of kinds) paths.push(...(await this.segments.of(each, day)));
+    }
+    return paths;
+  }
+
+  private async selected(path: string, filter: UploadFilter): Promise<RemovedUpload[]> {
+    const segment = await this.segments.open(path);
+    if (!segment) return [];
+    try {
+      const removed: RemovedUpload[] = [];
+      for await (const line of linesOf(segment, path, filter.customerId)) {
+        const upload = await decodeIndexLine(line);
+        if (upload && isSelected(upload, filter)) removed.push(removedUpload(upload));
+      }
+      return removed;
+    } finally {
+      await segment.close();
+    }
+  }
+}
+
+/** The valid lines of a segment; with a customer, only that customer's. */
+async function* linesOf(segment: SegmentReader, path: string, customerId: string | undefined): AsyncGenerator<Buffer> {
+  const kind = UPLOAD_KINDS.find((each) => path.includes(`/kind=${each}/`)) ?? 'historical';
+  const isWanted = customerId === undefined ? () => true : isOfCustomer(kind, customerId);
+  for (let end = segment.length; end > 0; ) {
+    const { begin, lines } = await segment.linesBefore(end);
+    for (const { bytes } of lines) if (isWanted(bytes) && headOf(bytes)) yield bytes;
+    end = begin;
+  }
+}
+
+const removedUpload = (upload: Upload): RemovedUpload => ({
+  uploadId: upload.uploadId,
+  contentPath: upload.content?.path ?? null,
+  scope: idempotencyScope(upload),
+});
+
+/** The bytes of a part of a file. Closes the file at the end, and when the caller stops. */
+class FileBytes implements AsyncIterableIterator<Uint8Array> {
+  constructor(
+    private readonly file: DiskFile,
+    private at: number,
+    private readonly end: number,
+  ) {}
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  async next(): Promise<IteratorResult<Uint8Array, undefined>> {
+    if (this.at >= this.end) return this.return();
+    try {
+      const chunk = Buffer.allocUnsafeSlow(Math.min(READ_BYTES, this.end - this.at));
+      const read = await this.file.read(chunk, this.at);
+      if (read === 0) throw new Error('The file is shorter than its line says.');
+      this.at += read;
+      return { done: false, value: chunk.subarray(0, read) };
+    } catch (error) {
+      await this.return();
+      return storageFailure('A file could not be read.')(error);
+    }
+  }
+
+  async return(): Promise<{ done: true; value: undefined }> {
+    this.at = this.end;
+    await closeQuietly(this.file);
+    return { done: true, value: undefined };
+  }
+}

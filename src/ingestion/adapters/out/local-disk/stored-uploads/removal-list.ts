@@ -1,0 +1,46 @@
+import { basename } from 'node:path';
+import { parseJson } from '../../../../application/line-text.js';
+import { CONTENT, isLayoutPath, SEGMENTS, uploadIdOfFile } from '../../../../domain/layout-names.js';
+
+/** Suffix of the names of removal lists in `pending/`. */
+export const REMOVAL_EXTENSION = '.removal';
+
+/** An upload that is to be removed. */
+export interface RemovedUpload {
+  readonly uploadId: string;
+  /** Path of the upload's file relative to the root; null without a file. */
+  readonly contentPath: string | null;
+  /** The scope of the upload's idempotency key; null without a key. */
+  readonly scope: string | null;
+}
+
+/** Uploads of one segment that are to be removed. Once its file is durable, the removal is decided. */
+export interface RemovalList {
+  /** A path relative to the store's root. */
+  readonly segment: string;
+  readonly uploads: readonly RemovedUpload[];
+}
+
+/** A list in bytes: one line with the segment, and one for each upload. */
+export const encodeRemovalList = ({ segment, uploads }: RemovalList): Buffer =>
+  Buffer.from([{ segment }, ...uploads].map((line) => `${JSON.stringify(line)}\n`).join(''));
+
+/**
+ * A list from its bytes; undefined if the bytes aren't a list of this store, or are incomplete. Accepts only paths of
+ * the store's layout, because recovery rewrites and removes the files that the paths name.
+ */
+export function decodeRemovalList(bytes: Buffer): RemovalList | undefined {
+  const lines = bytes.toString().split('\n');
+  if (lines.pop() !== '') return undefined;
+  const [first, ...uploads] = lines.map((line) => parseJson(Buffer.from(line)));
+  const segment = (first as { segment?: unknown } | undefined)?.segment;
+  if (typeof segment !== 'string' || !isLayoutPath(segment, SEGMENTS)) return undefined;
+  return uploads.every(isRemovedUpload) ? { segment, uploads } : undefined;
+}
+
+function isRemovedUpload(value: unknown): value is RemovedUpload {
+  if (typeof value !== 'object' || value === null) return false;
+  const { uploadId, contentPath, scope } = value as Partial<Record<string, unknown>>;
+  const isFileOfUpload = typeof contentPath === 'string' && isLayoutPath(contentPath, CONTENT) && uploadIdOfFile(basename(contentPath)) === uploadId;
+  return typeof uploadId === 'string' && (contentPath === null || isFileOfUpload) && (scope === null || typeof scope === 'string');
+}

@@ -1,0 +1,45 @@
+import { UPLOAD_ID } from '../../../../domain/layout-names.js';
+import type { UploadKind } from '../../../../domain/upload.js';
+import { parseJson } from '../../../../application/line-text.js';
+
+const ID = '{"upload_id":"';
+const ID_BYTES = 36;
+const BEHIND_ID = ID.length + ID_BYTES;
+const RECEIVED_AT = Buffer.from('"received_at":"');
+const TIME_BYTES = '2025-03-30T12:00:00.000Z'.length;
+
+/** What is known of a line without decoding all of it. */
+export interface LineHead {
+  readonly uploadId: string;
+  /** Milliseconds since 1970. */
+  readonly receivedAt: number;
+}
+
+/**
+ * The head of an index line; undefined if the line isn't valid. Reads only the members that it returns if the line has
+ * the form in which `indexLine` writes it.
+ */
+export function headOf(line: Buffer): LineHead | undefined {
+  const uploadId = line.toString('latin1', ID.length, BEHIND_ID);
+  const timeAt = line.lastIndexOf(RECEIVED_AT) + RECEIVED_AT.length;
+  const receivedAt = Date.parse(line.toString('latin1', timeAt, timeAt + TIME_BYTES));
+  if (timeAt >= BEHIND_ID && !Number.isNaN(receivedAt) && line.toString('latin1', 0, ID.length) === ID && UPLOAD_ID.test(uploadId)) return { uploadId, receivedAt };
+  const parsed = parsedLine(line);
+  const time = Date.parse(String(parsed?.received_at));
+  return typeof parsed?.upload_id === 'string' && !Number.isNaN(time) ? { uploadId: parsed.upload_id, receivedAt: time } : undefined;
+}
+
+/** Returns a function that tells whether an index line of a kind is of a customer, without decoding all of the line. */
+export function isOfCustomer(kind: UploadKind, customerId: string): (line: Buffer) => boolean {
+  const expected = Buffer.from(`","kind":"${kind}","customer_id":${JSON.stringify(customerId)},`);
+  const begin = expected.subarray(0, expected.indexOf('"customer_id":') + '"customer_id":'.length);
+  return (line) => {
+    if (line.subarray(BEHIND_ID, BEHIND_ID + begin.length).equals(begin)) return line.subarray(BEHIND_ID, BEHIND_ID + expected.length).equals(expected);
+    return parsedLine(line)?.customer_id === customerId;
+  };
+}
+
+const parsedLine = (line: Buffer): Readonly<Record<string, unknown>> | undefined => {
+  const parsed = parseJson(line);
+  return typeof parsed === 'object' && parsed !== null ? (parsed as Record<string, unknown>) : undefined;
+};

@@ -1,0 +1,83 @@
+import { isDate, SEGMENTS } from '../../../../domain/layout-names.js';
+import { linesDirectory } from '../../../../domain/layout.js';
+import { UPLOAD_KINDS, type UploadKind } from '../../../../domain/upload.js';
+import { hasCode, NotAFileError, unlessAbsent } from '../disk-error.js';
+import type { StoreDirectory } from '../store-directory.js';
+import { SegmentReader, type SegmentSpan } from './segment-reader.js';
+
+/** How many spans are remembered. One takes about 200 bytes. */
+const MOST_SPANS = 10_000;
+
+/** The segments of a store as they are on disk. Anything else in their directories is passed over. */
+export class Segments {
+  /** The spans of segments by path and length. They stay true, because a segment only changes together with its length. */
+  private readonly spans = new Map<string, SegmentSpan | undefined>();
+
+  constructor(private readonly store: StoreDirectory) {}
+
+  /** The UTC days (`YYYY-MM-DD`) that have lines of the given kinds, newest first. */
+  async days(kinds: readonly UploadKind[] = UPLOAD_KINDS): Promise<string[]> {
+    const days = new Set<string>();
+    for (const kind of kinds) {
+      for (const name of await this.names(linesDirectory(kind))) {
+        if (name.startsWith('date=') && isDate(name.slice(5))) days.add(name.slice(5));
+      }
+    }
+    return [...days].sort().reverse();
+  }
+
+  /** Paths of the segments of a kind and day relative to the root, in the order of their names. */
+  async of(kind: UploadKind, day: string): Promise<string[]> {
+    const directory = `${linesDirectory(kind)}/date=${day}`;
+    return (await this.names(directory)).filter(SEGMENTS.isFile).sort().map((name) => `${directory}/${name}`);
+  }
+
+  /** Opens a segment; undefined if it was removed meanwhile, is no regular file, or has no durable line. */
+  async open(path: string): Promise<SegmentReader | undefined> {
+    // The length is asked for before the file is opened: a segment that is closed in between is complete.
+    const durableLength = this.store.openSegments.get(path)?.durableLength;
+    const file = await unlessAbsent(this.store.disk.open(this.store.at(path))).catch((error: unknown) => {
+      if (error instanceof NotAFileError) return undefined;
+      throw error;
+    });
+    if (!file) return undefined;
+    try {
+      const length = Math.min(durableLength ?? Infinity, await file.size());
+      if (length > 0) return new SegmentReader(file, path, length);
+    } catch (error) {
+      await file.close();
+      throw error;
+    }
+    await file.close();
+    return undefined;
+  }
+
+  /**
+   * The span of a segment, without opening the segment if it is known. Undefined if the segment was removed meanwhile,
+   * or its first or last line isn't valid.
+   */
+  async span(path: string): Promise<SegmentSpan | undefined> {
+    const length = this.store.openSegments.get(path)?.durableLength ?? (await this.store.disk.plainFileSize(this.store.at(path)));
+    const known = `${path} ${length ?? 0}`;
+    if (this.spans.has(known)) return this.spans.get(known);
+    const segment = await this.open(path);
+    if (!segment) return undefined;
+    try {
+      const span = await segment.span();
+      if (this.spans.size >= MOST_SPANS) this.spans.clear();
+      this.spans.set(`${path} ${segment.length}`, span);
+      return span;
+    } finally {
+      await segment.close();
+    }
+  }
+
+  private async names(path: string): Promise<string[]> {
+    try {
+      return await this.store.disk.readDirectory(this.store.at(path));
+    } catch (error) {
+      if (hasCode(error, 'ENOENT', 'ENOTDIR')) return [];
+      throw error;
+    }
+  }
+}

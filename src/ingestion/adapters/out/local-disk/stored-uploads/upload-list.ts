@@ -1,0 +1,171 @@
+import { decodeIndexLine } from '../../../../application/encoded-upload.js';
+import { MAX_PAGE_BYTES, type UploadFilter, type UploadPage, type UploadPosition } from '../../../../application/ports/stored-uploads.port.js';
+import { comparePositions } from '../../../../domain/upload-filter.js';
+import { UPLOAD_KINDS, type Upload, type UploadKind } from '../../../../domain/upload.js';
+import { MAX_DISORDER_MS } from '../segment.js';
+import { headOf, isOfCustomer } from './segment-lines.js';
+import type { SegmentReader } from './segment-reader.js';
+import type { Segments } from './segments.js';
+
+/** A page ends early after this many bytes of lines were read for it, provided that the next page then begins later. */
+const MOST_READ_BYTES = 32 * 1024 * 1024;
+/** Lines up to this length are kept until the page is made. */
+const SHORT_LINE_BYTES = 2 * 1024;
+/** How many more candidates than a page needs are held before the oldest are dropped. */
+const SPARE_CANDIDATES = 10_000;
+
+const DAY_MS = 24 * 60 * 60 * 1000;
+
+/** A line that may belong to the page. */
+interface Candidate extends UploadPosition {
+  readonly segment: SegmentReader;
+  readonly begin: number;
+  /** A copy of the line, if it is short; otherwise the line is read again. */
+  readonly bytes: Buffer | undefined;
+}
+
+/** Reads one segment from its newest relevant line back. */
+interface BackwardReader {
+  readonly segment: SegmentReader;
+  readonly isWanted: (line: Buffer) => boolean;
+  /** All lines from here on were read, or are too new. */
+  end: number;
+  /** No unread line was received later than this, in milliseconds since 1970. */
+  frontier: number;
+}
+
+/** One page of the list of uploads (see `StoredUploads.list`). */
+export class UploadList {
+  private readonly earliest: number;
+  private readonly latest: number;
+  private readonly uploads: Upload[] = [];
+  private lineBytes = 0;
+  private bytesRead = 0;
+
+  constructor(
+    private readonly segments: Segments,
+    private readonly filter: UploadFilter,
+    private readonly limit: number,
+    private readonly after: UploadPosition | undefined,
+  ) {
+    this.earliest = filter.from?.getTime() ?? -Infinity;
+    this.latest = Math.min(filter.to ? filter.to.getTime() - 1 : Infinity, after?.receivedAt.getTime() ?? Infinity);
+  }
+
+  async page(): Promise<UploadPage> {
+    const { uploads } = this;
+    const kinds = this.filter.kind ? [this.filter.kind] : UPLOAD_KINDS;
+    for (const day of await this.segments.days(kinds)) {
+      if (!this.mayContain(day)) continue;
+      const readers = await this.open(kinds, day);
+      try {
+        const next = await this.addDay(readers, day);
+        if (next) return { uploads, next };
+      } finally {
+        await Promise.all(readers.map(({ segment }) => segment.close()));
+      }
+    }
+    return { uploads, next: null };
+  }
+
+  private mayContain(day: string): boolean {
+    const begin = Date.parse(day);
+    return begin <= this.latest && begin + DAY_MS > this.earliest;
+  }
+
+  private async open(kinds: readonly UploadKind[], day: string): Promise<BackwardReader[]> {
+    const readers: BackwardReader[] = [];
+    for (const kind of kinds) {
+      const { customerId } = this.filter;
+      const isWanted = customerId === undefined ? () => true : isOfCustomer(kind, customerId);
+      for (const path of await this.segments.of(kind, day)) {
+        const span = await this.segments.span(path);
+        if (span && (span.first > this.latest + MAX_DISORDER_MS || span.last < this.earliest - MAX_DISORDER_MS)) continue;
+        const segment = await this.segments.open(path);
+        if (!segment) continue;
+        const end = span && this.latest < span.last ? (await segment.seek(this.latest + MAX_DISORDER_MS + 1, span)).high : segment.length;
+        readers.push({ segment, isWanted, end, frontier: Math.min(span?.last ?? Infinity, this.latest) + MAX_DISORDER_MS });
+      }
+    }
+    return readers;
+  }
+
+  /** Adds the uploads of a day. Returns where the next page begins if the page ends here. */
+  private async addDay(readers: readonly BackwardReader[], day: string): Promise<UploadPosition | undefined> {
+    // One more than the page takes tells whether more follow.
+    const wanted = this.limit - this.uploads.length + 1;
+    const { candidates, readTo } = await this.readBack(readers, wanted);
+    for (const { segment, begin, bytes: copy, uploadId, receivedAt } of candidates) {
+      const line = copy ?? (await segment.lineFrom(begin))?.bytes;
+      const upload = line && (await decodeIndexLine(line));
+      if (!upload) continue;
+      const bytes = this.lineBytes + line.length;
+      const previous = this.uploads.at(-1);
+      if (previous && (this.uploads.length === this.limit || bytes > MAX_PAGE_BYTES)) return { uploadId: previous.uploadId, receivedAt: previous.receivedAt };
+      this.lineBytes = bytes;
+      this.uploads.push({ ...upload, uploadId, receivedAt });
+    }
+    if (readTo !== undefined) return justAfter(readTo);
+    return this.bytesRead < MOST_READ_BYTES ? undefined : justAfter(Date.parse(day) - 1);
+  }
+
+  /**
+   * Reads lines, the newest first, until the page is full or enough was read.
+   *
+   * @returns the newest selected lines, and the time after which none of the day is missing from them; undefined if
+   *   none of the whole day is missing.
+   */
+  private async readBack(readers: readonly BackwardReader[], wanted: number): Promise<{ candidates: Candidate[]; readTo: number | undefined }> {
+    const selection = new Selection(wanted);
+    for (;;) {
+      const [newest] = readers.filter(({ end }) => end > 0).sort((one, other) => other.frontier - one.frontier);
+      if (!newest || newest.frontier < this.earliest) return { candidates: selection.newest(), readTo: undefined };
+      const readTo = newest.frontier;
+      const isEnough = this.bytesRead >= MOST_READ_BYTES && readTo + 1 < this.latest;
+      if (isEnough || selection.countAfter(readTo) >= wanted) return { candidates: selection.newest(readTo), readTo };
+      await this.readChunk(newest, selection);
+    }
+  }
+
+  private async readChunk(reader: BackwardReader, selection: Selection): Promise<void> {
+    const { segment, isWanted } = reader;
+    const { begin, lines } = await segment.linesBefore(reader.end);
+    this.bytesRead += reader.end - begin;
+    reader.end = begin;
+    for (const line of lines) {
+      const head = headOf(line.bytes);
+      if (!head) continue;
+      reader.frontier = Math.min(reader.frontier, head.receivedAt + MAX_DISORDER_MS);
+      if (head.receivedAt < this.earliest || head.receivedAt > this.latest || !isWanted(line.bytes)) continue;
+      const position = { uploadId: head.uploadId, receivedAt: new Date(head.receivedAt) };
+      if (this.after && comparePositions(position, this.after) >= 0) continue;
+      const bytes = line.bytes.length <= SHORT_LINE_BYTES ? Buffer.from(line.bytes) : undefined;
+      selection.add({ ...position, segment, begin: line.begin, bytes });
+    }
+  }
+}
+
+/** The newest of many candidates, in bounded memory. */
+class Selection {
+  private candidates: Candidate[] = [];
+
+  constructor(private readonly wanted: number) {}
+
+  add(candidate: Candidate): void {
+    this.candidates.push(candidate);
+    if (this.candidates.length > this.wanted + SPARE_CANDIDATES) this.candidates = this.newest();
+  }
+
+  countAfter(time: number): number {
+    return this.candidates.reduce((count, { receivedAt }) => count + Number(receivedAt.getTime() > time), 0);
+  }
+
+  /** The newest candidates received after a time, as many as wanted, newest first. */
+  newest(time = -Infinity): Candidate[] {
+    const sorted = this.candidates.sort((one, other) => comparePositions(other, one)).slice(0, this.wanted);
+    return sorted.filter(({ receivedAt }) => receivedAt.getTime() > time);
+  }
+}
+
+/** The position between the uploads received up to a time and all later ones. */
+const justAfter = (time: number): UploadPosition => ({ receivedAt: new Date(time + 1), uploadId: '' });

@@ -1,0 +1,110 @@
+import { decodeIndexLine } from '../../../../application/encoded-upload.js';
+import { UPLOAD_ID } from '../../../../domain/layout-names.js';
+import { utcDate } from '../../../../domain/layout.js';
+import { MAX_UPLOAD_DURATION_MS, UPLOAD_KINDS, type Upload } from '../../../../domain/upload.js';
+import { MAX_DISORDER_MS } from '../segment.js';
+import { NEWLINE } from '../index-lines.js';
+import type { SegmentReader, SegmentSpan } from './segment-reader.js';
+import type { Segments } from './segments.js';
+
+const MIB = 1024 * 1024;
+/** Most uploads are complete soon after they began. Their lines are within this many bytes. */
+const NEAR_BYTES = MIB / 4;
+const CHUNK_BYTES = MIB;
+
+/** A line, and the segment in which it was found. */
+export interface FoundLine {
+  readonly segment: string;
+  readonly upload: Upload;
+}
+
+/** A segment that may contain a line. */
+interface Candidate {
+  readonly path: string;
+  readonly span: SegmentSpan;
+}
+
+/**
+ * Finds the line of an upload: in segments of the days on which it may have been complete, from the time of its id on.
+ * Looks first where the line is if the upload took a short time. Reads at most the lines of the 24 hours after the id.
+ */
+export async function findLine(segments: Segments, uploadId: string): Promise<FoundLine | undefined> {
+  const beganAt = timeOf(uploadId);
+  if (beganAt === undefined) return undefined;
+  const found = await candidates(segments, beganAt);
+  const near = found.filter(({ span }) => span.first <= beganAt + MAX_DISORDER_MS && span.last >= beganAt);
+  return (await search(segments, near, uploadId, beganAt, true)) ?? (await search(segments, found, uploadId, beganAt, false));
+}
+
+/** The time in a version 7 UUID in milliseconds since 1970 (RFC 9562, 5.7); undefined for another text. */
+function timeOf(uploadId: string): number | undefined {
+  if (!UPLOAD_ID.test(uploadId) || uploadId[14] !== '7') return undefined;
+  const time = Number.parseInt(uploadId.slice(0, 8) + uploadId.slice(9, 13), 16);
+  return time + MAX_UPLOAD_DURATION_MS + MAX_DISORDER_MS > LATEST_MS ? undefined : time;
+}
+
+/** The end of the year 9999, the last time that RFC 3339 can write. */
+const LATEST_MS = Date.parse('9999-12-31T23:59:59.999Z');
+
+/** The segments that may have lines received in the 24 hours after a time. */
+async function candidates(segments: Segments, beganAt: number): Promise<Candidate[]> {
+  const endedAt = beganAt + MAX_UPLOAD_DURATION_MS;
+  const days = new Set([utcDate(new Date(beganAt)), utcDate(new Date(endedAt))]);
+  const paths = await Promise.all([...days].flatMap((day) => UPLOAD_KINDS.map((kind) => segments.of(kind, day))));
+  const found: Candidate[] = [];
+  for (const group of groupsOf(paths.flat(), SPANS_AT_ONCE)) {
+    const spans = await Promise.all(group.map((path) => segments.span(path)));
+    for (const [index, path] of group.entries()) {
+      // A segment with a line that isn't valid is searched as if it could have any line.
+      const span = spans[index] ?? { first: -Infinity, last: Infinity };
+      if (span.first <= endedAt + MAX_DISORDER_MS && span.last >= beganAt - MAX_DISORDER_MS) found.push({ path, span });
+    }
+  }
+  return found;
+}
+
+const SPANS_AT_ONCE = 16;
+
+function* groupsOf<Item>(items: readonly Item[], size: number): Generator<readonly Item[]> {
+  for (let at = 0; at < items.length; at += size) yield items.slice(at, at + size);
+}
+
+/** Searches segments from the time of the id on; with `isNear`, only what is close to that time. */
+async function search(segments: Segments, among: readonly Candidate[], uploadId: string, beganAt: number, isNear: boolean): Promise<FoundLine | undefined> {
+  for (const { path, span } of among) {
+    const segment = await segments.open(path);
+    if (!segment) continue;
+    try {
+      const { low, high } = await segment.seek(isNear ? beganAt : beganAt - MAX_DISORDER_MS, span);
+      const range = isNear ? { from: Math.max(0, low - NEAR_BYTES), to: Math.min(segment.length, high + NEAR_BYTES) } : { from: low, to: segment.length };
+      const found = await searchIn(segment, range, uploadId);
+      if (found) return found;
+    } finally {
+      await segment.close();
+    }
+  }
+  return undefined;
+}
+
+async function searchIn(segment: SegmentReader, { from, to }: { from: number; to: number }, uploadId: string): Promise<FoundLine | undefined> {
+  const member = Buffer.from(`"upload_id":"${uploadId}"`);
+  // Chunks overlap, so that a member across their border is found.
+  for (let at = from; at < to; at += CHUNK_BYTES) {
+    const chunk = await segment.read(at, Math.min(to + member.length, segment.length, at + CHUNK_BYTES + member.length));
+    for (let found = chunk.indexOf(member); found >= 0; found = chunk.indexOf(member, found + 1)) {
+      const upload = await uploadAt(segment, at + found);
+      if (upload?.uploadId === uploadId) return { segment: segment.path, upload };
+    }
+  }
+  return undefined;
+}
+
+/** The upload of the line around a position. */
+async function uploadAt(segment: SegmentReader, position: number): Promise<Upload | undefined> {
+  // The id is the first member of a line.
+  let begin = position;
+  const before = await segment.read(Math.max(0, position - CHUNK_BYTES), position);
+  begin -= before.length - (before.lastIndexOf(NEWLINE) + 1);
+  const line = await segment.lineFrom(begin);
+  return line && (await decodeIndexLine(line.bytes));
+}

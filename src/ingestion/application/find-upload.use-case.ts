@@ -1,0 +1,39 @@
+import { Injectable } from '@nestjs/common';
+import { ServiceError } from '../../common/service-error.js';
+import type { Upload } from '../domain/upload.js';
+import { FileStorage } from './ports/file-storage.port.js';
+import type { ByteRange } from './ports/stored-uploads.port.js';
+import { storedUploadsOf } from './stored-uploads-of.js';
+
+/** Tells whether the caller may access the uploads of a customer. */
+export type CustomerAccess = (customerId: string) => boolean;
+
+/** Finds one upload, and opens its file. */
+@Injectable()
+export class FindUpload {
+  constructor(private readonly fileStorage: FileStorage) {}
+
+  /**
+   * @throws ServiceError `not-found` if there is no such upload, the caller may not access it, or the store doesn't
+   *   offer its uploads; `storage-failure`.
+   */
+  async execute(uploadId: string, mayAccess: CustomerAccess): Promise<Upload> {
+    const upload = await storedUploadsOf(this.fileStorage).find(uploadId);
+    if (!upload) throw new ServiceError('not-found', 'There is no such upload.');
+    if (!mayAccess(upload.customerId)) throw new ServiceError('not-found', "The upload is another customer's.");
+    return upload;
+  }
+
+  /**
+   * Opens the file of an upload that was found. A caller that stops early must end the iterator.
+   *
+   * @param range the part to read; the whole file without it.
+   * @throws ServiceError `not-found` if the upload has no file, or was removed in the meantime; `storage-failure`, also
+   *   while reading.
+   */
+  async open(upload: Upload, range?: ByteRange): Promise<AsyncIterable<Uint8Array>> {
+    const bytes = upload.content && (await storedUploadsOf(this.fileStorage).openContent(upload, range));
+    if (!bytes) throw new ServiceError('not-found', 'There is no such file.');
+    return bytes;
+  }
+}

@@ -1,0 +1,19 @@
+import { Injectable } from '@nestjs/common';
+import { FileStorage } from './ports/file-storage.port.js';
+import type { UploadFilter, UploadPage, UploadPosition } from './ports/stored-uploads.port.js';
+import { storedUploadsOf } from './stored-uploads-of.js';
+
+/** Lists uploads, newest first, page by page. */
+@Injectable()
+export class ListUploads {
+  constructor(private readonly fileStorage: FileStorage) {}
+
+  /**
+   * @param limit maximum number of uploads in the page.
+   * @param after the `next` of the page before; undefined for the first page.
+   * @throws ServiceError `not-found` if the store doesn't offer its uploads; `storage-failure`.
+   */
+  async execute(filter: UploadFilter, limit: number, after?: UploadPosition): Promise<UploadPage> {
+    return storedUploadsOf(this.fileStorage).list(filter, limit, after);
+  }
+}

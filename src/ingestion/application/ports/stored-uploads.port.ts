@@ -1,0 +1,94 @@
+import type { UploadFilter, UploadPosition } from '../../domain/upload-filter.js';
+import type { Upload } from '../../domain/upload.js';
+
+export type { UploadFilter, UploadPosition };
+
+/** A part of a list of uploads. */
+export interface UploadPage {
+  /** Newest first. May be shorter than the requested limit, and even empty, although uploads follow. */
+  readonly uploads: readonly Upload[];
+  /** Where the next page begins; null if no uploads follow. */
+  readonly next: UploadPosition | null;
+}
+
+/** A part of a file. */
+export interface ByteRange {
+  /** Offset of the first byte. */
+  readonly first: number;
+  /** Offset of the last byte, which is included. */
+  readonly last: number;
+}
+
+/**
+ * The uploads that a store contains. A store offers this port through `FileStorage.storedUploads`.
+ *
+ * An adapter converts the errors of its store to `ServiceError` of kind `storage-failure` and keeps the cause. Any
+ * number of calls may be in progress at once, and uploads may be stored meanwhile. An upload is found as soon as
+ * `FileStorage.store` has resolved, by every process that uses the store.
+ */
+export abstract class StoredUploads {
+  /**
+   * Finds an upload by its id. The id is a version 7 UUID with the time at which the upload began, and an upload takes
+   * at most `MAX_UPLOAD_DURATION_MS`. So an adapter reads only lines that were received in that time.
+   *
+   * @returns undefined if there is no such upload.
+   */
+  abstract find(uploadId: string): Promise<Upload | undefined>;
+
+  /**
+   * Lists uploads, newest `receivedAt` first.
+   *
+   * A page is limited not only by `limit`, but also by the work that a store is willing to do for one call. Memory is
+   * bounded by `MAX_PAGE_BYTES` and the longest line.
+   *
+   * @param limit maximum number of uploads in the page, at least 1.
+   * @param after lists only uploads that follow this position.
+   */
+  abstract list(filter: UploadFilter, limit: number, after?: UploadPosition): Promise<UploadPage>;
+
+  /**
+   * Opens the file of an upload. Reads no faster than the bytes are consumed. A caller that stops early must end the
+   * iterator.
+   *
+   * @param upload as `find` or `list` returned it, with a file.
+   * @param range the part to read; the whole file without it.
+   * @returns undefined if the upload was removed in the meantime.
+   */
+  abstract openContent(upload: Upload, range?: ByteRange): Promise<AsyncIterable<Uint8Array> | undefined>;
+
+  /**
+   * Removes an upload: its line, its bytes and its idempotency key. Durable when the promise resolves. If the promise
+   * rejects or the process dies, the upload is either whole or gone, at the latest after the next boot.
+   *
+   * @returns false if there is no such upload.
+   */
+  abstract remove(uploadId: string): Promise<boolean>;
+
+  /**
+   * Removes all uploads that a filter selects, as `remove` does. Uploads that are stored meanwhile may be removed too.
+   * After an error, the call can be repeated to remove the rest.
+   *
+   * @returns the number of uploads that were removed.
+   */
+  abstract removeAll(filter: UploadFilter, options?: RemovalOptions): Promise<number>;
+}
+
+export interface RemovalOptions {
+  /** Whether to only count the uploads, and change nothing. */
+  readonly dryRun?: boolean;
+  /** Called after each segment. */
+  readonly onProgress?: (progress: RemovalProgress) => void;
+  /** Ends the call at its next step, which rejects with the signal's reason. */
+  readonly signal?: AbortSignal;
+}
+
+export interface RemovalProgress {
+  /** The number of segments read so far, and of all that must be read. */
+  readonly segments: number;
+  readonly allSegments: number;
+  /** The number of uploads removed so far; with `dryRun`, counted. */
+  readonly uploads: number;
+}
+
+/** A page ends after its lines have this many bytes together, but contains at least one upload. */
+export const MAX_PAGE_BYTES = 4 * 1024 * 1024;

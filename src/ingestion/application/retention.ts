@@ -1,0 +1,55 @@
+import { Injectable, Logger, type OnApplicationBootstrap, type OnApplicationShutdown } from '@nestjs/common';
+import { utcDate } from '../domain/layout.js';
+import { FileStorage } from './ports/file-storage.port.js';
+
+const DAY_MS = 24 * 60 * 60 * 1000;
+const EVERY_MS = 60 * 60 * 1000;
+
+/** How long uploads are kept. */
+export class RetentionPeriod {
+  /** @param days days that are older are removed; 0 keeps uploads for ever. */
+  constructor(readonly days: number) {}
+}
+
+/** Removes the uploads of days that are older than the retention period, at the start and then every hour. */
+@Injectable()
+export class Retention implements OnApplicationBootstrap, OnApplicationShutdown {
+  private readonly logger = new Logger(Retention.name);
+  private readonly ending = new AbortController();
+  private timer: NodeJS.Timeout | undefined;
+  private removing: Promise<void> | undefined;
+
+  constructor(
+    private readonly fileStorage: FileStorage,
+    private readonly period: RetentionPeriod,
+  ) {}
+
+  onApplicationBootstrap(): void {
+    if (this.period.days > 0) this.run();
+  }
+
+  async onApplicationShutdown(): Promise<void> {
+    this.ending.abort();
+    clearTimeout(this.timer);
+    await this.removing;
+  }
+
+  private run(): void {
+    this.removing = this.removeExpired().finally(() => {
+      if (!this.ending.signal.aborted) this.timer = setTimeout(() => { this.run(); }, EVERY_MS).unref();
+    });
+  }
+
+  /** A failure is logged, and left to the next time. */
+  private async removeExpired(): Promise<void> {
+    const { days } = this.period;
+    const first = utcDate(new Date(Date.now() - days * DAY_MS));
+    const { signal } = this.ending;
+    try {
+      const uploads = (await this.fileStorage.storedUploads?.removeAll({ to: new Date(first) }, { signal })) ?? 0;
+      if (uploads > 0) this.logger.log(`Removed ${uploads} uploads of the days before ${first}, because RETENTION_DAYS is ${days}.`);
+    } catch (error) {
+      if (!signal.aborted) this.logger.warn(`Removing the uploads of the days before ${first} failed; retrying in an hour.`, error);
+    }
+  }
+}

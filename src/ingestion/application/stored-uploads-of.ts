@@ -1,0 +1,13 @@
+import { ServiceError } from '../../common/service-error.js';
+import type { FileStorage } from './ports/file-storage.port.js';
+import type { StoredUploads } from './ports/stored-uploads.port.js';
+
+/**
+ * The uploads of a store.
+ *
+ * @throws ServiceError `not-found` if the store doesn't offer them.
+ */
+export function storedUploadsOf({ storedUploads }: FileStorage): StoredUploads {
+  if (!storedUploads) throw new ServiceError('not-found', "The store doesn't offer its uploads.");
+  return storedUploads;
+}

@@ -1,0 +1,309 @@
+import { createHash } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { InMemoryFileStorage } from '../../src/testing/in-memory.file-storage.js';
+import { FileStorage } from '../../src/ingestion/application/ports/file-storage.port.js';
+import { type RunningService, startService } from '../support/service.js';
+
+const UPLOAD = '/ingestHistoricalLoadData/upload_historical';
+const UNKNOWN = '0197f0a0-0000-7000-8000-000000000000';
+const BYTES = 'NEM12 '.repeat(1_000);
+
+let service: RunningService;
+beforeAll(async () => {
+  service = await startService();
+});
+afterAll(() => service.close());
+
+interface Stored {
+  readonly id: string;
+  readonly customer: string;
+}
+
+let customers = 0;
+const newCustomer = (): string => `customer-${++customers}`;
+
+async function store(init: { customer?: string; filename?: string; type?: string; body?: string; path?: string; key?: string } = {}): Promise<Stored> {
+  const { customer = newCustomer(), filename = 'load.csv', type = 'text/csv', body = BYTES, path = UPLOAD, key } = init;
+  const query = new URLSearchParams({ customer_id: customer, filename, manufacturer: 'meters' });
+  const headers = { 'Content-Type': type, ...(key === undefined ? {} : { 'Idempotency-Key': key }) };
+  const answer = await fetch(`${service.url}${path}?${query.toString()}`, { method: 'POST', headers, body });
+  expect(answer.status).toBe(200);
+  return { id: answer.headers.get('x-upload-id') ?? '', customer };
+}
+
+async function ask(target: string, init: { method?: string; covers?: string[]; headers?: Record<string, string>; token?: string } = {}): Promise<Response> {
+  const { method = 'GET', covers, headers = {}, token = await service.adminToken(covers) } = init;
+  return fetch(service.url + target, { method, headers: { ...headers, Authorization: `Bearer ${token}` } });
+}
+
+async function expectError(answer: Response, status: number, error: string): Promise<void> {
+  expect({ status: answer.status, body: await answer.json() }).toEqual({ status, body: { error } });
+  expect(answer.headers.get('content-type')).toBe('application/json; charset=utf-8');
+  expect(answer.headers.get('x-request-id')).not.toBeNull();
+}
+
+interface Page {
+  uploads: Record<string, unknown>[];
+  next_page_token: string | null;
+}
+const list = async (query: Record<string, string>, covers?: string[]): Promise<Page> => {
+  const answer = await ask(`/uploads?${new URLSearchParams(query).toString()}`, { ...(covers && { covers }) });
+  expect(answer.status).toBe(200);
+  return (await answer.json()) as Page;
+};
+/** Returns once the clock shows another millisecond, so that the next upload is received later. */
+function nextMillisecond(): void {
+  for (const now = Date.now(); Date.now() === now; );
+}
+
+const idsOf = ({ uploads }: Page): unknown[] => uploads.map(({ upload_id }) => upload_id);
+
+describe('access', () => {
+  const operations: [string, (upload: Stored) => string, number][] = [
+    ['GET', ({ customer }) => `/uploads?customer_id=${customer}`, 200],
+    ['GET', ({ id }) => `/uploads/${id}`, 200],
+    ['GET', ({ id }) => `/uploads/${id}/content`, 200],
+    ['DELETE', ({ customer }) => `/uploads?customer_id=${customer}`, 200],
+    ['DELETE', ({ id }) => `/uploads/${id}`, 204],
+  ];
+
+  it.each(operations)('%s %s needs a token although uploads are open', async (method, target) => {
+    const upload = await store();
+    await expectError(await fetch(service.url + target(upload), { method }), 403, 'Unauthorized.');
+    await expectError(await ask(target(upload), { method, token: 'x.y.z' }), 403, 'Unauthorized.');
+    expect((await ask(`/uploads/${upload.id}`)).status).toBe(200);
+  });
+
+  it.each(operations)('%s %s serves a token that covers the customer', async (method, target, status) => {
+    const upload = await store();
+    expect((await ask(target(upload), { method, covers: ['other', upload.customer] })).status).toBe(status);
+  });
+
+  it.each(operations)('%s %s refuses a token of another customer, and tells nothing of the upload', async (method, target) => {
+    const upload = await store();
+    const isList = target(upload).includes('?');
+    await expectError(await ask(target(upload), { method, covers: ['other'] }), isList ? 403 : 404, isList ? 'Unauthorized.' : 'Not found.');
+    expect((await ask(`/uploads/${upload.id}`)).status).toBe(200);
+  });
+
+  it.each(['/uploads', '/uploads?kind=nowcast'])('lists all customers (%s) only for a token that covers all', async (target) => {
+    await expectError(await ask(target, { covers: ['acme'] }), 403, 'Unauthorized.');
+    expect((await ask(target)).status).toBe(200);
+  });
+
+  it.each(['', '/content'])('answers 404 for unknown ids, and HEAD like GET (%s)', async (rest) => {
+    for (const id of [UNKNOWN, 'x', '..', 'ffffffff-ffff-7fff-bfff-ffffffffffff']) {
+      await expectError(await ask(`/uploads/${encodeURIComponent(id)}${rest}`), 404, 'Not found.');
+    }
+    const { id } = await store();
+    const head = await ask(`/uploads/${id}${rest}`, { method: 'HEAD' });
+    const get = await ask(`/uploads/${id}${rest}`);
+    expect(head.status).toBe(200);
+    expect(head.headers.get('content-length')).toBe(String((await get.arrayBuffer()).byteLength));
+  });
+});
+
+describe('GET /uploads/<upload_id>', () => {
+  it('answers with the members of the line, except its path and key', async () => {
+    const { id, customer } = await store({ key: 'key-1' });
+    const answer = await ask(`/uploads/${id}`);
+    expect(await answer.json()).toEqual({
+      upload_id: id,
+      kind: 'historical',
+      customer_id: customer,
+      filename: 'load.csv',
+      manufacturer: 'meters',
+      additional_data: null,
+      received_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/) as unknown,
+      content_type: 'text/csv',
+      content_size: BYTES.length,
+      content_sha256: createHash('sha256').update(BYTES).digest('hex'),
+    });
+    expect(answer.headers.get('content-type')).toBe('application/json; charset=utf-8');
+  });
+
+  it('answers with a long additional_data unchanged', async () => {
+    const text = 'é"\n'.repeat(300_000);
+    const { id } = await store({ type: 'application/json', body: JSON.stringify({ additional_data: text }) });
+    const upload = (await (await ask(`/uploads/${id}`)).json()) as Record<string, unknown>;
+    expect(upload.additional_data === text).toBe(true);
+    expect(upload).toMatchObject({ content_type: null, content_size: null, content_sha256: null });
+  });
+});
+
+describe('GET /uploads', () => {
+  it('lists the uploads of a customer page by page, newest first', async () => {
+    const customer = newCustomer();
+    const ids: string[] = [];
+    for (let count = 0; count < 5; count++) {
+      ids.unshift((await store({ customer })).id);
+      nextMillisecond();
+    }
+    const found: unknown[] = [];
+    let token: string | null | undefined;
+    do {
+      const page = await list({ customer_id: customer, limit: '2', ...(token ? { page_token: token } : {}) }, [customer]);
+      found.push(...idsOf(page));
+      token = page.next_page_token;
+    } while (token !== null);
+    expect(found).toEqual(ids);
+  });
+
+  it('selects by kind and time', async () => {
+    const customer = newCustomer();
+    const { id } = await store({ customer });
+    const nowcast = await store({ customer, path: '/ingestNowcastLoadData/upload_nowcast' });
+    const { received_at: at } = (await list({ customer_id: customer, kind: 'historical' })).uploads[0] ?? {};
+    const after = new Date(Date.parse(String(at)) + 1).toISOString();
+    expect(idsOf(await list({ customer_id: customer, kind: 'nowcast' }))).toEqual([nowcast.id]);
+    expect(idsOf(await list({ customer_id: customer, kind: 'historical', from: String(at) }))).toEqual([id]);
+    expect(idsOf(await list({ customer_id: customer, kind: 'historical', to: String(at) }))).toEqual([]);
+    expect(idsOf(await list({ customer_id: customer, kind: 'historical', to: after }))).toEqual([id]);
+    expect(idsOf(await list({ customer_id: customer, kind: 'historical', from: after.replace('Z', '+00:00') }))).toEqual([]);
+  });
+
+  it.each([
+    'limit=0', 'limit=1001', 'limit=1.5', 'limit=x', 'limit=', 'limit=1&limit=2', 'limit[]=1',
+    'kind=other', 'kind=', 'customer_id=', 'customer_id=%01', `customer_id=${'x'.repeat(129)}`, 'customer_id=a&customer_id=b', 'customer_id[]=a',
+    'from=yesterday', 'from=2025-01-01', 'from=2025-02-30T00:00:00Z', 'to=2025-01-01T00:00:00', 'to=2025-01-01T25:00:00Z', 'from=',
+    'page_token=', 'page_token=x', `page_token=${Buffer.from('2025-01-01T00:00:00.000Zx').toString('base64url')}`,
+  ])('refuses ?%s', async (query) => {
+    await expectError(await ask(`/uploads?${query}`), 400, 'Invalid or missing query parameter.');
+  });
+
+  it.each(['limit=1', 'limit=1000', 'from=2025-01-01T00:00:00Z', 'from=2025-01-01t00:00:00.123456z', 'to=2025-01-01T00:00:00%2B01:00', 'unknown=x'])('accepts ?%s', async (query) => {
+    expect((await ask(`/uploads?${query}`)).status).toBe(200);
+  });
+});
+
+describe('GET /uploads/<upload_id>/content', () => {
+  const etag = `"${createHash('sha256').update(BYTES).digest('hex')}"`;
+
+  it('sends the bytes as received, as a download', async () => {
+    const { id } = await store({ filename: 'Zürich "1".html', type: 'text/html; charset=utf-8' });
+    const answer = await ask(`/uploads/${id}/content`);
+    expect(answer.status).toBe(200);
+    expect(await answer.text()).toBe(BYTES);
+    expect(Object.fromEntries(answer.headers)).toMatchObject({
+      'content-type': 'text/html; charset=utf-8',
+      'content-length': String(BYTES.length),
+      'content-disposition': `attachment; filename="Z?rich \\"1\\".html"; filename*=UTF-8''Z%C3%BCrich%20%221%22.html`,
+      'x-content-type-options': 'nosniff',
+      'content-security-policy': 'sandbox',
+      'accept-ranges': 'bytes',
+      etag,
+      'repr-digest': `sha-256=:${createHash('sha256').update(BYTES).digest('base64')}:`,
+    });
+  });
+
+  it.each([
+    ['bytes=0-0', 206, 'N', `bytes 0-0/${BYTES.length}`],
+    ['bytes=1-4', 206, 'EM12', `bytes 1-4/${BYTES.length}`],
+    [`bytes=${BYTES.length - 2}-`, 206, '2 ', `bytes ${BYTES.length - 2}-${BYTES.length - 1}/${BYTES.length}`],
+    ['bytes=-3', 206, '12 ', `bytes ${BYTES.length - 3}-${BYTES.length - 1}/${BYTES.length}`],
+    [`bytes=${BYTES.length - 1}-99999999999999999999`, 206, ' ', `bytes ${BYTES.length - 1}-${BYTES.length - 1}/${BYTES.length}`],
+    ['bytes=-999999', 206, BYTES, `bytes 0-${BYTES.length - 1}/${BYTES.length}`],
+    ['bytes=4-1', 200, BYTES, null],
+    ['bytes=0-1,3-4', 200, BYTES, null],
+    ['bytes=-', 200, BYTES, null],
+    ['items=0-1', 200, BYTES, null],
+  ])('answers Range: %s with %s', async (range, status, bytes, contentRange) => {
+    const { id } = await store();
+    const answer = await ask(`/uploads/${id}/content`, { headers: { Range: range } });
+    expect({ status: answer.status, bytes: await answer.text(), range: answer.headers.get('content-range') }).toEqual({ status, bytes, range: contentRange });
+    expect(answer.headers.get('etag')).toBe(etag);
+  });
+
+  it.each([`bytes=${BYTES.length}-`, 'bytes=99999999-', 'bytes=-0'])('refuses Range: %s', async (range) => {
+    const { id } = await store();
+    const answer = await ask(`/uploads/${id}/content`, { headers: { Range: range } });
+    expect(answer.headers.get('content-range')).toBe(`bytes */${BYTES.length}`);
+    await expectError(answer, 416, 'Range not satisfiable.');
+  });
+
+  it.each([
+    [{ 'If-None-Match': etag }, 304],
+    [{ 'If-None-Match': `"x", W/${etag}` }, 304],
+    [{ 'If-None-Match': '*' }, 304],
+    [{ 'If-None-Match': '"x"' }, 200],
+    [{ 'If-None-Match': etag, Range: 'bytes=0-0' }, 304],
+    [{ 'If-Range': etag, Range: 'bytes=0-0' }, 206],
+    [{ 'If-Range': '"x"', Range: 'bytes=0-0' }, 200],
+    [{ 'If-Range': `W/${etag}`, Range: 'bytes=0-0' }, 200],
+    [{ 'If-Range': 'Sun, 01 Jan 2023 00:00:00 GMT', Range: 'bytes=0-0' }, 200],
+  ])('answers %j with %s', async (headers, status) => {
+    const { id } = await store();
+    const answer = await ask(`/uploads/${id}/content`, { headers });
+    expect(answer.status).toBe(status);
+    expect(answer.headers.get('etag')).toBe(etag);
+    expect((await answer.text()).length).toBe({ 200: BYTES.length, 206: 1, 304: 0 }[status]);
+  });
+
+  it('sends an empty file, and answers 404 for an upload without a file', async () => {
+    const empty = await store({ body: '' });
+    const answer = await ask(`/uploads/${empty.id}/content`);
+    expect({ status: answer.status, length: answer.headers.get('content-length') }).toEqual({ status: 200, length: '0' });
+    await expectError(await ask(`/uploads/${empty.id}/content`, { headers: { Range: 'bytes=0-' } }), 416, 'Range not satisfiable.');
+    const json = await store({ type: 'application/json', body: '{}' });
+    await expectError(await ask(`/uploads/${json.id}/content`), 404, 'Not found.');
+  });
+});
+
+describe('DELETE', () => {
+  it('removes an upload for good', async () => {
+    const kept = await store();
+    const { id, customer } = await store({ key: 'again' });
+
+    const answer = await ask(`/uploads/${id}`, { method: 'DELETE' });
+    expect({ status: answer.status, body: await answer.text() }).toEqual({ status: 204, body: '' });
+
+    await expectError(await ask(`/uploads/${id}`), 404, 'Not found.');
+    await expectError(await ask(`/uploads/${id}/content`), 404, 'Not found.');
+    await expectError(await ask(`/uploads/${id}`, { method: 'DELETE' }), 404, 'Not found.');
+    expect((await service.lines()).map((line) => line.upload_id)).not.toContain(id);
+    expect((await service.files('files')).filter((path) => path.includes(id))).toEqual([]);
+    expect((await ask(`/uploads/${kept.id}/content`)).status).toBe(200);
+    const again = await store({ customer, key: 'again' });
+    expect(again.id).not.toBe(id);
+  });
+
+  it('removes all uploads of a customer, or those before a time', async () => {
+    const customer = newCustomer();
+    const other = await store();
+    await store({ customer });
+    const { received_at: at } = (await list({ customer_id: customer })).uploads[0] ?? {};
+    nextMillisecond();
+    const last = await store({ customer });
+
+    const before = await ask(`/uploads?${new URLSearchParams({ customer_id: customer, before: new Date(Date.parse(String(at)) + 1).toISOString() }).toString()}`, { method: 'DELETE' });
+    expect({ status: before.status, body: await before.json() }).toEqual({ status: 200, body: { status: 'success', deleted: 1 } });
+    expect(idsOf(await list({ customer_id: customer }))).toEqual([last.id]);
+
+    for (const deleted of [1, 0]) {
+      const answer = await ask(`/uploads?customer_id=${customer}`, { method: 'DELETE' });
+      expect(await answer.json()).toEqual({ status: 'success', deleted });
+    }
+    expect((await ask(`/uploads/${other.id}`)).status).toBe(200);
+  });
+
+  it.each(['', 'customer_id=', 'customer_id=a&customer_id=b', 'customer_id=a&before=yesterday', 'customer_id=a&before='])('refuses ?%s', async (query) => {
+    await expectError(await ask(`/uploads?${query}`, { method: 'DELETE' }), 400, 'Invalid or missing query parameter.');
+  });
+});
+
+it('answers 404 if the store does not offer its uploads', async () => {
+  class PlainStorage extends FileStorage {
+    private readonly memory = new InMemoryFileStorage();
+    override store = this.memory.store.bind(this.memory);
+    override checkHealth = this.memory.checkHealth.bind(this.memory);
+  }
+  const plain = await startService({}, (builder) => builder.overrideProvider(FileStorage).useValue(new PlainStorage()));
+  try {
+    const token = await plain.adminToken();
+    for (const target of ['/uploads', `/uploads/${UNKNOWN}`, `/uploads/${UNKNOWN}/content`]) {
+      await expectError(await fetch(plain.url + target, { headers: { Authorization: `Bearer ${token}` } }), 404, 'Not found.');
+    }
+  } finally {
+    await plain.close();
+  }
+});

@@ -1,0 +1,140 @@
+import { createHash } from 'node:crypto';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { LocalDiskFileStorage } from '../../src/ingestion/adapters/out/local-disk/local-disk.file-storage.adapter.js';
+import { DataDirectoryView } from '../../src/testing/data-directory.view.js';
+import { anUploadDraft, storeUpload } from '../../src/testing/upload-draft.builder.js';
+import { type Acknowledged, Load } from '../support/load.js';
+import { Workspace } from '../support/process.js';
+
+const DAY_MS = 24 * 60 * 60 * 1000;
+
+let workspace: Workspace;
+let view: DataDirectoryView;
+beforeEach(async () => {
+  workspace = await Workspace.create();
+  view = new DataDirectoryView(workspace.data);
+});
+afterEach(() => workspace.dispose());
+
+async function expectSound(): Promise<void> {
+  const { code, stdout } = await workspace.verifyStore(['--json']);
+  expect({ code, findings: stdout.split('\n').length - 2 }).toEqual({ code: 0, findings: 0 });
+}
+
+/** Fills the store with the uploads of customers c0 to c4, and stops the service. */
+async function fill(uploads = 100): Promise<void> {
+  const { program, origin } = await workspace.start({ LOG_LEVEL: 'silent' });
+  const load = new Load(origin);
+  await load.reached(uploads);
+  await program.end('SIGTERM');
+  await load.ended();
+}
+
+const customerOf = (line: object): string => String((line as { customer_id?: unknown }).customer_id);
+const customersOf = async (): Promise<string[]> => [...new Set((await view.lines()).map((line) => customerOf(line)))].sort();
+
+describe('npm run erase', () => {
+  it('counts the uploads of a customer in a dry run, and then removes them and no others', async () => {
+    await fill();
+    const lines = await view.lines();
+    const own = lines.filter((line) => customerOf(line) === 'c1').length;
+
+    const dry = await workspace.erase(['--customer', 'c1', '--dry-run']);
+    expect({ code: dry.code, stdout: dry.stdout, stderr: dry.stderr }).toEqual({ code: 0, stdout: `${own} uploads would be removed.\n`, stderr: '' });
+    expect(await view.lines()).toHaveLength(lines.length);
+
+    const erased = await workspace.erase(['--customer', 'c1', '--json']);
+    expect({ code: erased.code, result: JSON.parse(erased.stdout) as unknown }).toEqual({ code: 0, result: { customer_id: 'c1', uploads: own, dry_run: false } });
+    expect(await customersOf()).toEqual(['c0', 'c2', 'c3', 'c4']);
+    expect(await view.lines()).toHaveLength(lines.length - own);
+    expect(await view.files('pending')).toEqual([]);
+    await expectSound();
+
+    const { program } = await workspace.start();
+    expect(program.lines.filter((line) => line.includes('"level":40'))).toEqual([]);
+  });
+
+  it('removes only uploads before a time', async () => {
+    await fill();
+    const before = new Date(Date.now() - DAY_MS).toISOString();
+    expect((await workspace.erase(['--customer', 'c1', '--before', before])).stdout).toBe('0 uploads were removed.\n');
+  });
+
+  it.each<[string, string[], RegExp]>([
+    ['no customer', [], /^--customer is the id of a customer \(usage: /],
+    ['a wrong time', ['--customer', 'c1', '--before', 'yesterday'], /^--before is a time such as /],
+    ['an unknown option', ['--customers', 'c1'], /^Unknown option '--customers'/],
+  ])('refuses %s', async (_, parameters, message) => {
+    const { code, stdout, stderr } = await workspace.erase(parameters);
+    expect({ code, stdout, lines: stderr.split('\n').length }).toEqual({ code: 2, stdout: '', lines: 2 });
+    expect(stderr).toMatch(message);
+  });
+
+  it('refuses a local disk that the service uses', async () => {
+    await workspace.start();
+    const { code, stderr } = await workspace.erase(['--customer', 'c1']);
+    expect(code).toBe(2);
+    expect(stderr).toContain('DATA_DIR');
+  });
+});
+
+describe('DELETE /uploads/<upload_id>', () => {
+  it('leaves each upload whole or gone when the service is killed, and never brings one back', async () => {
+    const gone = new Set<string>();
+    const begun = new Set<string>();
+    const acknowledged: Acknowledged[] = [];
+    for (let round = 0; round < 4; round++) {
+      const { program, origin } = await workspace.start({ LOG_LEVEL: 'silent' });
+      const token = (await workspace.token()).stdout.trim();
+      const load = new Load(origin);
+      await load.reached(20);
+      const removing = (async () => {
+        for (let index = 0; ; index++) {
+          const { uploadId } = load.acknowledged[index] ?? {};
+          if (uploadId === undefined) return;
+          begun.add(uploadId);
+          const answer = await fetch(`${origin}/uploads/${uploadId}`, { method: 'DELETE', headers: { Authorization: `Bearer ${token}` } });
+          if (answer.status === 204) gone.add(uploadId);
+        }
+      })().catch(() => undefined);
+      await load.reached(60 + 30 * round);
+      await program.end('SIGKILL');
+      await Promise.all([load.ended(), removing]);
+      acknowledged.push(...load.acknowledged);
+    }
+    const { program } = await workspace.start({ LOG_LEVEL: 'silent' });
+    await program.end('SIGTERM');
+
+    await expectSound();
+    const lines = new Map((await view.lines()).map((line) => [line.upload_id, line]));
+    expect([...gone].filter((id) => lines.has(id))).toEqual([]);
+    expect(acknowledged.filter(({ uploadId }) => !begun.has(uploadId) && !lines.has(uploadId))).toEqual([]);
+    for (const { uploadId, sha256 } of acknowledged) {
+      const line = lines.get(uploadId);
+      if (!line || sha256 === null) continue;
+      const bytes = await view.bytes(String(line.content_path));
+      expect(createHash('sha256').update(bytes ?? '').digest('hex')).toBe(sha256);
+    }
+    expect(gone.size).toBeGreaterThan(4);
+  });
+});
+
+describe('RETENTION_DAYS', () => {
+  it('removes the uploads of older days, and says so in one line', async () => {
+    const storage = await LocalDiskFileStorage.open({ directory: workspace.data });
+    const draftOf = (daysAgo: number) => anUploadDraft().with({ receivedAt: new Date(Date.now() - daysAgo * DAY_MS) }).file(`${daysAgo}`).build();
+    const uploads = [];
+    for (const daysAgo of [0, 2, 3, 4, 400]) uploads.push(await storeUpload(storage, draftOf(daysAgo)));
+    await storage.close();
+
+    const { program } = await workspace.start({ RETENTION_DAYS: '3' });
+    const removed = await program.line(/Removed 2 uploads/);
+
+    expect(removed).toContain('because RETENTION_DAYS is 3');
+    await vi.waitUntil(async () => (await view.files('pending')).length === 0);
+    expect((await view.lines()).map(({ upload_id }) => upload_id).sort()).toEqual(uploads.slice(0, 3).map(({ uploadId }) => uploadId).sort());
+    expect(await view.contentPaths()).toHaveLength(3);
+    await program.end('SIGTERM');
+    await expectSound();
+  });
+});
