@@ -7,7 +7,6 @@ const TOKENS: Readonly<Record<Environment['identityProvider']['adapter'], string
     'Choose **Authorize** and enter the client id `admin` and its secret, from `DATA_DIR/identity/admin-secret` (or `EMBEDDED_ADMIN_SECRET`). At a terminal, `npm run token` prints a token.',
   keycloak: 'Choose **Authorize** and log in, or enter a client of the realm and its secret (`docs/keycloak.md`).',
   auth0: 'Choose **Authorize** and log in, or request a token from the tenant and enter it (`docs/auth0.md`).',
-  module: 'Get one from your identity provider, choose **Authorize**, and enter it.',
 };
 
 /** The description of the API, in Markdown: the way through the operations, and where to read on. */
@@ -27,7 +26,7 @@ export function apiDescription(environment: Environment): string {
 1. **Upload a file**: [uploadHistorical](#/Historical%20ingestion/uploadHistorical), [uploadNowcast](#/Nowcast%20ingestion/uploadNowcast). ${uploads}
 2. **Get a token** for everything else. ${TOKENS[identityProvider.adapter]}
 3. **Make a role and a user**: [createRole](#/Identity%20management/createRole), [createUser](#/Identity%20management/createUser) with the role's id; then [listRoles](#/Identity%20management/listRoles) and [listUsers](#/Identity%20management/listUsers).
-4. **See what was uploaded**: [listUploads](#/Stored%20uploads/listUploads), [downloadUpload](#/Stored%20uploads/downloadUpload), [deleteUpload](#/Stored%20uploads/deleteUpload).
+4. **Find, fetch or remove uploads**: [listUploads](#/Stored%20uploads/listUploads).
 
 Every error is \`{"error": "<text>"}\`, and every answer has an \`X-Request-Id\`, which the log has too. ${limits.join(' ')}
 
