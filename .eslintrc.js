@@ -20,7 +20,7 @@ export default defineConfig(
   },
   {
     // Nest declares its options as a class that it doesn't export, so that no caller could construct one.
-    files: ['src/app/serve.ts', 'test/support/service.ts'],
+    files: ['src/app/create-app.ts', 'test/support/service.ts'],
     rules: { '@typescript-eslint/no-unsafe-class-instance-assignment': 'off' },
   },
   {

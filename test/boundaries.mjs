@@ -57,7 +57,7 @@ const forbidden = [
   },
   {
     name: 'only-commands-import-commands-and-their-tools',
-    from: { path: inner(''), pathNot: ['\\.spec\\.ts$', inner('(commands|testing)/'), COMMAND_TOOLS] },
+    from: { path: inner(''), pathNot: ['\\.spec\\.ts$', inner('(main\\.ts$|(commands|testing)/)'), COMMAND_TOOLS] },
     to: { path: [inner('commands/'), COMMAND_TOOLS] },
   },
   {

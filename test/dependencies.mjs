@@ -12,14 +12,19 @@ const LICENCES = ['0BSD', 'Apache-2.0', 'BSD-2-Clause', 'BSD-3-Clause', 'BlueOak
 const LICENCES_IN_TEXTS = { 'pause@0.0.1': 'MIT' /* Readme.md */ };
 /** Packages with an installation script, which `allowScripts` in package.json forbids. */
 const SCRIPTS_FORBIDDEN = ['@scarf/scarf'];
-/** The file with the table of each group. */
-const TABLES = { dependencies: 'README.md', devDependencies: 'CONTRIBUTING.md' };
 
 const root = process.argv[2] ?? '.';
 const read = (path) => readFileSync(join(root, path), 'utf8');
 const readJson = (path) => JSON.parse(read(path));
 
 const manifest = readJson('package.json');
+/** The packages that an application must install beside the service, so that it has only one of each. */
+const peers = Object.entries(manifest.peerDependencies).filter(([name]) => !manifest.peerDependenciesMeta?.[name]?.optional);
+/** The file with the table of each group. */
+const TABLES = {
+  dependencies: { file: 'README.md', packages: { ...manifest.dependencies, ...Object.fromEntries(peers.filter(([name]) => !Object.hasOwn(manifest.devDependencies, name))) } },
+  devDependencies: { file: 'CONTRIBUTING.md', packages: manifest.devDependencies },
+};
 const entries = Object.entries(readJson('package-lock.json').packages).filter(([path]) => path !== '');
 const problems = [];
 
@@ -42,16 +47,24 @@ for (const [path, entry] of entries) {
   if (entry.engines?.node !== undefined && !semver.satisfies(OLDEST_NODE, entry.engines.node)) problems.push(`${name}: needs Node ${entry.engines.node}, not ${OLDEST_NODE}`);
 }
 
-for (const [group, file] of Object.entries(TABLES)) {
+for (const [group, { file, packages }] of Object.entries(TABLES)) {
   const rows = [...read(file).matchAll(/^\| `([^`]+)` \| ([A-Za-z0-9.-]+) \| .+ \|$/gm)].map(([, name, licence]) => ({ name, licence }));
-  const names = Object.keys(manifest[group]);
+  const names = Object.keys(packages);
   const licences = new Map(entries.map(([path, entry]) => [path, licenceOf(path, entry)]));
   for (const name of names.filter((name) => !rows.some((row) => row.name === name))) problems.push(`${file}: no row for ${name} of ${group}`);
   for (const { name, licence } of rows) {
     if (!names.includes(name)) problems.push(`${file}: ${name} is not in ${group}`);
     else if (licences.get(`node_modules/${name}`) !== licence) problems.push(`${file}: the licence of ${name} is ${licences.get(`node_modules/${name}`)}`);
   }
-  for (const name of names.filter((name) => semver.valid(manifest[group][name]) === null)) problems.push(`package.json: the version of ${name} is not exact`);
+  for (const name of Object.keys(manifest[group]).filter((name) => semver.valid(manifest[group][name]) === null)) problems.push(`package.json: the version of ${name} is not exact`);
+}
+
+// The lock file has the exact versions of these. A development dependency would be left out of an installation that is
+// for serving alone.
+for (const [name, range] of peers) {
+  const { version = '(none)' } = Object.fromEntries(entries)[`node_modules/${name}`] ?? {};
+  if (!semver.satisfies(version, range)) problems.push(`package-lock.json: ${name}@${version} is not in the range ${range} of peerDependencies`);
+  if (Object.hasOwn(manifest.devDependencies, name)) problems.push(`package.json: ${name} is in peerDependencies and in devDependencies`);
 }
 
 for (const problem of problems) console.error(problem);

@@ -1,4 +1,4 @@
-import { type DynamicModule, Module } from '@nestjs/common';
+import { type DynamicModule, Module, type Type } from '@nestjs/common';
 import { APP_GUARD, Reflector } from '@nestjs/core';
 import { TerminusModule } from '@nestjs/terminus';
 import { ThrottlerModule } from '@nestjs/throttler';
@@ -6,36 +6,60 @@ import { baseUrl } from '../configuration/served-address.js';
 import type { Environment } from '../configuration/service.js';
 import { fileStorageFor } from './file-storage.factory.js';
 import { OriginGuard } from '../http/origin.guard.js';
+import { WholeApplicationModule } from '../http/whole-application.module.js';
 import { RateLimitGuard, rateLimit } from '../operations/rate-limit.js';
 import { IdentityManagementModule } from '../identity-management/identity-management.module.js';
+import type { IdentityProvider } from '../identity-management/application/ports/identity-provider.port.js';
 import { identityProviderFor } from './identity-provider.factory.js';
+import type { FileStorage } from '../ingestion/application/ports/file-storage.port.js';
 import { IngestionModule } from '../ingestion/ingestion.module.js';
 import { HealthController } from '../operations/health/health.controller.js';
 import { Readiness } from '../operations/health/readiness.js';
 import { MetricsController } from '../operations/metrics/metrics.controller.js';
 import { RequestMetrics } from '../operations/metrics/request-metrics.js';
 import { OperationsModule } from '../operations/operations.module.js';
+import { type Imports, provideReplacement, type Replacement } from './replacement.js';
+
+/** The token of the validated environment. */
+export const ENVIRONMENT = Symbol('environment');
+
+/** Parts of the service that replace those of the environment, and modules that are added to it. */
+export interface AppParts {
+  /** Replaces FILE_STORAGE. */
+  readonly fileStorage?: Replacement<FileStorage> | undefined;
+  /** Replaces the provider of users and roles that IDENTITY_PROVIDER selects. */
+  readonly identityProvider?: Replacement<IdentityProvider> | undefined;
+  /**
+   * A module that exports `AccessTokenVerifier`, such as `AuthenticationModule.forRoot(...)`. Replaces the tokens that
+   * IDENTITY_PROVIDER selects.
+   */
+  readonly authentication?: DynamicModule | Type | undefined;
+  /** Modules of your own. A replacement may inject what they export. */
+  readonly imports?: Imports | undefined;
+}
 
 /** The whole service: both features, with the adapters that the environment selects. */
 @Module({})
 export class AppModule {
-  static forRoot(environment: Environment): DynamicModule {
+  static forRoot(environment: Environment, { imports: own = [], ...parts }: AppParts = {}): DynamicModule {
     const { maxUploadBytes, maxJsonBytes, rateLimitPerMinute, requestIdleTimeoutMs: idleTimeoutMs, retentionDays } = environment;
-    const { imports, identityProvider, authentication } = identityProviderFor(environment);
+    const storage = fileStorageFor(environment, parts.fileStorage && provideReplacement(parts.fileStorage, own));
+    const { imports, identityProvider, authentication } = identityProviderFor(environment, {
+      provider: parts.identityProvider && provideReplacement(parts.identityProvider, own),
+      authentication: parts.authentication,
+    });
     return {
       module: AppModule,
       imports: [
+        WholeApplicationModule,
         OperationsModule,
         TerminusModule.forRoot({ logger: false }),
         ...(rateLimitPerMinute > 0 ? [ThrottlerModule.forRoot(rateLimit(rateLimitPerMinute))] : []),
-        IngestionModule.forRoot({
-          fileStorage: fileStorageFor(environment),
+        IngestionModule.forRootAsync({
+          ...storage,
           authentication,
           openUploads: environment.ingestionAuthorization === 'open',
-          maxUploadBytes,
-          maxJsonBytes,
-          idleTimeoutMs,
-          retentionDays,
+          useFactory: () => ({ maxUploadBytes, maxJsonBytes, idleTimeoutMs, retentionDays }),
         }),
         IdentityManagementModule.forRootAsync({
           imports,
@@ -43,9 +67,11 @@ export class AppModule {
           authentication,
           useFactory: () => ({ maxJsonBytes, idleTimeoutMs }),
         }),
+        ...own,
       ],
       controllers: [HealthController, MetricsController],
       providers: [
+        { provide: ENVIRONMENT, useValue: environment },
         Readiness,
         RequestMetrics,
         // Guards run in this order.

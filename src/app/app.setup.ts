@@ -1,5 +1,9 @@
+import type { Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import type { NestExpressApplication } from '@nestjs/platform-express';
+import { baseUrl } from '../configuration/served-address.js';
 import type { Environment } from '../configuration/service.js';
+import { ServiceAddress } from '../operations/service-address.js';
 import { setUpSwaggerUi } from './docs/swagger-ui.js';
 
 const EXPOSED_HEADERS = ['X-Request-Id', 'X-Upload-Id', 'X-Upload-Digest', 'Idempotent-Replayed', 'Retry-After', 'Content-Disposition', 'Content-Range', 'ETag', 'Repr-Digest'];
@@ -16,11 +20,16 @@ export function setUpApp(app: NestExpressApplication, environment: Environment):
   }
   app.setGlobalPrefix(basePath);
 
-  Object.assign(app.getHttpServer(), {
+  const server: Server = app.getHttpServer();
+  Object.assign(server, {
     requestTimeout: requestTimeoutMs,
     headersTimeout: Math.min(requestIdleTimeoutMs, requestTimeoutMs),
     connectionsCheckingInterval: Math.min(5_000, requestIdleTimeoutMs),
   });
 
+  server.on('listening', () => {
+    const { port } = server.address() as AddressInfo;
+    app.get(ServiceAddress).announce(baseUrl(environment, port));
+  });
   setUpSwaggerUi(app, environment);
 }

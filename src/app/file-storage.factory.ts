@@ -1,4 +1,4 @@
-import { Logger } from '@nestjs/common';
+import { type DynamicModule, Logger } from '@nestjs/common';
 import { openBucket } from './bucket.factory.js';
 import type { ProviderDefinition } from '../common/provider-definition.js';
 import type { Environment } from '../configuration/service.js';
@@ -7,6 +7,7 @@ import type { IndexFlush } from '../ingestion/application/ports/index-flush.js';
 import type { FileStorage } from '../ingestion/application/ports/file-storage.port.js';
 import { MeasuredFileStorage, measuredFlush } from '../operations/metrics/measured-file-storage.js';
 import { Metrics } from '../operations/metrics/metrics.js';
+import type { ProvidedReplacement } from './replacement.js';
 
 /**
  * Opens the store that the environment selects. The caller closes it.
@@ -30,8 +31,28 @@ export async function openFileStorage(
   }
 }
 
-/** The file storage that the environment selects. */
-export const fileStorageFor = (environment: Environment): ProviderDefinition<FileStorage> => ({
-  inject: [Metrics],
-  useFactory: async (metrics: Metrics) => new MeasuredFileStorage(await openFileStorage(environment, measuredFlush(metrics)), metrics),
-});
+export interface ChosenFileStorage {
+  /** The modules that the adapter depends on. */
+  readonly imports: DynamicModule[];
+  readonly fileStorage: ProviderDefinition<FileStorage>;
+}
+
+/** The replacement if there is one, otherwise the file storage that the environment selects. */
+export function fileStorageFor(environment: Environment, replacement?: ProvidedReplacement): ChosenFileStorage {
+  if (replacement) {
+    return {
+      imports: [replacement.module],
+      fileStorage: {
+        inject: [replacement.token, Metrics],
+        useFactory: (storage: FileStorage, metrics: Metrics) => new MeasuredFileStorage(storage, metrics, 'provider'),
+      },
+    };
+  }
+  return {
+    imports: [],
+    fileStorage: {
+      inject: [Metrics],
+      useFactory: async (metrics: Metrics) => new MeasuredFileStorage(await openFileStorage(environment, measuredFlush(metrics)), metrics),
+    },
+  };
+}

@@ -1,4 +1,4 @@
-import type { DynamicModule } from '@nestjs/common';
+import type { DynamicModule, Type } from '@nestjs/common';
 import { AuthenticationModule } from '../authentication/authentication.module.js';
 import type { ProviderDefinition } from '../common/provider-definition.js';
 import type { Auth0Environment, KeycloakEnvironment } from '../configuration/identity.js';
@@ -11,20 +11,39 @@ import type { IdentityProvider } from '../identity-management/application/ports/
 import { MeasuredIdentityProvider } from '../operations/metrics/measured-identity-provider.js';
 import { Metrics } from '../operations/metrics/metrics.js';
 import { ServiceAddress } from '../operations/service-address.js';
+import type { ProvidedReplacement } from './replacement.js';
 
 export interface ChosenIdentityProvider {
   /** The modules that the adapter depends on. */
   readonly imports: DynamicModule[];
   readonly identityProvider: ProviderDefinition<IdentityProvider>;
   /** The module that verifies the provider's tokens. */
-  readonly authentication: DynamicModule;
+  readonly authentication: DynamicModule | Type;
 }
 
-/**
- * The identity provider that the environment selects, and the matching authentication. An external adapter is loaded
- * only if it is chosen.
- */
-export function identityProviderFor(environment: Environment): ChosenIdentityProvider {
+/** What replaces parts of the identity provider that the environment selects. */
+export interface ReplacedIdentity {
+  readonly provider?: ProvidedReplacement | undefined;
+  readonly authentication?: DynamicModule | Type | undefined;
+}
+
+/** The identity provider that the environment selects, and the matching authentication, except for what is replaced. */
+export function identityProviderFor(environment: Environment, replaced: ReplacedIdentity = {}): ChosenIdentityProvider {
+  const selected = selectedBy(environment);
+  const chosen = replaced.provider ? { ...selected, ...replacedBy(replaced.provider) } : selected;
+  return { ...chosen, authentication: replaced.authentication ?? selected.authentication };
+}
+
+const replacedBy = ({ module, token }: ProvidedReplacement): Pick<ChosenIdentityProvider, 'imports' | 'identityProvider'> => ({
+  imports: [module],
+  identityProvider: {
+    inject: [token, Metrics],
+    useFactory: (provider: IdentityProvider, metrics: Metrics) => new MeasuredIdentityProvider(provider, metrics, 'provider'),
+  },
+});
+
+/** An external adapter is loaded only if it is chosen. */
+function selectedBy(environment: Environment): ChosenIdentityProvider {
   const { identityProvider } = environment;
   switch (identityProvider.adapter) {
     case 'embedded':
@@ -90,21 +109,17 @@ function embedded({ dataDirectory, embeddedAdminSecret, oidc }: Environment): Ch
   return {
     imports: [provider],
     identityProvider: {
-      inject: [EmbeddedIdentityProvider, Metrics, ServiceAddress],
-      useFactory: (inner: EmbeddedIdentityProvider, metrics: Metrics, address: ServiceAddress) => {
-        // The issuer is recorded for tokens that are issued outside the running service (`npm run token`).
-        address.onAnnounced(() => inner.recordIssuer(issuerOf(address)()));
-        return new MeasuredIdentityProvider(inner, metrics);
-      },
+      inject: [EmbeddedIdentityProvider, Metrics],
+      useFactory: (inner: EmbeddedIdentityProvider, metrics: Metrics) => new MeasuredIdentityProvider(inner, metrics, 'provider'),
     },
     authentication: AuthenticationModule.forRootAsync({
       imports: [provider],
-      inject: [TokenIssuer, ServiceAddress],
-      useFactory: (tokens: TokenIssuer, address: ServiceAddress) => ({
-        issuer: issuerOf(address),
-        audience: oidc.audience,
-        keySet: { load: () => Promise.resolve(tokens.publicKeySet()) },
-      }),
+      inject: [EmbeddedIdentityProvider, TokenIssuer, ServiceAddress],
+      useFactory: (users: EmbeddedIdentityProvider, tokens: TokenIssuer, address: ServiceAddress) => {
+        // The issuer is recorded for tokens that are issued outside the running service (`npm run token`).
+        address.onAnnounced(() => users.recordIssuer(issuerOf(address)()));
+        return { issuer: issuerOf(address), audience: oidc.audience, keySet: { load: () => Promise.resolve(tokens.publicKeySet()) } };
+      },
     }),
   };
 }

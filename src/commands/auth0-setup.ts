@@ -5,7 +5,7 @@ import { TenantSetup } from '../identity-management/adapters/out/auth0/tenant-se
 import type { TokenRefused } from '../identity-management/adapters/out/provider-api/api-failure.js';
 import { askForCredentials, type Credentials, type ProviderSetup, runSetup } from './setup-command.js';
 
-const USAGE = 'npm run --silent auth0:setup -- [--administrator <email>] [--dry-run]';
+const USAGE = 'load-data-service auth0-setup [--administrator <email>] [--dry-run]';
 const HELP = `${USAGE}
 
 Makes what the service needs in a tenant of Auth0's (AUTH0_DOMAIN, OIDC_AUDIENCE, AUTH0_CONNECTION). What is there already
@@ -19,6 +19,11 @@ error: "+" is made, "~" altered, "=" as it should be, "!" more than is needed.
 
 A machine-to-machine application that may do this comes from AUTH0_SETUP_CLIENT_ID and AUTH0_SETUP_CLIENT_SECRET, or is
 asked for on a terminal; docs/auth0.md has the scopes that it needs.
+
+Examples:
+  npx load-data-service auth0-setup --administrator ada@grid.example --dry-run
+  npm run --silent auth0:setup -- --administrator ada@grid.example --dry-run     (in a clone)
+
 Exit code: 0 done, 1 something couldn't be done, 2 wrong usage.
 `;
 const CREDENTIALS: Credentials = {

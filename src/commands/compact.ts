@@ -10,7 +10,7 @@ import { type CompactionReport, jsonReport, textReport } from '../ingestion/adap
 import { CompactionRun } from '../ingestion/adapters/out/object-storage/compaction-run.js';
 import { UPLOAD_KINDS, type UploadKind } from '../ingestion/domain/upload.js';
 
-const USAGE = 'npm run --silent compact -- [--date YYYY-MM-DD] [--kind historical|nowcast] [--dry-run] [--json]';
+const USAGE = 'load-data-service compact [--date YYYY-MM-DD] [--kind historical|nowcast] [--dry-run] [--json]';
 const HELP = `${USAGE}
 
 Makes few large segments of the many small ones that a bucket has of days that are over, and removes what is over of
@@ -21,6 +21,10 @@ idempotency keys. The service does so too, for the last week; both may run at on
   --dry-run   says what would be done, and changes nothing
   --json      one JSON object a line for each day and finding, and last one with the summary
   --help      this text
+
+Examples:
+  npx load-data-service compact --date 2026-11-21 --dry-run
+  npm run --silent compact -- --date 2026-11-21 --dry-run     (in a clone)
 
 Exit code: 0 done, 1 malformed segments were left alone, 2 something couldn't be done.
 `;

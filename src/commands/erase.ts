@@ -8,7 +8,7 @@ import { storedUploadsOf } from '../ingestion/application/stored-uploads-of.js';
 import { parseTime } from '../ingestion/domain/upload-filter.js';
 import { isCustomerId } from '../ingestion/domain/upload.js';
 
-const USAGE = 'npm run --silent erase -- --customer <id> [--before <time>] [--dry-run] [--json]';
+const USAGE = 'load-data-service erase --customer <id> [--before <time>] [--dry-run] [--json]';
 const HELP = `${USAGE}
 
 Removes all uploads of a customer for good: their lines, their bytes and their idempotency keys. On a local disk the
@@ -20,7 +20,9 @@ service must be stopped; with a bucket it may run. If the command is interrupted
   --json       prints the result as one JSON object
   --help       this text
 
-Example: npm run --silent erase -- --customer acme-energy --dry-run
+Examples:
+  npx load-data-service erase --customer acme-energy --dry-run
+  npm run --silent erase -- --customer acme-energy --dry-run     (in a clone)
 
 Exit code: 0 done, 2 something couldn't be removed.
 `;

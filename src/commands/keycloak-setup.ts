@@ -6,7 +6,7 @@ import { RealmSetup } from '../identity-management/adapters/out/keycloak/realm-s
 import type { TokenRefused } from '../identity-management/adapters/out/provider-api/api-failure.js';
 import { askForCredentials, type Credentials, type ProviderSetup, runSetup } from './setup-command.js';
 
-const USAGE = 'npm run --silent keycloak:setup -- [--administrator <email>] [--dry-run]';
+const USAGE = 'load-data-service keycloak-setup [--administrator <email>] [--dry-run]';
 const HELP = `${USAGE}
 
 Creates what the service needs in a Keycloak realm (KEYCLOAK_URL, KEYCLOAK_REALM), and the realm itself if it is missing.
@@ -19,6 +19,11 @@ it changes on standard error: "+" is made, "~" altered, "=" needs nothing more.
   --help           this text
 
 Keycloak's administrator comes from KEYCLOAK_ADMIN_USERNAME and KEYCLOAK_ADMIN_PASSWORD, or is asked for on a terminal.
+
+Examples:
+  npx load-data-service keycloak-setup --administrator ada@grid.example --dry-run
+  npm run --silent keycloak:setup -- --administrator ada@grid.example --dry-run     (in a clone)
+
 Exit code: 0 done, 1 something couldn't be done, 2 wrong usage.
 `;
 const CREDENTIALS: Credentials = {

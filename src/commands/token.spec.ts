@@ -103,10 +103,10 @@ describe('npm run token', () => {
     ['an unknown user', ['--user', 'embedded|4b1b7a2e-6c2f-4d58-9d6a-0a8a3a4f9a10'], /There is no user "embedded\|4b1b/],
     ['a malformed user', ['--user', 'x\ny'], /There is no user "x\\ny"/],
     ['an empty user', ['--user', ''], /There is no user ""/],
-    ['an unknown option', ['--role', 'x'], /Unknown option '--role'.*usage: npm run token/],
-    ['an extra argument', ['x'], /usage: npm run token/],
-    ['an option without its value', ['--user'], /usage: npm run token/],
-    ['an empty customer', ['--customer', ''], /--customer is empty.*usage: npm run token/],
+    ['an unknown option', ['--role', 'x'], /Unknown option '--role'.*usage: load-data-service token/],
+    ['an extra argument', ['x'], /usage: load-data-service token/],
+    ['an option without its value', ['--user'], /usage: load-data-service token/],
+    ['an empty customer', ['--customer', ''], /--customer is empty.*usage: load-data-service token/],
   ])('refuses %s in one line', async (_, parameters, message) => {
     expectRefusal(await run(parameters), message);
   });

@@ -8,16 +8,36 @@ import { loadSigningKeys } from '../identity-management/adapters/out/embedded/si
 import { TokenIssuer } from '../identity-management/adapters/out/embedded/token-issuer.js';
 import { UserNotFound } from '../identity-management/domain/errors.js';
 
-const USAGE = 'npm run token -- [--user <user_id>] [--customer <id>]...';
+const USAGE = 'load-data-service token [--user <user_id>] [--customer <id>]...';
+const HELP = `${USAGE}
+
+Prints an access token of the embedded identity provider, which is valid for one hour: the administrator's, or a user's
+with the current permissions of their roles. Works whether the service runs or not.
+
+  --user      the user's id, such as embedded|0198c5a0-5b1e-7c7e-8d55-0c1f5a3e7a10
+  --customer  a customer for whom the token may upload; may be repeated
+  --help      this text
+
+Examples:
+  npx load-data-service token --customer acme-energy
+  npm run --silent token -- --customer acme-energy     (in a clone)
+
+Exit code: 0 printed, 1 there is no such user, or something else is wrong.
+`;
 
 interface TokenArguments {
   readonly user?: string | undefined;
   readonly customer: readonly string[];
+  readonly help: boolean;
 }
 
 function tokenArguments(): TokenArguments {
   const { values } = parseArgs({
-    options: { user: { type: 'string' }, customer: { type: 'string', multiple: true, default: [] } },
+    options: {
+      user: { type: 'string' },
+      customer: { type: 'string', multiple: true, default: [] },
+      help: { type: 'boolean', default: false },
+    },
   });
   if (values.customer.includes('')) throw new Error('--customer is empty');
   return values;
@@ -47,6 +67,10 @@ async function accessToken(environment: Environment, { user, customer }: TokenAr
 /** @returns the exit code. */
 async function main(): Promise<number> {
   const given = commandArguments(USAGE, tokenArguments);
+  if (given.help) {
+    process.stdout.write(HELP);
+    return 0;
+  }
   const environment = loadEnvironment();
   if (environment.identityProvider.adapter !== 'embedded') {
     throw new CommandError('Only the embedded identity provider issues tokens here (IDENTITY_PROVIDER); docs/keycloak.md and docs/auth0.md say how to get others.');

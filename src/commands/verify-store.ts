@@ -11,7 +11,7 @@ import { progressBar } from '../ingestion/application/store-verification/progres
 import { jsonReport, type Report, textReport } from '../ingestion/application/store-verification/report.js';
 import type { StoreVerification } from '../ingestion/application/store-verification/store-verification.js';
 
-const USAGE = 'npm run --silent verify:store -- [--json] [<directory>]';
+const USAGE = 'load-data-service verify [--json] [<directory>]';
 const HELP = `${USAGE}
 
 Compares every line of the index with its file, and every file with the index: in the DATA_DIR or the bucket that
@@ -20,6 +20,10 @@ It writes nothing and may run beside the service: what is under way is told, and
 
   --json   one JSON object a line for each finding, and last one with the summary
   --help   this text
+
+Examples:
+  npx load-data-service verify --json /var/lib/load-data
+  npm run --silent verify:store -- --json /var/lib/load-data     (in a clone)
 
 Exit code: 0 no defect, 1 defects, 2 something couldn't be checked.
 `;

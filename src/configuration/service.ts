@@ -96,6 +96,7 @@ function warningsOf(set: Variables, chosen: keyof typeof IDENTITY_PROVIDERS): st
  * Loads the process's environment. The file `.env` in the working directory supplies variables that aren't set or are
  * empty.
  *
+ * @param overriding takes precedence over both.
  * @throws EnvironmentError as `parseEnvironment`; also when `.env` can't be read.
  */
-export const loadEnvironment = (): Environment => parseEnvironment(readVariables());
+export const loadEnvironment = (overriding: Variables = {}): Environment => parseEnvironment({ ...readVariables(), ...overriding });

@@ -18,14 +18,12 @@ type ParserError = NodeJS.ErrnoException & { readonly rawPacket?: Buffer };
 /** How long a connection may stay open after a parser error has been answered, in milliseconds. */
 const LINGER_MS = 5_000;
 
-/**
- * Handles what Node's HTTP server would handle by itself, so that every answer has the interface's form and a request
- * id: requests that the parser refuses, invalid heads that the parser accepts, CONNECT, and `Expect`. Logs one line per
- * request.
- */
-export function guardHttpEdge(server: Server): void {
+type Receive = (request: IncomingMessage, response: ServerResponse, awaitsContinue?: boolean) => void;
+
+/** Passes requests to the server's present handlers, each as an `Exchange` with a request id and a line in the log. */
+function receiver(server: Server): Receive {
   const handlers = server.listeners('request') as ((request: IncomingMessage, response: ServerResponse) => void)[];
-  const receive = (request: IncomingMessage, response: ServerResponse, awaitsContinue = false): void => {
+  return (request, response, awaitsContinue = false) => {
     const exchange = beginExchange(request, response, awaitsContinue);
     response.setHeader('X-Request-Id', exchange.requestId);
     response.setHeader('X-Content-Type-Options', 'nosniff');
@@ -45,6 +43,46 @@ export function guardHttpEdge(server: Server): void {
     }
     for (const handle of handlers) handle.call(server, request, response);
   };
+}
+
+/**
+ * Gives the chosen requests a request id and a line in the log, and refuses their invalid heads. `100 Continue` is sent
+ * to them when their body is read. All other requests are handled as if this function hadn't been called.
+ */
+export function guardRoutes(server: Server, isChosen: (request: IncomingMessage) => boolean): void {
+  const receive = receiver(server);
+  const handlers = server.listeners('request') as Receive[];
+  const others = { continue: server.listenerCount('checkContinue'), expectation: server.listenerCount('checkExpectation') };
+  const receiveOther: Receive = (request, response) => {
+    for (const handle of handlers) handle.call(server, request, response);
+  };
+  server.removeAllListeners('request').on('request', (request: IncomingMessage, response: ServerResponse) => {
+    if (isChosen(request)) receive(request, response);
+    else receiveOther(request, response);
+  });
+  server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {
+    if (isChosen(request)) {
+      receive(request, response, true);
+    } else if (others.continue === 0) {
+      // As Node does when nobody listens to this event.
+      response.writeContinue();
+      receiveOther(request, response);
+    }
+  });
+  server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
+    if (isChosen(request)) receive(request, response);
+    else if (others.expectation === 0) response.writeHead(417).end();
+  });
+  server.on('connection', () => { arrivals.arrived(); });
+}
+
+/**
+ * Handles what Node's HTTP server would handle by itself, so that every answer has the interface's form and a request
+ * id: requests that the parser refuses, invalid heads that the parser accepts, CONNECT, and `Expect`. Logs one line per
+ * request.
+ */
+export function guardHttpEdge(server: Server): void {
+  const receive = receiver(server);
 
   // By default Node would drop all headers beyond a fixed number, even those that frame the body. The total size of the
   // headers is limited anyway.

@@ -1,14 +1,15 @@
-import { Controller, Get, HttpException, type INestApplication, type NestApplicationOptions, Param } from '@nestjs/common';
+import { Get, HttpException, type INestApplication, type NestApplicationOptions, Param } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { HttpAdapter } from './http.adapter.js';
 import { HttpModule } from './http.module.js';
+import { ServiceController } from './service-controller.decorator.js';
 
 const OPTIONS: Pick<NestApplicationOptions, 'bodyParser' | 'logger'> = { bodyParser: false, logger: false };
 const TEXT = 'what somebody else wrote';
 
 /** Throws the exceptions of other code: guards of Nest, middleware of Express, or any error. */
-@Controller()
+@ServiceController('')
 class ThrowingController {
   @Get('nest/:status')
   nest(@Param('status') status: string): never {

@@ -57,8 +57,10 @@ export function arrivedBody(request: IncomingMessage, maxBytes: number, digests:
   return bytes;
 }
 
-function assertUnread(request: IncomingMessage & { body?: unknown }): void {
-  if (request.body !== undefined) throw new Error('A body parser ran before us: create the app with { bodyParser: false }.');
+function assertUnread(request: IncomingMessage): void {
+  if (!request.readableDidRead) return;
+  const advice = 'Let it pass over the routes of load-data-service (docs/beside-your-own-controllers.md).';
+  throw new ServiceError('internal', `A middleware of the application has read the body of an upload or of a command. ${advice}`);
 }
 
 async function* receivedBody(

@@ -1,6 +1,7 @@
 import { ConfigurableModuleBuilder, type DynamicModule, Module } from '@nestjs/common';
 import { HttpModule } from '../http/http.module.js';
 import { IdentityManagementController } from './adapters/in/http/identity-management.controller.js';
+import { JsonBodyReader } from './adapters/in/http/json-body.reader.js';
 import { AssignRole } from './application/assign-role.use-case.js';
 import { CreateRole } from './application/create-role.use-case.js';
 import { CreateUser } from './application/create-user.use-case.js';
@@ -32,14 +33,12 @@ function withAdapters(definition: DynamicModule, adapters: IdentityManagementAda
   };
 }
 
-/**
- * The six operations on roles and users. The module works on its own, in any application without Nest's own body parser
- * (`bodyParser: false`).
- */
+/** The six operations on roles and users. The module can be used on its own in any Nest application on Express. */
 @Module({
   imports: [HttpModule],
   controllers: [IdentityManagementController],
   providers: [
+    JsonBodyReader,
     AssignRole,
     CreateRole,
     CreateUser,

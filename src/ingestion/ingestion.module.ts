@@ -39,8 +39,8 @@ function withAdapters(definition: DynamicModule, { fileStorage, authentication, 
 }
 
 /**
- * The module of the two upload operations, and of those that find, fetch and remove uploads. It can be used on its own in any Nest application that is created with
- * `{ bodyParser: false }`.
+ * The module of the two upload operations, and of those that find, fetch and remove uploads. It can be used on its own
+ * in any Nest application on Express.
  */
 @Module({
   imports: [HttpModule],

@@ -1,26 +1,46 @@
+import { Logger } from '@nestjs/common';
+
 /**
  * The public address of the service. Known once the service listens, because with `PORT=0` the system picks the port.
  */
 export class ServiceAddress {
+  private readonly logger = new Logger(ServiceAddress.name);
   private url: string | undefined;
   private readonly listeners: (() => void | Promise<void>)[] = [];
+  private announcement: Promise<void> = Promise.resolve();
 
   /**
    * The service's `{base_url}`, without a trailing slash.
    *
-   * @throws Error before `announce` is called.
+   * @throws Error before the service listens.
    */
   get baseUrl(): string {
     if (this.url === undefined) throw new Error('The service does not listen yet.');
     return this.url;
   }
 
-  async announce(baseUrl: string): Promise<void> {
+  /** Resolves when all listeners know the address that was last announced. A listener that fails is logged. */
+  get announced(): Promise<void> {
+    return this.announcement;
+  }
+
+  /** Called when the service begins to listen. */
+  announce(baseUrl: string): void {
     this.url = baseUrl;
-    for (const listener of this.listeners) await listener();
+    this.announcement = this.callListeners();
   }
 
   onAnnounced(listener: () => void | Promise<void>): void {
     this.listeners.push(listener);
+  }
+
+  private async callListeners(): Promise<void> {
+    for (const listener of this.listeners) {
+      try {
+        await listener();
+      } catch (error) {
+        this.logger.error({ msg: 'The address of the service could not be recorded. Tokens of `npm run token` may name another issuer.', err: error });
+      }
+    }
   }
 }

@@ -1,10 +1,10 @@
 import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { INestApplication } from '@nestjs/common';
-import type { Logger } from 'pino';
+import { type INestApplication, Logger } from '@nestjs/common';
 import { latestExchange } from '../http/exchange.js';
 
+const logger = new Logger('Shutdown');
 const SIGNALS = ['SIGTERM', 'SIGINT'] as const;
 const IDLE_SWEEP_MS = 50;
 /** How long closing the adapters may take after the requests have ended or were cut off, in milliseconds. */
@@ -24,7 +24,8 @@ const exit = (): never => process.exit(0);
  * flight finish within `timeoutMs` milliseconds, closes the adapters within two seconds, and exits with 0. Must be
  * called before the server listens.
  */
-export function shutDownOnSignal(app: INestApplication, server: Server, timeoutMs: number, logger: Logger): void {
+export function shutDownOnSignal(app: INestApplication<Server>, timeoutMs: number): void {
+  const server = app.getHttpServer();
   const sockets = new Set<Socket>();
   server.on('connection', (socket: Socket) => {
     sockets.add(socket);
@@ -40,10 +41,10 @@ export function shutDownOnSignal(app: INestApplication, server: Server, timeoutM
       const exchange = latestExchange(socket);
       if (exchange) exchange.response.shouldKeepAlive = false;
     }
-    logger.info({ signal }, 'stopping');
+    logger.log({ msg: 'stopping', signal });
     void finish(app, server, sockets, timeoutMs)
       .catch((error: unknown) => {
-        logger.error({ err: error }, 'while stopping');
+        logger.error({ msg: 'while stopping', err: error });
       })
       .then(exit);
   };

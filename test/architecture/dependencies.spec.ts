@@ -49,6 +49,8 @@ describe('the check of dependencies of npm run lint', () => {
     ['a missing row', 'README.md', (text) => text.replace(/^\| `zod` .*\n/m, ''), /^README\.md: no row for zod of dependencies$/m],
     ['an extra row', 'CONTRIBUTING.md', (text) => `${text}| \`left-pad\` | MIT | a pad |\n`, /^CONTRIBUTING\.md: left-pad is not in devDependencies$/m],
     ['a wrong licence in a row', 'README.md', (text) => text.replace('| `zod` | MIT |', '| `zod` | ISC |'), /^README\.md: the licence of zod is MIT$/m],
+    ['a locked version outside the range', 'package-lock.json', inLock('node_modules/rxjs', { version: '6.0.0' }), /^package-lock\.json: rxjs@6\.0\.0 is not in the range /m],
+    ['a peer that is installed for development alone', 'package.json', (text) => text.replace('"peerDependencies": {', '"peerDependencies": { "semver": "7",'), /^package\.json: semver is in peerDependencies and in devDependencies$/m],
     ['a range of versions', 'package.json', (text) => text.replace('"zod": "', '"zod": "^'), /^package\.json: the version of zod is not exact$/m],
   ] as [string, string, (text: string) => string, RegExp][])('refuses %s', async (_name, file, change, problem) => {
     const { status, stderr } = await check(file, change);

@@ -106,7 +106,7 @@ describe('DELETE /uploads/<upload_id>', () => {
     await program.end('SIGTERM');
 
     await expectSound();
-    const lines = new Map((await view.lines()).map((line) => [String(line.upload_id), line]));
+    const lines = new Map((await view.lines()).map((line) => [line.upload_id, line]));
     expect([...gone].filter((id) => lines.has(id))).toEqual([]);
     expect(acknowledged.filter(({ uploadId }) => !begun.has(uploadId) && !lines.has(uploadId))).toEqual([]);
     for (const { uploadId, sha256 } of acknowledged) {

@@ -46,7 +46,7 @@ export async function startService(
   const server: Server = app.getHttpServer();
   const { port } = server.address() as AddressInfo;
   const url = baseUrl(environment, port);
-  await app.get(ServiceAddress).announce(url);
+  await app.get(ServiceAddress).announced;
 
   const files = async (folder: string): Promise<string[]> => {
     const entries = await readdir(join(dataDirectory, folder), { recursive: true, withFileTypes: true });

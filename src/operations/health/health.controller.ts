@@ -1,8 +1,9 @@
 import type { ServerResponse } from 'node:http';
-import { Controller, Get, Res, ServiceUnavailableException } from '@nestjs/common';
+import { Get, Res, ServiceUnavailableException } from '@nestjs/common';
 import { ApiExcludeController } from '@nestjs/swagger';
 import { HealthCheckService } from '@nestjs/terminus';
 import { FromAnyOrigin } from '../../http/origin.guard.js';
+import { ServiceController } from '../../http/service-controller.decorator.js';
 import { NotRateLimited } from '../rate-limit.js';
 import { Readiness } from './readiness.js';
 
@@ -10,7 +11,7 @@ import { Readiness } from './readiness.js';
 @ApiExcludeController()
 @NotRateLimited()
 @FromAnyOrigin()
-@Controller('health')
+@ServiceController('health')
 export class HealthController {
   constructor(
     private readonly health: HealthCheckService,

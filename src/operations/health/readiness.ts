@@ -7,6 +7,10 @@ import { FileStorage } from '../../ingestion/application/ports/file-storage.port
 
 const CHECK_TIMEOUT_MS = 5_000;
 
+type Terminus12Indicator = ReturnType<HealthIndicatorService['check']>;
+/** Terminus 11 doesn't know `degraded`. */
+type Indicator = Pick<Terminus12Indicator, 'up' | 'down'> & Partial<Pick<Terminus12Indicator, 'degraded'>>;
+
 /** Whether the service's dependencies are healthy: the file storage is writable, and the identity provider answers. */
 @Injectable()
 export class Readiness {
@@ -42,13 +46,13 @@ export class Readiness {
   }
 
   private async check(name: string, probe: () => Promise<void>, warningsOf: () => readonly string[] = () => []): Promise<HealthIndicatorResult> {
-    const indicator = this.indicators.check(name);
+    const indicator: Indicator = this.indicators.check(name);
     try {
       await withTimeLimit(CHECK_TIMEOUT_MS, probe(), () => new Error(`no answer within ${CHECK_TIMEOUT_MS} ms`));
       if (this.unhealthy.delete(name)) this.logger.log({ msg: `${name} is healthy again` });
       const warnings = warningsOf();
       for (const line of this.untold(name, warnings)) this.logger.warn({ msg: `${name}: ${line}` });
-      return warnings.length > 0 ? indicator.degraded({ warnings }) : indicator.up();
+      return warnings.length > 0 ? (indicator.degraded?.({ warnings }) ?? indicator.up({ warnings })) : indicator.up();
     } catch (error) {
       const problems = error instanceof ProviderMisconfigured ? error.problems : [];
       for (const line of this.untold(name, problems)) this.logger.error({ msg: `${name}: ${line}` });

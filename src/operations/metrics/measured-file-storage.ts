@@ -4,6 +4,7 @@ import { FileStorage, type UploadDraft, type UploadReceipt } from '../../ingesti
 import type { StoredUploads } from '../../ingestion/application/ports/stored-uploads.port.js';
 import type { IndexFlush } from '../../ingestion/application/ports/index-flush.js';
 import type { Metrics } from './metrics.js';
+import type { Ownership } from './ownership.js';
 
 /** Returns a function that counts flushes of the index and their lines, and measures their duration. */
 export const measuredFlush = (metrics: Metrics) => ({ lines, seconds, ok }: IndexFlush): void => {
@@ -12,13 +13,14 @@ export const measuredFlush = (metrics: Metrics) => ({ lines, seconds, ok }: Inde
   metrics.flushSeconds.observe(seconds);
 };
 
-/** Counts the uploads to a file storage, and forwards the application's shutdown to the storage. */
+/** Counts the uploads to a file storage, and forwards the application's shutdown to a storage that it owns. */
 export class MeasuredFileStorage extends FileStorage implements OnApplicationShutdown {
   override readonly storedUploads: StoredUploads | undefined;
 
   constructor(
     private readonly storage: FileStorage & Partial<OnApplicationShutdown>,
     private readonly metrics: Metrics,
+    private readonly ownership: Ownership = 'owned',
   ) {
     super();
     this.storedUploads = storage.storedUploads;
@@ -44,6 +46,6 @@ export class MeasuredFileStorage extends FileStorage implements OnApplicationShu
   }
 
   async onApplicationShutdown(signal?: string): Promise<void> {
-    await this.storage.onApplicationShutdown?.(signal);
+    if (this.ownership === 'owned') await this.storage.onApplicationShutdown?.(signal);
   }
 }

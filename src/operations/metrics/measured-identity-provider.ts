@@ -7,15 +7,17 @@ import { IdentityRefusal } from '../../identity-management/domain/errors.js';
 import type { NewRole, Role } from '../../identity-management/domain/role.js';
 import type { NewUser, User } from '../../identity-management/domain/user.js';
 import type { Metrics } from './metrics.js';
+import type { Ownership } from './ownership.js';
 
 /**
  * Counts and times the calls to an identity provider. For a list, each request for a page counts as a call. Forwards
- * the application's shutdown to the provider.
+ * the application's shutdown to a provider that it owns.
  */
 export class MeasuredIdentityProvider extends IdentityProvider implements OnApplicationShutdown {
   constructor(
     private readonly provider: IdentityProvider & Partial<OnApplicationShutdown>,
     private readonly metrics: Metrics,
+    private readonly ownership: Ownership = 'owned',
   ) {
     super();
   }
@@ -53,7 +55,7 @@ export class MeasuredIdentityProvider extends IdentityProvider implements OnAppl
   }
 
   async onApplicationShutdown(signal?: string): Promise<void> {
-    await this.provider.onApplicationShutdown?.(signal);
+    if (this.ownership === 'owned') await this.provider.onApplicationShutdown?.(signal);
   }
 
   private async measured<Result>(operation: string, call: () => Promise<Result>): Promise<Result> {

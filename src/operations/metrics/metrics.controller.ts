@@ -1,7 +1,8 @@
-import { Controller, Get, Header } from '@nestjs/common';
+import { Get, Header } from '@nestjs/common';
 import { ApiExcludeController } from '@nestjs/swagger';
 import { Registry } from 'prom-client';
 import { FromAnyOrigin } from '../../http/origin.guard.js';
+import { ServiceController } from '../../http/service-controller.decorator.js';
 import { NotRateLimited } from '../rate-limit.js';
 import { Metrics } from './metrics.js';
 
@@ -9,7 +10,7 @@ import { Metrics } from './metrics.js';
 @ApiExcludeController()
 @NotRateLimited()
 @FromAnyOrigin()
-@Controller('metrics')
+@ServiceController('metrics')
 export class MetricsController {
   constructor(private readonly metrics: Metrics) {}
 

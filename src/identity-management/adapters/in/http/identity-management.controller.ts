@@ -1,9 +1,12 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { Controller, Get, HttpCode, Post, Req, Res } from '@nestjs/common';
+import { Get, HttpCode, Post, Req, Res } from '@nestjs/common';
 import { ApiBody, ApiTags } from '@nestjs/swagger';
 import { ApiList } from '../../../../http/api-list.decorator.js';
+import { assertPermission } from '../../../../authentication/permission.guard.js';
 import { ApiSuccess } from '../../../../http/api-success.decorator.js';
 import { sendJsonList } from '../../../../http/json-list.js';
+import { sendJson } from '../../../../http/send-json.js';
+import { ServiceController } from '../../../../http/service-controller.decorator.js';
 import { AssignRole } from '../../../application/assign-role.use-case.js';
 import { CreateRole } from '../../../application/create-role.use-case.js';
 import { CreateUser } from '../../../application/create-user.use-case.js';
@@ -12,19 +15,14 @@ import { ListUsers } from '../../../application/list-users.use-case.js';
 import { UpdateUser } from '../../../application/update-user.use-case.js';
 import { IdentityCommand, IdentityQuery } from './identity-operation.decorator.js';
 import { AssignRoleDto, CreateRoleDto, CreateUserDto, UpdateUserDto } from './identity.dto.js';
-import { JsonBody } from './json-body.pipe.js';
-import { NewUserBody } from './new-user-body.pipe.js';
-
-interface Success {
-  readonly status: 'success';
-  readonly message: string;
-}
+import { JsonBodyReader } from './json-body.reader.js';
 
 /** The operations on roles and users (service interface, section 4.3). */
 @ApiTags('Identity management')
-@Controller('idpManagementBackend')
+@ServiceController('idpManagementBackend')
 export class IdentityManagementController {
   constructor(
+    private readonly bodies: JsonBodyReader,
     private readonly createRoleUseCase: CreateRole,
     private readonly assignRoleUseCase: AssignRole,
     private readonly createUserUseCase: CreateUser,
@@ -38,9 +36,10 @@ export class IdentityManagementController {
   @IdentityCommand('assign:roles', 'Assign a role to a user', 'invalid-role-assignment')
   @ApiBody({ type: AssignRoleDto })
   @ApiSuccess(200, 'Role assigned successfully.')
-  async assignRole(@JsonBody() { user_id, role_id }: AssignRoleDto): Promise<Success> {
+  async assignRole(@Req() request: IncomingMessage, @Res() response: ServerResponse): Promise<void> {
+    const { user_id, role_id } = await this.bodies.read(request, AssignRoleDto);
     await this.assignRoleUseCase.execute({ userId: user_id, roleId: role_id });
-    return { status: 'success', message: 'Role assigned successfully.' };
+    sendJson(response, { status: 'success', message: 'Role assigned successfully.' });
   }
 
   @Post('create-role')
@@ -48,9 +47,10 @@ export class IdentityManagementController {
   @IdentityCommand('create:roles', 'Create a role', 'invalid-role')
   @ApiBody({ type: CreateRoleDto })
   @ApiSuccess(201, 'Role created successfully.', { id: { name: 'role_id', example: 'role_0198c5a05b1e7c7e8d550c1f5a3e7a10' } })
-  async createRole(@JsonBody() { role_name, permissions }: CreateRoleDto): Promise<Success & { role_id: string }> {
+  async createRole(@Req() request: IncomingMessage, @Res() response: ServerResponse): Promise<void> {
+    const { role_name, permissions } = await this.bodies.read(request, CreateRoleDto);
     const role_id = await this.createRoleUseCase.execute({ name: role_name, permissions });
-    return { status: 'success', role_id, message: 'Role created successfully.' };
+    sendJson(response, { status: 'success', role_id, message: 'Role created successfully.' });
   }
 
   @Post('create-user')
@@ -60,9 +60,12 @@ export class IdentityManagementController {
   @ApiSuccess(201, 'User created successfully.', {
     id: { name: 'user_id', example: 'embedded|0198c5a0-5b1e-7c7e-8d55-0c1f5a3e7a10' },
   })
-  async createUser(@NewUserBody() { email, name, roles }: CreateUserDto): Promise<Success & { user_id: string }> {
+  async createUser(@Req() request: IncomingMessage, @Res() response: ServerResponse): Promise<void> {
+    const { email, name, roles } = await this.bodies.read(request, CreateUserDto, (members) => {
+      if (mayHaveRoles(members)) assertPermission(request, 'assign:roles');
+    });
     const user_id = await this.createUserUseCase.execute({ email, name, roleIds: roles });
-    return { status: 'success', user_id, message: 'User created successfully.' };
+    sendJson(response, { status: 'success', user_id, message: 'User created successfully.' });
   }
 
   @Post('update-user')
@@ -70,9 +73,10 @@ export class IdentityManagementController {
   @IdentityCommand('update:users', "Update a user's information", 'invalid-user-update')
   @ApiBody({ type: UpdateUserDto })
   @ApiSuccess(200, 'User updated successfully.')
-  async updateUser(@JsonBody() { user_id, new_name }: UpdateUserDto): Promise<Success> {
+  async updateUser(@Req() request: IncomingMessage, @Res() response: ServerResponse): Promise<void> {
+    const { user_id, new_name } = await this.bodies.read(request, UpdateUserDto);
     await this.updateUserUseCase.execute({ userId: user_id, newName: new_name });
-    return { status: 'success', message: 'User updated successfully.' };
+    sendJson(response, { status: 'success', message: 'User updated successfully.' });
   }
 
   @Get('roles')
@@ -91,3 +95,10 @@ export class IdentityManagementController {
     return sendJsonList(request, response, 'users', pages);
   }
 }
+
+/**
+ * Whether a new user may get roles, which requires the permission to assign roles. A member `roles` that isn't an array
+ * counts as well, unless it is null.
+ */
+const mayHaveRoles = ({ roles }: Readonly<Record<string, unknown>>): boolean =>
+  roles !== undefined && roles !== null && !(Array.isArray(roles) && roles.length === 0);

@@ -1,4 +1,5 @@
 import { Module } from '@nestjs/common';
+import { HttpModule } from '../../../../http/http.module.js';
 import { loadAdminSecret } from './admin-secret.js';
 import {
   ConfigurableModuleClass,
@@ -13,6 +14,7 @@ import { TokenIssuer } from './token-issuer.js';
 
 /** The embedded identity provider and its token issuer at `/idp`. Opens DATA_DIR and locks it until shutdown. */
 @Module({
+  imports: [HttpModule],
   controllers: [EmbeddedIssuerController],
   providers: [
     {

@@ -1,6 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { Controller, HttpCode, Injectable, Post, Req, Res, UseGuards } from '@nestjs/common';
+import { HttpCode, Injectable, Post, Req, Res, UseGuards } from '@nestjs/common';
 import { ApiTags } from '@nestjs/swagger';
+import { sendJson } from '../../../../http/send-json.js';
+import { ServiceController } from '../../../../http/service-controller.decorator.js';
 import { UploadLoadData } from '../../../application/upload-load-data.use-case.js';
 import type { UploadKind } from '../../../domain/upload.js';
 import { UploadLimits } from '../../../ingestion.options.js';
@@ -8,11 +10,6 @@ import { ApiUpload } from './api-upload.decorator.js';
 import { openUploadBody } from './upload-body.js';
 import { readUploadHead } from './upload-head.js';
 import { UploadGuard } from './upload.guard.js';
-
-interface Success {
-  readonly status: 'success';
-  readonly message: string;
-}
 
 /** The common part of the two upload operations. */
 @Injectable()
@@ -26,7 +23,7 @@ abstract class UploadController {
    * Responds when the upload is durable, with `X-Upload-Id` and, for a file, `X-Upload-Digest` (in the syntax of RFC
    * 9530). The header `Idempotent-Replayed: true` means that an earlier request stored the upload.
    */
-  protected async store(kind: UploadKind, request: IncomingMessage, response: ServerResponse): Promise<Success> {
+  protected async store(kind: UploadKind, request: IncomingMessage, response: ServerResponse): Promise<void> {
     const head = readUploadHead(request, this.limits);
     const body = await openUploadBody(request, head, this.limits);
     const { customer_id: customerId, filename, manufacturer } = head.query;
@@ -37,7 +34,7 @@ abstract class UploadController {
       response.setHeader('X-Upload-Id', uploadId);
       if (content) response.setHeader('X-Upload-Digest', `sha-256=:${Buffer.from(content.sha256, 'hex').toString('base64')}:`);
       if (replayed) response.setHeader('Idempotent-Replayed', 'true');
-      return { status: 'success', message: 'Data uploaded successfully.' };
+      sendJson(response, { status: 'success', message: 'Data uploaded successfully.' });
     } finally {
       body.close();
     }
@@ -46,26 +43,26 @@ abstract class UploadController {
 
 /** Receives historical load data, for training forecasting models (service interface, 4.1). */
 @ApiTags('Historical ingestion')
-@Controller('ingestHistoricalLoadData')
+@ServiceController('ingestHistoricalLoadData')
 export class HistoricalIngestionController extends UploadController {
   @Post('upload_historical')
   @HttpCode(200)
   @UseGuards(UploadGuard('historical'))
   @ApiUpload('historical')
-  upload(@Req() request: IncomingMessage, @Res({ passthrough: true }) response: ServerResponse): Promise<Success> {
+  upload(@Req() request: IncomingMessage, @Res() response: ServerResponse): Promise<void> {
     return this.store('historical', request, response);
   }
 }
 
 /** Receives nowcast load data, for generating forecasts (service interface, 4.2). */
 @ApiTags('Nowcast ingestion')
-@Controller('ingestNowcastLoadData')
+@ServiceController('ingestNowcastLoadData')
 export class NowcastIngestionController extends UploadController {
   @Post('upload_nowcast')
   @HttpCode(200)
   @UseGuards(UploadGuard('nowcast'))
   @ApiUpload('nowcast')
-  upload(@Req() request: IncomingMessage, @Res({ passthrough: true }) response: ServerResponse): Promise<Success> {
+  upload(@Req() request: IncomingMessage, @Res() response: ServerResponse): Promise<void> {
     return this.store('nowcast', request, response);
   }
 }

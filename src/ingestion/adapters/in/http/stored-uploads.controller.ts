@@ -1,11 +1,13 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { Controller, Delete, Get, HttpCode, Param, Req, Res } from '@nestjs/common';
+import { Delete, Get, HttpCode, Param, Req, Res } from '@nestjs/common';
 import { ApiTags } from '@nestjs/swagger';
 import contentDisposition from 'content-disposition';
 import { customersOf } from '../../../../authentication/permission.guard.js';
 import { ServiceError } from '../../../../common/service-error.js';
 import { isCached, requestedRange } from '../../../../http/byte-range.js';
 import { RawQuery } from '../../../../http/raw-query.js';
+import { sendJson, sendJsonText } from '../../../../http/send-json.js';
+import { ServiceController } from '../../../../http/service-controller.decorator.js';
 import { sendBytes } from '../../../../http/send-bytes.js';
 import { encodeDescription } from '../../../application/encoded-upload.js';
 import { FindUpload } from '../../../application/find-upload.use-case.js';
@@ -17,7 +19,7 @@ import { encodePageToken, readUploadListQuery, readUploadRemovalQuery } from './
 
 /** Finds, fetches and removes uploads. Each operation needs a token that covers the customer of the upload. */
 @ApiTags('Stored uploads')
-@Controller('uploads')
+@ServiceController('uploads')
 export class StoredUploadsController {
   constructor(
     private readonly findUpload: FindUpload,
@@ -37,7 +39,7 @@ export class StoredUploadsController {
     for (const upload of uploads) items.push(await encodeDescription(upload), COMMA);
     items.pop();
     const end = `],"next_page_token":${JSON.stringify(next && encodePageToken(next))}}`;
-    sendJson(response, Buffer.concat([Buffer.from('{"uploads":['), ...items, Buffer.from(end)]));
+    sendJsonText(response, Buffer.concat([Buffer.from('{"uploads":['), ...items, Buffer.from(end)]));
   }
 
   @Get(':upload_id')
@@ -45,7 +47,7 @@ export class StoredUploadsController {
   @ApiStoredUpload()
   async find(@Param('upload_id') uploadId: string, @Req() request: IncomingMessage, @Res() response: ServerResponse): Promise<void> {
     const upload = await this.findUpload.execute(uploadId, accessOf(request));
-    sendJson(response, await encodeDescription(upload));
+    sendJsonText(response, await encodeDescription(upload));
   }
 
   /** Sends the bytes as received, so that no browser treats them as anything but a download (RFC 6266, RFC 9110). */
@@ -87,19 +89,20 @@ export class StoredUploadsController {
   @HttpCode(204)
   @StoredUploadsOperation('delete:uploads', 'deleteUpload', 'Remove an upload')
   @ApiRemoval()
-  remove(@Param('upload_id') uploadId: string, @Req() request: IncomingMessage): Promise<void> {
-    return this.removeUploads.one(uploadId, accessOf(request));
+  async remove(@Param('upload_id') uploadId: string, @Req() request: IncomingMessage, @Res() response: ServerResponse): Promise<void> {
+    await this.removeUploads.one(uploadId, accessOf(request));
+    response.end();
   }
 
   @Delete()
   @HttpCode(200)
   @StoredUploadsOperation('delete:uploads', 'deleteUploads', 'Remove all uploads of a customer')
   @ApiRemovalOfAll()
-  async removeAll(@Req() request: IncomingMessage, @Res({ passthrough: true }) response: ServerResponse): Promise<{ status: 'success'; deleted: number }> {
+  async removeAll(@Req() request: IncomingMessage, @Res() response: ServerResponse): Promise<void> {
     assertCovered(request, new RawQuery(request).single('customer_id'));
     const filter = readUploadRemovalQuery(request);
     const deleted = await this.removeUploads.all(filter, { signal: whileConnected(response) });
-    return { status: 'success', deleted };
+    sendJson(response, { status: 'success', deleted });
   }
 }
 
@@ -127,11 +130,4 @@ function whileConnected(response: ServerResponse): AbortSignal {
     connection.abort(new ServiceError('client-aborted', 'The client disconnected.'));
   });
   return connection.signal;
-}
-
-function sendJson(response: ServerResponse, json: Buffer): void {
-  response.statusCode = 200;
-  response.setHeader('Content-Type', 'application/json; charset=utf-8');
-  response.setHeader('Content-Length', json.length);
-  response.end(json);
 }

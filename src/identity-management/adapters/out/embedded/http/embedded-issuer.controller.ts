@@ -1,9 +1,10 @@
-import { Controller, Get, Header, HttpCode, Inject, Post, Req, UseFilters } from '@nestjs/common';
+import { Get, Header, HttpCode, Inject, Post, Req, UseFilters } from '@nestjs/common';
 import { ApiExcludeController } from '@nestjs/swagger';
 import type { Request } from 'express';
 import type { JSONWebKeySet } from 'jose';
 import { ServiceError } from '../../../../../common/service-error.js';
 import { FromAnyOrigin } from '../../../../../http/origin.guard.js';
+import { ServiceController } from '../../../../../http/service-controller.decorator.js';
 import { clientNetwork } from '../../../../../http/client-network.js';
 import { EMBEDDED_IDENTITY_OPTIONS, type EmbeddedIdentityProviderOptions } from '../embedded-identity-provider.options.js';
 import { EmbeddedIdentityProvider } from '../embedded.identity-provider.adapter.js';
@@ -18,7 +19,7 @@ import { readTokenRequest } from './token-request.js';
 @ApiExcludeController()
 @FromAnyOrigin()
 @UseFilters(OAuthErrorFilter)
-@Controller('idp')
+@ServiceController('idp')
 export class EmbeddedIssuerController {
   private readonly failedAttempts = new FailedAttempts();
 

@@ -1,0 +1,43 @@
+import 'reflect-metadata';
+import { NestFactory } from '@nestjs/core';
+import type { NestExpressApplication } from '@nestjs/platform-express';
+import { type Environment, loadEnvironment, parseEnvironment } from '../configuration/service.js';
+import type { Variables } from '../configuration/variables.js';
+import { HttpAdapter } from '../http/http.adapter.js';
+import { createLogger, PinoLoggerService } from '../operations/logging.js';
+import { AppModule, type AppParts } from './app.module.js';
+import { setUpApp } from './app.setup.js';
+
+export interface AppOptions extends AppParts {
+  /**
+   * The environment variables of the service, by name (README, Configuration). Default: those of the process, with the
+   * file `.env` beneath. If an adapter is replaced, the variables that select it and configure it have no effect.
+   */
+  readonly environment?: Variables;
+}
+
+/**
+ * Creates the whole service as a Nest application, with parts of it replaced. Opens the adapters, and locks DATA_DIR if
+ * one of them uses it. The caller calls `listen`, or `init` for a test without a port, and `close`, which releases
+ * everything. `serve` does all of this.
+ *
+ * @throws EnvironmentError with one line per invalid variable; errors of the adapters, and of DATA_DIR.
+ */
+export async function createApp({ environment, ...parts }: AppOptions = {}): Promise<NestExpressApplication> {
+  const ignored = {
+    ...(parts.fileStorage && { FILE_STORAGE: undefined }),
+    ...(parts.identityProvider && parts.authentication && { IDENTITY_PROVIDER: undefined }),
+  };
+  return createAppFor(environment ? parseEnvironment({ ...environment, ...ignored }) : loadEnvironment(ignored), parts);
+}
+
+/** Like `createApp`, with an environment that is already validated. */
+export async function createAppFor(environment: Environment, parts: AppParts = {}): Promise<NestExpressApplication> {
+  const logger = await createLogger(environment.logLevel);
+  for (const warning of environment.warnings) logger.warn(warning);
+  // Only the routes of a team's own modules have parsed bodies.
+  const options = { bodyParser: parts.imports !== undefined, abortOnError: false, logger: new PinoLoggerService(logger) };
+  const app = await NestFactory.create<NestExpressApplication>(AppModule.forRoot(environment, parts), new HttpAdapter(), options);
+  setUpApp(app, environment);
+  return app;
+}

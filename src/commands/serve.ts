@@ -1,0 +1,44 @@
+import { parseArgs } from 'node:util';
+import { commandArguments, runCommand } from './command.js';
+import { explainRefusal } from '../app/explain-refusal.js';
+import { loadEnvironment } from '../configuration/service.js';
+import { exitOnSignal } from '../operations/shutdown.js';
+
+const USAGE = 'load-data-service [serve]';
+const HELP = `${USAGE}
+
+Serves on HOST and PORT until SIGTERM or SIGINT. Prints one line with its URL when it is ready. Without settings, it
+listens on http://127.0.0.1:3000, keeps all data in ./data, and needs no other server.
+
+  --help  this text
+
+Examples:
+  npx load-data-service
+  PORT=8080 DATA_DIR=/var/lib/load-data UV_THREADPOOL_SIZE=16 npx load-data-service serve
+
+Exit code: 0 stopped by a signal, 1 refused to start, 2 wrong usage.
+`;
+
+/** @returns the exit code for when the service ends by itself. */
+async function main(): Promise<number> {
+  const { values } = commandArguments(USAGE, () => parseArgs({ options: { help: { type: 'boolean', default: false } } }));
+  if (values.help) {
+    process.stdout.write(HELP);
+    return 0;
+  }
+  let dataDirectory = '';
+  try {
+    const environment = loadEnvironment();
+    ({ dataDirectory } = environment);
+    // Loaded only now, because it takes most of the time of a start, and a wrong variable is reported before that.
+    const [{ createAppFor }, { serve }] = await Promise.all([import('../app/create-app.js'), import('../app/serve.js')]);
+    await serve(await createAppFor(environment));
+    return 0;
+  } catch (error) {
+    process.stderr.write(`${explainRefusal(error, dataDirectory)}\n`);
+    process.exit(1);
+  }
+}
+
+exitOnSignal();
+await runCommand(main, 1, 2);

@@ -1,0 +1,71 @@
+import type { IncomingMessage } from 'node:http';
+import { Injectable } from '@nestjs/common';
+import type { Express, RequestHandler } from 'express';
+import { targetPath } from './request-head.js';
+
+const SERVICE_ROUTE = 'http:service-route';
+
+/** Marks all methods of a controller as operations of the service. */
+export const markServiceRoutes: ClassDecorator = ({ prototype }) => {
+  const members = prototype as Readonly<Record<string, unknown>>;
+  for (const name of Object.getOwnPropertyNames(members)) {
+    const method = members[name];
+    if (typeof method === 'function') Reflect.defineMetadata(SERVICE_ROUTE, true, method);
+  }
+};
+
+/** An entry of the list in which Express keeps middleware and routes. `match` looks at the path alone. */
+export interface ExpressLayer {
+  handle: RequestHandler;
+  readonly route?: { readonly methods: Readonly<Record<string, boolean>>; readonly stack: readonly { readonly handle: object }[] };
+  match(path: string): boolean;
+}
+
+/** The middleware and routes of Express in order. Nest reads this list too, to find body parsers. */
+export const layersOf = (express: Express): readonly ExpressLayer[] => express.router.stack as unknown as ExpressLayer[];
+
+/** Which routes of an application are the service's, and which are not. */
+@Injectable()
+export class RouteTable {
+  private serviceRoutes: readonly ExpressLayer[] = [];
+  private otherRoutes: readonly ExpressLayer[] = [];
+
+  /** Must be called once, when Nest has registered all routes. */
+  read(express: Express): void {
+    const routes = layersOf(express).filter(({ route }) => route !== undefined);
+    this.serviceRoutes = routes.filter(isServiceRoute);
+    this.otherRoutes = routes.filter((layer) => !isServiceRoute(layer));
+  }
+
+  /** Whether the request is for an operation of the service. */
+  isService(request: IncomingMessage): boolean {
+    return matches(this.serviceRoutes, request);
+  }
+
+  /** Whether the request is for a route of somebody else. False for an unknown path. */
+  isOther(request: IncomingMessage): boolean {
+    return !this.isService(request) && matches(this.otherRoutes, request);
+  }
+}
+
+/** Nest copies the metadata of a controller's method to the handler that it registers. */
+const isServiceRoute = ({ route }: ExpressLayer): boolean =>
+  route?.stack.some(({ handle }) => Reflect.hasMetadata(SERVICE_ROUTE, handle)) === true;
+
+function matches(routes: readonly ExpressLayer[], request: IncomingMessage): boolean {
+  const path = targetPath((request as { originalUrl?: string }).originalUrl ?? request.url ?? '');
+  const method = request.method?.toLowerCase() ?? '';
+  return routes.some((layer) => accepts(layer, method) && matchesPath(layer, path));
+}
+
+const accepts = ({ route }: ExpressLayer, method: string): boolean =>
+  route !== undefined && (route.methods._all === true || route.methods[method] === true || (method === 'head' && route.methods.get === true));
+
+function matchesPath(layer: ExpressLayer, path: string): boolean {
+  try {
+    return layer.match(path);
+  } catch {
+    // A parameter that can't be decoded. Express answers that itself.
+    return false;
+  }
+}

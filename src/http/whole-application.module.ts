@@ -1,0 +1,16 @@
+import { Global, Module } from '@nestjs/common';
+import { APP_FILTER } from '@nestjs/core';
+import { HttpModule } from './http.module.js';
+import { WHOLE_APPLICATION, WholeApplicationFilter } from './whole-application.js';
+
+/** Says that the application is the service as a whole, so that every request is answered in the interface's form. */
+@Global()
+@Module({
+  imports: [HttpModule],
+  providers: [
+    { provide: WHOLE_APPLICATION, useValue: true },
+    { provide: APP_FILTER, useClass: WholeApplicationFilter },
+  ],
+  exports: [WHOLE_APPLICATION],
+})
+export class WholeApplicationModule {}

@@ -1,0 +1,253 @@
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Body, ConflictException, Controller, Get, Injectable, Module, type OnApplicationShutdown, type OnModuleInit, Post } from '@nestjs/common';
+import type { NestExpressApplication } from '@nestjs/platform-express';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { type AppOptions, createApp, EnvironmentError } from '../../src/app/index.js';
+import { AuthenticationModule, FileStorage, IdentityProvider } from '../../src/index.js';
+import { InMemoryFileStorage, InMemoryIdentityProvider } from '../../src/testing/index.js';
+import { AUDIENCE, jwkOf, now, rsaKey, signToken, TestIssuer } from '../../src/testing/test-issuer.js';
+
+const SECRET = 'secret-of-the-embedded-administrator';
+const UPLOAD = '/ingestHistoricalLoadData/upload_historical?customer_id=a&filename=b.csv&manufacturer=c';
+
+let data: string;
+beforeAll(async () => {
+  data = await mkdtemp(join(tmpdir(), 'load-data-'));
+});
+afterAll(() => rm(data, { recursive: true }));
+
+const apps: NestExpressApplication[] = [];
+afterEach(async () => {
+  for (const app of apps.splice(0)) await app.close();
+});
+
+/** Creates the app and lets it listen. */
+async function start({ environment, ...parts }: AppOptions = {}): Promise<{ app: NestExpressApplication; url: string }> {
+  const app = await createApp({
+    ...parts,
+    environment: { DATA_DIR: data, LOG_LEVEL: 'silent', EMBEDDED_ADMIN_SECRET: SECRET, ...environment },
+  });
+  apps.push(app);
+  await app.listen(0, '127.0.0.1');
+  return { app, url: await app.getUrl() };
+}
+
+const upload = async (url: string): Promise<number> => (await fetch(url + UPLOAD, { method: 'POST', headers: { 'Content-Type': 'text/csv' }, body: 'x' })).status;
+
+async function adminToken(url: string): Promise<string> {
+  const authorization = `Basic ${Buffer.from(`admin:${SECRET}`).toString('base64')}`;
+  const answer = await fetch(`${url}/idp/token`, {
+    method: 'POST',
+    headers: { Authorization: authorization },
+    body: new URLSearchParams({ grant_type: 'client_credentials' }),
+  });
+  return ((await answer.json()) as { access_token: string }).access_token;
+}
+
+const users = async (url: string, token: string): Promise<{ status: number; body: unknown }> => {
+  const answer = await fetch(`${url}/idpManagementBackend/users`, { headers: { Authorization: `Bearer ${token}` } });
+  return { status: answer.status, body: await answer.json() };
+};
+
+/** A store that counts how often Nest calls its lifecycle hooks. */
+class TeamStorage extends InMemoryFileStorage implements OnModuleInit, OnApplicationShutdown {
+  readonly calls: string[] = [];
+
+  onModuleInit(): void {
+    this.calls.push('init');
+  }
+
+  onApplicationShutdown(): void {
+    this.calls.push('shutdown');
+  }
+}
+
+@Injectable()
+class TeamConfig {
+  readonly storage = new TeamStorage();
+}
+
+@Controller('reports')
+class ReportsController {
+  @Get()
+  list(): object {
+    return { reports: [] };
+  }
+
+  @Post()
+  create(@Body() body: unknown): object {
+    return { body };
+  }
+
+  @Get('conflict')
+  conflict(): never {
+    throw new ConflictException('taken');
+  }
+
+  @Get('defect')
+  defect(): never {
+    throw new Error('a defect');
+  }
+}
+
+@Module({ providers: [TeamConfig], exports: [TeamConfig] })
+class TeamConfigModule {}
+
+describe('createApp', () => {
+  it('creates the whole service from the given environment', async () => {
+    const { url } = await start({ environment: { BASE_PATH: '/load' } });
+    expect(await upload(`${url}/load`)).toBe(200);
+    expect(await users(`${url}/load`, await adminToken(`${url}/load`))).toEqual({ status: 200, body: { users: [] } });
+    expect((await fetch(`${url}/load/health/ready`)).status).toBe(200);
+    expect((await fetch(`${url}/load/docs-json`)).status).toBe(200);
+    expect(await readdir(data)).toEqual(expect.arrayContaining(['files', 'identity', 'uploads']));
+  });
+
+  it('knows its address also if its server listens without Nest, as with supertest', async () => {
+    const app = await createApp({ environment: { DATA_DIR: data, LOG_LEVEL: 'silent', EMBEDDED_ADMIN_SECRET: SECRET } });
+    apps.push(app);
+    await app.init();
+    const server = app.getHttpServer();
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const { port } = server.address() as { port: number };
+    const url = `http://127.0.0.1:${port}`;
+    expect((await users(url, await adminToken(url))).status).toBe(200);
+  });
+
+  it('releases DATA_DIR when it is closed', async () => {
+    const { app } = await start();
+    await expect(start()).rejects.toThrow(/in use/);
+    apps.splice(0);
+    await app.close();
+    await start();
+  });
+
+  it('refuses an environment with wrong variables, and names each', async () => {
+    const created = createApp({ environment: { PORT: 'x', LOG_LEVEL: 'loud' } });
+    await expect(created).rejects.toThrow(EnvironmentError);
+    await expect(created).rejects.toThrow(/^PORT: .*\nLOG_LEVEL: /);
+  });
+});
+
+describe('createApp with another store', () => {
+  const ways: [string, (storage: TeamStorage) => AppOptions][] = [
+    ['an instance', (storage) => ({ fileStorage: storage })],
+    ['a value', (storage) => ({ fileStorage: { useValue: storage } })],
+    ['a factory', (storage) => ({ fileStorage: { useFactory: () => storage } })],
+  ];
+
+  it.each(ways)('given as %s stores there, counts the uploads, and calls its hooks once', async (_how, options) => {
+    const storage = new TeamStorage();
+    // Variables of the replaced store are not required.
+    const { app, url } = await start({ ...options(storage), environment: { FILE_STORAGE: 's3' } });
+    expect(await upload(url)).toBe(200);
+    expect(storage.uploads).toMatchObject([{ customerId: 'a', filename: 'b.csv' }]);
+    expect(await (await fetch(`${url}/metrics`)).text()).toContain('load_data_uploads_total{kind="historical"} 1');
+    apps.splice(0);
+    await app.close();
+    expect(storage.calls).toEqual(['init', 'shutdown']);
+  });
+
+  it('given as a class lets Nest create it', async () => {
+    const { app, url } = await start({ fileStorage: { useClass: TeamStorage } });
+    expect(await upload(url)).toBe(200);
+    expect(app.get(FileStorage, { strict: false })).toBeInstanceOf(FileStorage);
+  });
+
+  it("injects into it what the team's own modules export", async () => {
+    const { app, url } = await start({
+      imports: [TeamConfigModule],
+      fileStorage: { inject: [TeamConfig], useFactory: ({ storage }: TeamConfig) => storage },
+    });
+    expect(await upload(url)).toBe(200);
+    expect(app.get(TeamConfig, { strict: false }).storage.uploads).toHaveLength(1);
+  });
+
+  it('reports its failure, and that it is not ready', async () => {
+    const storage = new TeamStorage();
+    const { url } = await start({ fileStorage: storage });
+    storage.failWith(new Error('disk full'));
+    expect(await upload(url)).toBe(500);
+    storage.recover();
+    expect(await upload(url)).toBe(200);
+  });
+});
+
+describe('createApp with another identity provider', () => {
+  it('keeps users there, and accepts the tokens of the environment', async () => {
+    const provider = new InMemoryIdentityProvider();
+    const { url } = await start({ identityProvider: provider });
+    const token = await adminToken(url);
+    const answer = await fetch(`${url}/idpManagementBackend/create-user`, {
+      method: 'POST',
+      headers: { Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' },
+      body: '{"email":"ada@grid.example","roles":[]}',
+    });
+    expect(answer.status).toBe(201);
+    const pages = [];
+    for await (const page of provider.listUsers({ signal: AbortSignal.timeout(1000) })) pages.push(...page);
+    expect(pages).toMatchObject([{ email: 'ada@grid.example' }]);
+  });
+
+  it('accepts the tokens of another issuer alone, and opens no embedded provider', async () => {
+    const key = rsaKey();
+    const issuer = new TestIssuer();
+    issuer.keys = [jwkOf(key, { kid: 'k' })];
+    await issuer.start();
+    const fresh = await mkdtemp(join(tmpdir(), 'load-data-'));
+    try {
+      const { url } = await start({
+        environment: { DATA_DIR: fresh, IDENTITY_PROVIDER: 'keycloak' },
+        fileStorage: new InMemoryFileStorage(),
+        identityProvider: { useClass: InMemoryIdentityProvider },
+        authentication: AuthenticationModule.forRoot({ issuer: issuer.url, audience: AUDIENCE, keySet: { url: issuer.keySetUrl } }),
+      });
+      const token = signToken(key, { alg: 'RS256', kid: 'k' }, { iss: issuer.url, aud: AUDIENCE, sub: 'ada', exp: now() + 60, permissions: ['read:users'] });
+      expect(await users(url, token)).toEqual({ status: 200, body: { users: [] } });
+      expect(await users(url, 'x')).toEqual({ status: 403, body: { error: 'Unauthorized.' } });
+      expect((await fetch(`${url}/idp/jwks`)).status).toBe(404);
+      expect(await readdir(fresh)).toEqual([]);
+    } finally {
+      await issuer.stop();
+      await rm(fresh, { recursive: true });
+    }
+  });
+});
+
+describe("createApp with a team's modules", () => {
+  @Module({ controllers: [ReportsController] })
+  class ReportsModule {}
+
+  const json = (body: string): RequestInit => ({ method: 'POST', headers: { 'Content-Type': 'application/json' }, body });
+  const answerOf = async (pending: Promise<Response>) => {
+    const answer = await pending;
+    return { status: answer.status, body: await answer.text() };
+  };
+
+  it('serves their controllers beside its own', async () => {
+    const { url } = await start({ imports: [ReportsModule] });
+    expect(await answerOf(fetch(`${url}/reports`))).toEqual({ status: 200, body: '{"reports":[]}' });
+    expect(await answerOf(fetch(`${url}/reports`, json('{"a":1}')))).toEqual({ status: 201, body: '{"body":{"a":1}}' });
+    expect(await answerOf(fetch(`${url}/reports/conflict`))).toEqual({ status: 409, body: '{"message":"taken","error":"Conflict","statusCode":409}' });
+    expect(await answerOf(fetch(`${url}/reports/defect`))).toEqual({ status: 500, body: '{"error":"Internal server error."}' });
+    expect(await upload(url)).toBe(200);
+    expect(await answerOf(fetch(url + UPLOAD, json('{"additional_data":"x"}')))).toMatchObject({ status: 200 });
+    expect(await answerOf(fetch(url + UPLOAD, json('{')))).toEqual({ status: 400, body: '{"error":"Invalid request body."}' });
+    expect(await answerOf(fetch(`${url}/nothing`))).toEqual({ status: 404, body: '{"error":"Not found."}' });
+  });
+
+  it('answers to an unknown path before it looks at the body', async () => {
+    const { url } = await start({ imports: [ReportsModule] });
+    expect(await answerOf(fetch(`${url}/nothing`, json('{')))).toEqual({ status: 404, body: '{"error":"Not found."}' });
+  });
+});
+
+describe('the identity port', () => {
+  it('is a token in the container', async () => {
+    const provider = new InMemoryIdentityProvider();
+    const { app } = await start({ identityProvider: provider });
+    expect(app.get(IdentityProvider, { strict: false })).toBeInstanceOf(IdentityProvider);
+  });
+});

@@ -1,0 +1,299 @@
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
+import type { IncomingMessage, Server } from 'node:http';
+import {
+  Body,
+  type CallHandler,
+  type CanActivate,
+  Catch,
+  ConflictException,
+  Controller,
+  type DynamicModule,
+  type ExceptionFilter,
+  type ArgumentsHost,
+  type ExecutionContext,
+  Get,
+  type MiddlewareConsumer,
+  Module,
+  type NestApplicationOptions,
+  type NestInterceptor,
+  type PipeTransform,
+  Post,
+  type Type,
+  UnauthorizedException,
+  ValidationPipe,
+  VersioningType,
+} from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import { ExpressAdapter, type NestExpressApplication } from '@nestjs/platform-express';
+import { IsString } from 'class-validator';
+import express, { type Response } from 'express';
+import { map } from 'rxjs';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { HttpAdapter } from '../../src/http/http.adapter.js';
+import { AuthenticationModule, IdentityManagementModule, IngestionModule, PERMISSIONS } from '../../src/index.js';
+import { InMemoryFileStorage } from '../../src/testing/in-memory.file-storage.js';
+import { InMemoryIdentityProvider } from '../../src/testing/in-memory.identity-provider.js';
+import { AUDIENCE, jwkOf, now, rsaKey, signToken, TestIssuer } from '../../src/testing/test-issuer.js';
+import { CollectingLogger } from '../support/collecting-logger.js';
+import { open } from '../support/raw.js';
+
+const key = rsaKey();
+const issuer = new TestIssuer();
+beforeAll(async () => {
+  issuer.keys = [jwkOf(key, { kid: 'k' })];
+  await issuer.start();
+});
+afterAll(() => issuer.stop());
+
+const bearer = (): string => `Bearer ${signToken(key, { alg: 'RS256', kid: 'k' }, { iss: issuer.url, aud: AUDIENCE, sub: 'ada', exp: now() + 60, permissions: PERMISSIONS })}`;
+
+class EchoDto {
+  @IsString()
+  readonly text!: string;
+}
+
+@Controller('team')
+class TeamController {
+  @Get()
+  list(): object {
+    return { team: true };
+  }
+
+  @Post('echo')
+  echo(@Body() body: EchoDto): object {
+    return { body };
+  }
+
+  @Get('conflict')
+  conflict(): never {
+    throw new ConflictException('taken');
+  }
+}
+
+@Module({ controllers: [TeamController] })
+class TeamModule {}
+
+const closing: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  for (const close of closing.splice(0)) await close();
+});
+
+interface Host {
+  readonly what: string;
+  readonly options?: Pick<NestApplicationOptions, 'bodyParser' | 'rawBody'>;
+  readonly adapter?: () => ExpressAdapter;
+  readonly setUp?: (app: NestExpressApplication) => void;
+  readonly module?: Type;
+  /** The prefixes of our and of their paths. */
+  readonly ours?: string;
+  readonly theirs?: string;
+  /** What their controller answers; Nest's own behaviour unless given. */
+  readonly list?: object;
+  readonly echo?: object;
+  readonly wrong?: object;
+  readonly conflict?: object;
+}
+
+interface Started {
+  readonly url: string;
+  readonly port: number;
+  readonly storage: InMemoryFileStorage;
+  readonly log: CollectingLogger;
+}
+
+async function start({ adapter, options, setUp, module = TeamModule }: Host, order: 'before' | 'after' = 'before'): Promise<Started> {
+  const storage = new InMemoryFileStorage();
+  const ours: DynamicModule[] = [
+    IngestionModule.forRoot({ fileStorage: { useValue: storage } }),
+    IdentityManagementModule.forRoot({
+      identityProvider: { useClass: InMemoryIdentityProvider },
+      authentication: AuthenticationModule.forRoot({ issuer: issuer.url, audience: AUDIENCE, keySet: { url: issuer.keySetUrl } }),
+    }),
+  ];
+  @Module({ imports: order === 'before' ? [...ours, module] : [module, ...ours] })
+  class HostModule {}
+
+  const log = new CollectingLogger();
+  // Nest declares its options as a class that it doesn't export.
+  const all: Pick<NestApplicationOptions, 'bodyParser' | 'rawBody' | 'logger'> = { logger: log, ...options };
+  const app = await NestFactory.create<NestExpressApplication>(HostModule, adapter?.() ?? new ExpressAdapter(), all);
+  setUp?.(app);
+  await app.listen(0, '127.0.0.1');
+  const server: Server = app.getHttpServer();
+  closing.push(async () => {
+    server.closeAllConnections();
+    await app.close();
+  });
+  const { port } = server.address() as AddressInfo;
+  return { port, url: `http://127.0.0.1:${port}`, storage, log };
+}
+
+async function answerOf(pending: Promise<globalThis.Response>): Promise<{ status: number; body: unknown; headers: Headers }> {
+  const { status, headers, ...answer } = await pending.then(async (response) => ({ status: response.status, headers: response.headers, text: await response.text() }));
+  return { status, headers, body: JSON.parse(answer.text) as unknown };
+}
+
+const UPLOAD = '/ingestHistoricalLoadData/upload_historical';
+const QUERY = '?customer_id=a&filename=b.csv&manufacturer=c';
+const IDENTITY = '/idpManagementBackend';
+const SUCCESS = { status: 'success', message: 'Data uploaded successfully.' };
+const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/;
+const post = (type: string, body: string | URLSearchParams, headers: Record<string, string> = {}): RequestInit => ({
+  method: 'POST',
+  headers: { 'Content-Type': type, ...headers },
+  body,
+});
+const json = (body: string, headers: Record<string, string> = {}): RequestInit => post('application/json', body, headers);
+
+class Wrapping implements NestInterceptor {
+  intercept(_context: ExecutionContext, next: CallHandler) {
+    return next.handle().pipe(map((data: unknown) => ({ data })));
+  }
+}
+
+@Catch()
+class TeamFilter implements ExceptionFilter {
+  catch(_exception: unknown, host: ArgumentsHost): void {
+    host.switchToHttp().getResponse<Response>().status(418).json({ team: 'failed' });
+  }
+}
+
+/** A pipe that changes every value, as one that trims all texts does. */
+class Replacing implements PipeTransform {
+  transform(): object {
+    return { text: 'replaced' };
+  }
+}
+
+const nestError = (statusCode: number, error: string, message: unknown): object => ({ message, error, statusCode });
+
+const HOSTS: readonly Host[] = [
+  { what: "Nest's defaults" },
+  { what: "the service's own adapter", adapter: () => new HttpAdapter() },
+  { what: 'a global prefix', setUp: (app) => app.setGlobalPrefix('api'), ours: '/api', theirs: '/api' },
+  { what: 'versions in the path', setUp: (app) => app.enableVersioning({ type: VersioningType.URI, defaultVersion: '1' }), theirs: '/v1' },
+  {
+    what: 'a prefix and versions in the path',
+    setUp: (app) => app.setGlobalPrefix('api').enableVersioning({ type: VersioningType.URI, defaultVersion: '2' }),
+    ours: '/api',
+    theirs: '/api/v2',
+  },
+  {
+    what: 'a validation pipe for everything',
+    setUp: (app) => app.useGlobalPipes(new ValidationPipe({ whitelist: true, forbidNonWhitelisted: true, transform: true, validateCustomDecorators: true })),
+    wrong: { status: 400, body: nestError(400, 'Bad Request', ['text must be a string']) },
+  },
+  { what: 'a pipe that changes every value', setUp: (app) => app.useGlobalPipes(new Replacing()), echo: { body: { text: 'replaced' } }, wrong: { status: 201, body: { body: { text: 'replaced' } } } },
+  {
+    what: 'an interceptor that wraps every answer',
+    setUp: (app) => app.useGlobalInterceptors(new Wrapping()),
+    list: { data: { team: true } },
+    echo: { data: { body: { text: 'x' } } },
+    wrong: { status: 201, body: { data: { body: { text: 1 } } } },
+  },
+  { what: 'a filter for every error', setUp: (app) => app.useGlobalFilters(new TeamFilter()), conflict: { status: 418, body: { team: 'failed' } } },
+  { what: 'a parser of JSON', setUp: (app) => app.use(express.json()) },
+  { what: 'a parser of JSON alone', options: { bodyParser: false }, setUp: (app) => app.use(express.json({ limit: 10 ** 6 })) },
+  { what: 'a parser below a path', options: { bodyParser: false }, setUp: (app) => app.use('/', express.json()) },
+  { what: 'useBodyParser', options: { bodyParser: false }, setUp: (app) => app.useBodyParser('json', { limit: '1mb' }) },
+  { what: 'raw bodies kept', options: { rawBody: true } },
+  { what: 'parsers of all types', setUp: (app) => app.use(express.raw({ type: 'text/csv' })).use(express.text({ type: 'application/xml' })) },
+];
+
+describe.each(['before', 'after'] as const)("the service's modules, imported %s the modules of a host", (order) => {
+  it.each(HOSTS)('with $what: the operations answer as in the service', async (host) => {
+    const { url, storage } = await start(host, order);
+    const base = url + (host.ours ?? '');
+    const uploads: [RequestInit, string | null][] = [
+      [json('{"additional_data":"x"}'), 'x'],
+      [post('text/csv', 'a,b'), null],
+      [post('application/xml', '<a/>'), null],
+    ];
+    for (const [init] of uploads) {
+      const answer = await answerOf(fetch(base + UPLOAD + QUERY, init));
+      expect(answer).toMatchObject({ status: 200, body: SUCCESS });
+      expect(answer.headers.get('x-request-id')).toMatch(REQUEST_ID);
+    }
+    expect(storage.uploads.map(({ additionalData }) => additionalData)).toEqual(uploads.map(([, additionalData]) => additionalData));
+    expect(storage.uploads.map(({ content }) => content?.size)).toEqual([undefined, 3, 4]);
+
+    const created = await answerOf(fetch(`${base + IDENTITY}/create-user`, json('{"email":"ada@grid.example","roles":[]}', { Authorization: bearer() })));
+    expect(created).toMatchObject({ status: 201, body: { status: 'success', message: 'User created successfully.' } });
+    const listed = await answerOf(fetch(`${base + IDENTITY}/users`, { headers: { Authorization: bearer() } }));
+    expect(listed).toMatchObject({ status: 200, body: { users: [{ email: 'ada@grid.example' }] } });
+
+    const refusals: [string, RequestInit, number, string][] = [
+      [UPLOAD, { method: 'POST' }, 400, 'Invalid or missing query parameter.'],
+      [UPLOAD + QUERY, json('{'), 400, 'Invalid request body.'],
+      [UPLOAD + QUERY, { method: 'POST', body: new URLSearchParams({ a: 'b' }) }, 415, 'Unsupported media type.'],
+      [`${IDENTITY}/create-user`, json('{'), 403, 'Unauthorized.'],
+      [`${IDENTITY}/create-user`, json('{', { Authorization: bearer() }), 400, 'Invalid email or roles.'],
+    ];
+    for (const [path, init, status, error] of refusals) {
+      const answer = await answerOf(fetch(base + path, init));
+      expect({ path, ...answer }).toMatchObject({ path, status, body: { error } });
+      expect(answer.headers.get('x-request-id')).toMatch(REQUEST_ID);
+    }
+  });
+
+  it.each(HOSTS)("with $what: the host's own routes answer as without the service", async (host) => {
+    const { url } = await start(host, order);
+    const base = url + (host.theirs ?? '');
+    const { list = { team: true }, echo = { body: { text: 'x' } }, conflict = { status: 409, body: nestError(409, 'Conflict', 'taken') } } = host;
+    const listed = await answerOf(fetch(`${base}/team`, { headers: { 'X-Request-Id': 'x' } }));
+    expect(listed).toMatchObject({ status: 200, body: list });
+    expect(listed.headers.get('x-request-id')).toBeNull();
+    expect(await answerOf(fetch(`${base}/team/echo`, json('{"text":"x"}')))).toMatchObject({ status: 201, body: echo });
+    expect(await answerOf(fetch(`${base}/team/echo`, json('{"text":1}')))).toMatchObject(host.wrong ?? { status: 201, body: { body: { text: 1 } } });
+    expect(await answerOf(fetch(`${base}/team/conflict`))).toMatchObject(conflict);
+    const missing = host.conflict ?? { status: 404, body: nestError(404, 'Not Found', `Cannot GET ${host.ours ?? ''}/nothing`) };
+    expect(await answerOf(fetch(`${url}${host.ours ?? ''}/nothing`))).toMatchObject(missing);
+  });
+});
+
+describe("the service's modules as guests", () => {
+  it("answer the refusals of the host's guards in the interface's form", async () => {
+    class NobodyGuard implements CanActivate {
+      canActivate(): never {
+        throw new UnauthorizedException('nobody');
+      }
+    }
+    const { url } = await start({ what: 'a guard', setUp: (app) => app.useGlobalGuards(new NobodyGuard()) });
+    expect(await answerOf(fetch(url + UPLOAD + QUERY, json('{}')))).toMatchObject({ status: 403, body: { error: 'Unauthorized.' } });
+    expect(await answerOf(fetch(`${url}/team`))).toMatchObject({ status: 401, body: nestError(401, 'Unauthorized', 'nobody') });
+  });
+
+  it('wait with 100 Continue until the body is wanted, and leave it to Node on other routes', async () => {
+    const { port } = await start({ what: 'defaults' });
+    const ask = async (path: string, type: string) => {
+      const socket = await open(port);
+      socket.write(`POST ${path} HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Type: ${type}\r\nContent-Length: 2\r\nConnection: close\r\n\r\n`);
+      const [first] = (await once(socket, 'data')) as [Buffer];
+      socket.destroy();
+      return first.toString().split('\r\n')[0];
+    };
+    expect(await ask(UPLOAD, 'application/json')).toBe('HTTP/1.1 400 Bad Request');
+    expect(await ask('/team/echo', 'application/json')).toBe('HTTP/1.1 100 Continue');
+  });
+
+  it.each<[string, Partial<Host>]>([
+    ['a middleware of its own', { setUp: (app) => app.use((request: IncomingMessage, _response: unknown, next: () => void) => request.on('end', next).resume()) }],
+    ['a parser that Nest applies to all routes', { options: { bodyParser: false }, module: withMiddleware() }],
+  ])('say in one line of the log if %s has read a body, and store nothing', async (_what, host) => {
+    const { url, storage, log } = await start({ what: 'a reader', ...host });
+    expect(await answerOf(fetch(url + UPLOAD + QUERY, json('{"additional_data":"x"}')))).toMatchObject({ status: 500, body: { error: 'Internal server error.' } });
+    expect(log.text).toContain('A middleware of the application has read the body of an upload or of a command. Let it pass over');
+    expect(storage.uploads).toEqual([]);
+  });
+});
+
+function withMiddleware(): Type {
+  @Module({ controllers: [TeamController] })
+  class ParsingModule {
+    configure(consumer: MiddlewareConsumer): void {
+      consumer.apply(express.json()).forRoutes('*path');
+    }
+  }
+  return ParsingModule;
+}

@@ -1,0 +1,52 @@
+import { resolve } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type Variables, Workspace } from '../support/process.js';
+
+const COMMANDS = ['serve', 'token', 'verify', 'compact', 'keycloak-setup', 'auth0-setup'];
+
+describe('load-data-service', () => {
+  let workspace: Workspace;
+  beforeAll(async () => {
+    workspace = await Workspace.create();
+  });
+  afterAll(() => workspace.dispose());
+
+  async function run(parameters: readonly string[], variables: Variables = {}) {
+    const program = workspace.run(process.execPath, [resolve('dist/main.js'), ...parameters], variables);
+    const { code } = await program.exited;
+    return { code, stdout: program.stdout, stderr: program.stderr };
+  }
+
+  it('--help lists its commands, whatever the environment', async () => {
+    const { code, stdout, stderr } = await run(['--help'], { PORT: 'x' });
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    for (const command of COMMANDS) expect(stdout).toMatch(new RegExp(`^ {2}${command} +\\w`, 'm'));
+    expect(await run(['-h'])).toMatchObject({ code: 0, stdout });
+  });
+
+  it.each(COMMANDS)('%s --help describes the command, with an example', async (command) => {
+    const { code, stdout, stderr } = await run([command, '--help'], { PORT: 'x', LOG_LEVEL: 'loud' });
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    expect(stdout).toMatch(new RegExp(`^load-data-service (\\[serve\\]\n|${command} \\[)`));
+    expect(stdout).toMatch(new RegExp(`\nExamples:\n  npx load-data-service[^]*`));
+    expect(stdout).toMatch(/\nExit code: 0 [^\n]+\n$/);
+  });
+
+  it.each([
+    ['an unknown command', ['sever'], /^There is no command "sever" \(usage: load-data-service .*\)\n$/],
+    ['a command that every object has', ['constructor'], /^There is no command "constructor" /],
+    ['an unknown option', ['--port', '80'], /^Unknown option '--port'.*\(usage: load-data-service \[serve\]\)\n$/],
+    ['an argument too many', ['serve', 'x'], /^Unexpected argument 'x'.*\(usage: load-data-service \[serve\]\)\n$/],
+  ])('refuses %s in one line', async (_, parameters, message) => {
+    const { code, stdout, stderr } = await run(parameters);
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+    expect(stderr).toMatch(message);
+  });
+
+  it('passes the arguments behind the name to the command', async () => {
+    const { code, stdout, stderr } = await run(['token', '--customer', 'acme']);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    const claims = JSON.parse(Buffer.from(stdout.split('.')[1] ?? '', 'base64url').toString()) as object;
+    expect(claims).toMatchObject({ customer_id: 'acme' });
+  });
+});
