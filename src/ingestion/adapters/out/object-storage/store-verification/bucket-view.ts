@@ -19,6 +19,7 @@ import {
 import { isKeptUnderKey } from '../../../../domain/idempotency.js';
 import type { Bucket } from '../bucket.js';
 import { claimKey } from '../keys.js';
+import { dayOf, directoryOf, parseName } from '../segment-names.js';
 import { isRemovalKey, parseRemoval } from '../stored-uploads/removal-marker.js';
 import { mentions } from '../stored-uploads/segment-lines.js';
 import { parseMarker } from '../marker.js';
@@ -124,10 +125,12 @@ class BucketView implements StoreView {
     return Promise.resolve(false);
   }
 
-  /** Whether a line is still in its segment. It isn't if its upload was removed. Asked about one of the latest lines. */
+  /** Whether a line is still in its segment, or was moved. It isn't if its upload was removed. */
   async stays(segment: string, end: number): Promise<boolean> {
     const line = this.latest.get(placeOf(segment, end));
-    return line === undefined || mentions(this.bucket, segment, line.uploadId, { first: line.offset, last: end - 1 });
+    if (!line) return true;
+    const isThere = await mentions(this.bucket, segment, line.uploadId, { first: line.offset, last: end - 1 });
+    return isThere ?? this.isMoved(segment, line.uploadId);
   }
 
   /** A claim is created before its line, and removed an hour after the line has expired. */
@@ -144,6 +147,16 @@ class BucketView implements StoreView {
     if (this.neighbours.plans.some((plan) => plan.has(first) && plan.has(second))) return 'replaces';
     if (!(await this.isThere(first))) return 'second-only';
     return (await this.isThere(second)) ? 'both' : 'first-only';
+  }
+
+  /** Whether compaction has moved a line of a segment that is gone. */
+  private async isMoved(segment: string, uploadId: string): Promise<boolean> {
+    const day = dayOf(segment);
+    if (!day) return false;
+    for await (const { key, size } of this.bucket.list(directoryOf(day))) {
+      if (size > 0 && parseName(day, key).origin !== 'original' && (await mentions(this.bucket, key, uploadId))) return true;
+    }
+    return false;
   }
 
   private remember(segment: string, offset: number, end: number, value: unknown): void {

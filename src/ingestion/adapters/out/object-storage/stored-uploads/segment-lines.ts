@@ -91,15 +91,17 @@ export async function* linesWith(bucket: Bucket, key: string, text: string, rang
 }
 
 /**
- * Whether a segment mentions an upload. False if the segment is gone.
+ * Whether a segment mentions an upload; undefined if the segment is gone.
  *
  * @param range the part of the segment in which the upload's line was, and probably is.
  */
-export async function mentions(bucket: Bucket, key: string, uploadId: string, range: ByteRange): Promise<boolean> {
+export async function mentions(bucket: Bucket, key: string, uploadId: string, range?: ByteRange): Promise<boolean | undefined> {
   const text = JSON.stringify(uploadId);
-  for (const part of [range, undefined]) {
+  for (const part of range ? [range, undefined] : [undefined]) {
+    const pieces = await bucket.open(key, part);
+    if (!pieces) return undefined;
     let rest: Uint8Array = Buffer.alloc(0);
-    for await (const piece of (await bucket.open(key, part)) ?? []) {
+    for await (const piece of pieces) {
       const bytes = Buffer.concat([rest, piece]);
       if (bytes.includes(text)) return true;
       rest = bytes.subarray(-text.length);
