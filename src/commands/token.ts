@@ -1,3 +1,4 @@
+import { readdirSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { CommandError, commandArguments, runCommand } from './command.js';
@@ -75,6 +76,8 @@ function assertIdentityExists(dataDirectory: string): void {
   const path = resolve(dataDirectory, 'identity');
   if (fileIdentity(path) || isLocked(dataDirectory, 'identity')) return;
   if (fileIdentity(dataDirectory)) assertDirectory(dataDirectory);
+  // An empty directory is that of a service before its first start.
+  if (fileIdentity(dataDirectory) && readdirSync(dataDirectory).length === 0) return;
   throw new CommandError(`There is no ${path}: set DATA_DIR to that of the service, or start the service once.`);
 }
 
