@@ -1,5 +1,5 @@
 # The service alone. `docker build -t load-data-service .`
-FROM node:20-bookworm-slim AS build
+FROM node:24-bookworm-slim AS build
 WORKDIR /app
 COPY package.json package-lock.json ./
 RUN npm ci
@@ -7,7 +7,7 @@ COPY nest-cli.json tsconfig.json tsconfig.build.json ./
 COPY src src
 RUN npm run build && npm prune --omit=dev
 
-FROM node:20-bookworm-slim
+FROM node:24-bookworm-slim
 WORKDIR /app
 RUN mkdir /data && chown node:node /data
 COPY --from=build /app/package.json ./

@@ -1,4 +1,6 @@
 #!/usr/bin/env node
-import { dispatch } from './commands/dispatch.js';
+import { requireSupportedNode } from './common/node-version.js';
 
+requireSupportedNode();
+const { dispatch } = await import('./commands/dispatch.js');
 await dispatch();

@@ -4,6 +4,7 @@ import type { NestExpressApplication } from '@nestjs/platform-express';
 import { baseUrl } from '../configuration/served-address.js';
 import type { Environment } from '../configuration/service.js';
 import { ServiceAddress } from '../operations/service-address.js';
+import { setUpStartPage } from './docs/start-page.js';
 import { setUpSwaggerUi } from './docs/swagger-ui.js';
 
 const EXPOSED_HEADERS = ['X-Request-Id', 'X-Upload-Id', 'X-Upload-Digest', 'Idempotent-Replayed', 'Retry-After', 'Content-Disposition', 'Content-Range', 'ETag', 'Repr-Digest'];
@@ -31,5 +32,6 @@ export function setUpApp(app: NestExpressApplication, environment: Environment):
     const { port } = server.address() as AddressInfo;
     app.get(ServiceAddress).announce(baseUrl(environment, port));
   });
+  setUpStartPage(app, environment);
   setUpSwaggerUi(app, environment);
 }

@@ -15,8 +15,23 @@ export function explainRefusal(error: unknown, dataDirectory: string): string {
   if (error instanceof ServiceError && isCoded(error.cause)) return oneLine(`DATA_DIR: ${error.message} ${explainFailure(error.cause, dataDirectory)}`);
   // Node's own error codes begin with ERR_, such as the code for a package that isn't installed.
   if (!isCoded(error) || error.code.startsWith('ERR_')) return error instanceof Error ? (error.stack ?? error.message) : String(error);
-  if ('syscall' in error && error.syscall === 'listen') return oneLine(`HOST, PORT: ${error.message}`);
+  const syscall = 'syscall' in error ? error.syscall : undefined;
+  if (syscall === 'getaddrinfo') return oneLine(`HOST: ${error.message}: set HOST to an address or a name of this machine`);
+  if (syscall === 'listen') return oneLine(`HOST, PORT: ${error.message}${adviceOnListening(error.code)}`);
   return oneLine(`DATA_DIR: ${explainFailure(error, dataDirectory)}`);
+}
+
+function adviceOnListening(code: string): string {
+  switch (code) {
+    case 'EADDRINUSE':
+      return ': end the program that listens there, or set PORT to another port (0 takes a free one)';
+    case 'EADDRNOTAVAIL':
+      return ': set HOST to an address of this machine';
+    case 'EACCES':
+      return ': set PORT to 1024 or higher, or let this user open lower ports';
+    default:
+      return '';
+  }
 }
 
 const isCoded = (error: unknown): error is CodedError => error instanceof Error && 'code' in error && typeof error.code === 'string';

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createLocalJWKSet, type JWTPayload, jwtVerify } from 'jose';
@@ -31,6 +31,8 @@ describe('npm run token', () => {
   beforeEach(() => {
     directory = mkdtempSync(join(tmpdir(), 'token-'));
     data = join(directory, 'data');
+    // As the first start of a service leaves it.
+    mkdirSync(join(data, 'identity'), { recursive: true });
   });
   afterEach(() => {
     rmSync(directory, { recursive: true });
@@ -111,6 +113,16 @@ describe('npm run token', () => {
     expectRefusal(await run(parameters), message);
   });
 
+  it.each([
+    ['does not exist', false],
+    ['is not that of a service', true],
+  ])('refuses a DATA_DIR that %s in one line, and creates nothing', async (_, exists) => {
+    const other = join(directory, 'other');
+    if (exists) mkdirSync(other);
+    expectRefusal(await run([], { DATA_DIR: other }), new RegExp(`^There is no ${other}/identity: set DATA_DIR to that of the service, or start`));
+    expect([existsSync(other), existsSync(join(other, 'identity'))]).toEqual([exists, false]);
+  });
+
   it('reports each problem of the environment on its own line', async () => {
     const { code, stdout, stderr } = await run([], { PORT: 'x', LOG_LEVEL: 'loud' });
     expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
@@ -122,6 +134,7 @@ describe('npm run token', () => {
   });
 
   it('reports in one line that DATA_DIR cannot be used', async () => {
+    rmSync(data, { recursive: true });
     writeFileSync(data, '');
     expectRefusal(await run(), new RegExp(`^${data} is not a directory: move it away, or set DATA_DIR to another directory$`, 'm'));
     expect(readdirSync(directory)).toEqual(['data']);

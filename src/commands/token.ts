@@ -1,6 +1,9 @@
+import { resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { CommandError, commandArguments, runCommand } from './command.js';
 import { isLocked } from '../common/data-directory/data-directory-lock.js';
+import { fileIdentity } from '../common/data-directory/file-identity.js';
+import { assertDirectory } from '../common/data-directory/make-directories.js';
 import { baseUrl } from '../configuration/served-address.js';
 import { type Environment, loadEnvironment } from '../configuration/service.js';
 import { EmbeddedIdentityProvider } from '../identity-management/adapters/out/embedded/embedded.identity-provider.adapter.js';
@@ -44,9 +47,13 @@ function tokenArguments(): TokenArguments {
 }
 
 /**
- * Issues an access token, beside a service that may be running. If no service is running, missing files are created.
+ * Issues an access token, beside a service that may be running. If no service is running, missing signing keys are
+ * created.
+ *
+ * @throws CommandError when DATA_DIR has no identity provider. A new one's tokens would be of no use elsewhere.
  */
 async function accessToken(environment: Environment, { user, customer }: TokenArguments): Promise<string> {
+  assertIdentityExists(environment.dataDirectory);
   const provider = await EmbeddedIdentityProvider.open(environment.dataDirectory, { shared: true });
   try {
     const isServiceRunning = isLocked(environment.dataDirectory, 'identity');
@@ -62,6 +69,13 @@ async function accessToken(environment: Environment, { user, customer }: TokenAr
   } finally {
     provider.close();
   }
+}
+
+function assertIdentityExists(dataDirectory: string): void {
+  const path = resolve(dataDirectory, 'identity');
+  if (fileIdentity(path) || isLocked(dataDirectory, 'identity')) return;
+  if (fileIdentity(dataDirectory)) assertDirectory(dataDirectory);
+  throw new CommandError(`There is no ${path}: set DATA_DIR to that of the service, or start the service once.`);
 }
 
 /** @returns the exit code. */

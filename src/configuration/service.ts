@@ -4,6 +4,7 @@ import { adapterModule, adapterName } from './adapter-module.js';
 import { IDENTITY_PROVIDERS } from './identity.js';
 import { SERVED_VARIABLES, servedAddress } from './served-address.js';
 import { FILE_STORAGES } from './storage.js';
+import { unknownVariables } from './unknown-variables.js';
 import { EnvironmentError, HIGHEST_TIMEOUT_MS, httpUrl, onlySet, oneOf, problemOf, readVariables, type Variables, whole } from './variables.js';
 
 const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
@@ -41,6 +42,13 @@ export const SERVICE_VARIABLES = {
 
 const VARIABLES = z.object(SERVICE_VARIABLES);
 
+/** All variables of the service, and those that only its commands read. */
+const KNOWN_NAMES = [
+  ...Object.keys(SERVICE_VARIABLES),
+  ...[...Object.values(FILE_STORAGES), ...Object.values(IDENTITY_PROVIDERS)].flatMap(({ in: { shape } }) => Object.keys(shape)),
+  ...['KEYCLOAK_ADMIN_USERNAME', 'KEYCLOAK_ADMIN_PASSWORD', 'AUTH0_SETUP_CLIENT_ID', 'AUTH0_SETUP_CLIENT_SECRET', 'AUTH0_CHECK_DOMAIN'],
+];
+
 /** The validated environment variables. The README's table describes each of them. */
 export type Environment = Readonly<ReturnType<typeof parseEnvironment>>;
 
@@ -56,7 +64,7 @@ export function parseEnvironment(variables: Variables) {
   const identityProvider = chosen('IDENTITY_PROVIDER', IDENTITY_PROVIDERS, VARIABLES.shape.IDENTITY_PROVIDER.catch('embedded').parse(set.IDENTITY_PROVIDER), set);
   if (!parsed.success || !fileStorage.success || !identityProvider.success) {
     const issues = [parsed, fileStorage, identityProvider].flatMap(({ error }) => error?.issues ?? []);
-    throw new EnvironmentError(issues.map(problemOf));
+    throw new EnvironmentError(issues.map((issue) => problemOf(issue, set)));
   }
   const found = parsed.data;
   return {
@@ -80,7 +88,7 @@ export function parseEnvironment(variables: Variables) {
     requestIdleTimeoutMs: found.REQUEST_IDLE_TIMEOUT_MS,
     shutdownTimeoutMs: found.SHUTDOWN_TIMEOUT_MS,
     logLevel: found.LOG_LEVEL,
-    warnings: warningsOf(set, found.IDENTITY_PROVIDER),
+    warnings: [...unusedVariables(set, found.IDENTITY_PROVIDER), ...unknownVariables(Object.keys(set), KNOWN_NAMES)],
   };
 }
 
@@ -90,7 +98,7 @@ function chosen<Schemas extends Readonly<Record<string, z.ZodType>>>(variable: s
   return module ? { success: true as const, data: module, error: undefined } : (schemas[name] as Schemas[keyof Schemas]).safeParse(set);
 }
 
-function warningsOf(set: Variables, chosen: string): string[] {
+function unusedVariables(set: Variables, chosen: string): string[] {
   const others = Object.entries(IDENTITY_PROVIDERS).filter(([adapter]) => adapter !== chosen);
   const unused = others.flatMap(([adapter, { in: { shape } }]) => {
     const ownNames = Object.keys(shape).filter((name) => name.startsWith(`${adapter.toUpperCase()}_`));

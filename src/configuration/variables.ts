@@ -6,8 +6,8 @@ import { z } from 'zod';
 export type Variables = Readonly<Record<string, string | undefined>>;
 
 /**
- * One or more variables are invalid. Each problem is one line that names a variable (or the file `.env`) and doesn't
- * contain the variable's value.
+ * One or more variables are invalid. Each problem is one line that names a variable (or the file `.env`). The line has
+ * the variable's value, unless that may be a secret.
  */
 export class EnvironmentError extends Error {
   constructor(readonly problems: readonly string[]) {
@@ -47,8 +47,21 @@ export const withoutSlash = (url: string): string => url.replace(/\/+$/, '');
 export const onlySet = (variables: Variables): Record<string, string | undefined> =>
   Object.fromEntries(Object.entries(variables).filter(([, value]) => value !== undefined && value !== ''));
 
-/** Describes the problem in one line that begins with the variable's name. */
-export const problemOf = ({ path, message }: z.core.$ZodIssue): string => `${path.join('.')}: ${message}`;
+/** Describes the problem in one line that begins with the variable's name, and shows a value that can't be a secret. */
+export function problemOf({ path, message }: z.core.$ZodIssue, variables: Variables): string {
+  const name = path.join('.');
+  const value = variables[name];
+  return `${name}: ${message}${value === undefined || mayBeSecret(name, value) ? '' : `; it is ${shown(value)}`}`;
+}
+
+const MOST_SHOWN = 80;
+
+/** A URL can have a user, a password or a key in it. */
+const mayBeSecret = (name: string, value: string): boolean =>
+  /SECRET|PASSWORD|CONNECTION_STRING|TOKEN|KEY(?!CLOAK)/.test(name) || /[@?#]/.test(value);
+
+const shown = (value: string): string =>
+  JSON.stringify(value.length > MOST_SHOWN ? `${value.slice(0, MOST_SHOWN)}…` : value);
 
 /**
  * Validates variables with a schema. An empty variable counts as unset.
@@ -56,8 +69,9 @@ export const problemOf = ({ path, message }: z.core.$ZodIssue): string => `${pat
  * @throws EnvironmentError with one line per invalid variable.
  */
 export function parseVariables<Schema extends z.ZodType>(schema: Schema, variables: Variables): z.infer<Schema> {
-  const { success, data, error } = schema.safeParse(onlySet(variables));
-  if (!success) throw new EnvironmentError(error.issues.map(problemOf));
+  const set = onlySet(variables);
+  const { success, data, error } = schema.safeParse(set);
+  if (!success) throw new EnvironmentError(error.issues.map((issue) => problemOf(issue, set)));
   return data;
 }
 

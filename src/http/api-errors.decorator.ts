@@ -1,17 +1,12 @@
 import { applyDecorators } from '@nestjs/common';
-import { ApiResponse, type ApiResponseOptions } from '@nestjs/swagger';
+import { ApiExtraModels, ApiResponse, type ApiResponseOptions, getSchemaPath } from '@nestjs/swagger';
 import type { ErrorKind } from '../common/service-error.js';
+import { REQUEST_ID_HEADER } from './api-answer.decorator.js';
+import { ErrorBody } from './api-bodies.js';
 import { ERROR_TABLE } from './error-table.js';
 
 /** Errors that any operation can return, because they don't depend on the route. */
 const OF_EVERY_OPERATION = ['bad-request', 'request-timeout', 'too-many-requests', 'header-fields-too-large', 'internal'] as const;
-
-export const REQUEST_ID_HEADER = {
-  'X-Request-Id': {
-    description: "The request's id, which the log has too: the client's own, if it is one",
-    schema: { type: 'string' as const },
-  },
-};
 
 const RETRY_AFTER_HEADER = {
   'Retry-After': { description: 'Seconds after which a repeat makes sense', schema: { type: 'integer' as const } },
@@ -27,7 +22,7 @@ export function ApiErrors(...kinds: ErrorKind[]): MethodDecorator & ClassDecorat
     const { status, text } = ERROR_TABLE[kind];
     textsByStatus.set(status, (textsByStatus.get(status) ?? new Set<string>()).add(text));
   }
-  return applyDecorators(...[...textsByStatus].map(([status, texts]) => ApiResponse(errorResponse(status, [...texts]))));
+  return applyDecorators(ApiExtraModels(ErrorBody), ...[...textsByStatus].map(([status, texts]) => ApiResponse(errorResponse(status, [...texts]))));
 }
 
 function errorResponse(status: number, texts: string[]): ApiResponseOptions {
@@ -37,12 +32,7 @@ function errorResponse(status: number, texts: string[]): ApiResponseOptions {
     headers: { ...REQUEST_ID_HEADER, ...([409, 429, 503].includes(status) ? RETRY_AFTER_HEADER : {}) },
     content: {
       'application/json': {
-        schema: {
-          type: 'object',
-          required: ['error'],
-          additionalProperties: false,
-          properties: { error: { type: 'string', enum: texts } },
-        },
+        schema: { $ref: getSchemaPath(ErrorBody) },
         examples: Object.fromEntries(texts.map((error) => [error, { value: { error } }])),
       },
     },

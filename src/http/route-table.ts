@@ -5,12 +5,17 @@ import { targetPath } from './request-head.js';
 
 const SERVICE_ROUTE = 'http:service-route';
 
+/** Marks a handler of Express as one of the service's. */
+export const markServiceRoute = (handler: object): void => {
+  Reflect.defineMetadata(SERVICE_ROUTE, true, handler);
+};
+
 /** Marks all methods of a controller as operations of the service. */
 export const markServiceRoutes: ClassDecorator = ({ prototype }) => {
   const members = prototype as Readonly<Record<string, unknown>>;
   for (const name of Object.getOwnPropertyNames(members)) {
     const method = members[name];
-    if (typeof method === 'function') Reflect.defineMetadata(SERVICE_ROUTE, true, method);
+    if (typeof method === 'function') markServiceRoute(method);
   }
 };
 

@@ -1,7 +1,8 @@
 import { PassThrough } from 'node:stream';
 import { pino } from 'pino';
+import pretty from 'pino-pretty';
 import { describe, expect, it } from 'vitest';
-import { LOG_SERIALIZERS, PinoLoggerService } from './logging.js';
+import { LOG_SERIALIZERS, PinoLoggerService, PRETTY } from './logging.js';
 
 function logged(write: (logger: PinoLoggerService) => void): Record<string, unknown>[] {
   const stream = new PassThrough();
@@ -54,5 +55,23 @@ describe('the log', () => {
 
   it("omits Nest's boot messages by default", () => {
     expect(logged((logger) => { logger.log('Mapped {/x, GET} route', 'RouterExplorer'); })).toEqual([]);
+  });
+});
+
+describe('the log on a terminal', () => {
+  const shown = (entry: object): string => {
+    const format = pretty.prettyFactory({ ...PRETTY, colorize: false, translateTime: 'UTC:HH:MM' });
+    return format({ level: 30, time: 0, ...entry });
+  };
+  const REQUEST = { context: 'Http', msg: 'request', requestId: 'abc-1', method: 'POST', path: '/a/b', ms: 3.1 };
+
+  it.each([
+    ['an answer', { ...REQUEST, status: 200 }, 'INFO: POST /a/b 200 3.1 ms abc-1'],
+    ['a refusal', { ...REQUEST, status: 400, kind: 'invalid-role', reason: 'role_name is taken' }, 'INFO: POST /a/b 400 3.1 ms invalid-role: role_name is taken abc-1'],
+    ['a reason that only repeats the kind', { ...REQUEST, status: 404, kind: 'not-found', reason: 'not-found' }, 'INFO: POST /a/b 404 3.1 ms not-found abc-1'],
+    ['an aborted request', { ...REQUEST, aborted: true }, 'INFO: POST /a/b aborted 3.1 ms abc-1'],
+    ['any other message', { msg: 'stopping', signal: 'SIGTERM' }, 'INFO: stopping {"signal":"SIGTERM"}'],
+  ])('shows %s on one line', (_, entry, line) => {
+    expect(shown(entry)).toBe(`[00:00] ${line}\n`);
   });
 });

@@ -1,13 +1,28 @@
 import type { LoggerService } from '@nestjs/common';
 import { type Logger, pino } from 'pino';
+import type { PrettyOptions } from 'pino-pretty';
 
 /** Creates a logger that writes JSON lines to standard output, or readable text if standard output is a terminal. */
 export async function createLogger(level: string): Promise<Logger> {
   const options = { level, base: null, serializers: LOG_SERIALIZERS };
   if (!process.stdout.isTTY) return pino(options);
   const { default: pretty } = await import('pino-pretty');
-  return pino(options, pretty({ sync: true, colorize: true }));
+  return pino(options, pretty({ ...PRETTY, sync: true, colorize: true }));
 }
+
+const text = (value: unknown): string => (typeof value === 'string' || typeof value === 'number' ? String(value) : '');
+
+/** The form of the log on a terminal: one line a request, in the order in which people look for things. */
+export const PRETTY = {
+  singleLine: true,
+  ignore: 'context,requestId,method,path,status,ms,kind,reason,aborted',
+  messageFormat: ({ msg, requestId, method, path, status, ms, kind, reason, aborted }) => {
+    const outcome = aborted ? 'aborted' : text(status);
+    const request = [text(method), text(path), outcome, ms === undefined ? '' : `${text(ms)} ms`];
+    const why = kind === undefined || kind === reason ? text(kind) : [text(kind), text(reason)].filter(Boolean).join(': ');
+    return [...(msg === 'request' ? request : [text(msg)]), why, text(requestId)].filter(Boolean).join(' ');
+  },
+} as const satisfies PrettyOptions;
 
 /** Replaces the customer ids in file paths, because the errors of file systems and stores quote such paths. */
 const withoutCustomers = (text: string): string => text.replace(/customer_id(?:=|%3D)[^/\s'"`]*/gi, 'customer_id=***');

@@ -1,19 +1,30 @@
+import { resolve } from 'node:path';
 import { baseUrl, origin } from '../configuration/served-address.js';
 import type { Environment } from '../configuration/service.js';
 
 const ANY_ADDRESS: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '::1' };
 
-/** The line that announces that the service is ready. Outside production, it also has a command to try. */
+/**
+ * The line that announces that the service is ready. Outside production, it also says how to get a token, and has a
+ * command to try.
+ */
 export function readyLine(environment: Environment, port: number): string {
   const base = baseUrl(environment, port);
-  const line = `Ready: ${base} | Swagger UI: ${base}/docs`;
-  if (environment.production) return line;
+  const ready = `Ready: ${base} | Swagger UI: ${base}/docs`;
+  if (environment.production) return ready;
+  const line = `${ready} | token: ${tokenSource(environment)}`;
   const local = `${origin(ANY_ADDRESS[environment.host] ?? environment.host, port)}${environment.basePath}`;
-  return `${line} | try: ${environment.ingestionAuthorization === 'open' ? uploadCommand(local) : `curl -s '${local}/health/ready'`}`;
+  return `${line} | try: ${environment.ingestionAuthorization === 'open' ? uploadCommand(local) : `curl -s -w '\\n' '${local}/health/ready'`}`;
+}
+
+function tokenSource({ identityProvider, dataDirectory, embeddedAdminSecret }: Environment): string {
+  if (identityProvider.adapter !== 'embedded') return 'from the identity provider';
+  const secret = embeddedAdminSecret === undefined ? resolve(dataDirectory, 'identity', 'admin-secret') : 'EMBEDDED_ADMIN_SECRET';
+  return `npm run --silent token (client admin, secret in ${secret})`;
 }
 
 function uploadCommand(base: string): string {
   const query = 'customer_id=acme-energy&filename=load.csv&manufacturer=acme';
   const url = `${base}/ingestHistoricalLoadData/upload_historical?${query}`;
-  return `curl -s -H 'Content-Type: text/csv' --data-binary '2026-01-01T00:00Z,3.31' '${url}'`;
+  return `curl -s -w '\\n' -H 'Content-Type: text/csv' --data-binary '2026-01-01T00:00Z,3.31' '${url}'`;
 }

@@ -248,6 +248,20 @@ export function bucketContract(name: string, setUp: () => Promise<BucketContract
         expect(await bucket.open(KEY)).toBeUndefined();
       });
 
+      it.each([
+        ['the first byte', 0, 0],
+        ['the last byte', 3 * MIB - 1, 3 * MIB - 1],
+        ['a part', 70_001, 2 * MIB],
+        ['a part that goes beyond the end', 2 * MIB, 4 * MIB],
+        ['a part after the end', 3 * MIB, 4 * MIB],
+      ])('open reads %s', async (_, first, last) => {
+        const bytes = randomBytes(3 * MIB);
+        await bucket.upload(KEY, yielding([bytes]));
+        const read = Buffer.concat(await gather((await bucket.open(KEY, { first, last })) ?? []));
+        expect(read.equals(bytes.subarray(first, last + 1))).toBe(true);
+        expect(await bucket.open('absent', { first, last })).toBeUndefined();
+      });
+
       it('still work after an object was opened and left early many times', async () => {
         const bytes = randomBytes(3 * MIB);
         await bucket.upload(KEY, yielding([bytes]));

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { Bucket, type ListedObject, missingRight, ObjectExistsError, type ReadObject, significantOffset } from '../ingestion/adapters/out/object-storage/bucket.js';
+import { Bucket, type ByteRange, type ListedObject, missingRight, ObjectExistsError, type ReadObject, significantOffset } from '../ingestion/adapters/out/object-storage/bucket.js';
 
 interface Kept {
   readonly bytes: Buffer;
@@ -77,10 +77,10 @@ export class InMemoryBucket extends Bucket {
     });
   }
 
-  override open(key: string): Promise<AsyncIterable<Uint8Array> | undefined> {
+  override open(key: string, range?: ByteRange): Promise<AsyncIterable<Uint8Array> | undefined> {
     return this.run('open', key, () => {
       const kept = this.objects.get(key);
-      return kept && piecesOf(kept.bytes);
+      return kept && piecesOf(range ? kept.bytes.subarray(range.first, range.last + 1) : kept.bytes);
     });
   }
 
@@ -88,8 +88,9 @@ export class InMemoryBucket extends Bucket {
     const listed = await this.run('list', prefix, () =>
       [...this.objects]
         .filter(([key]) => key.startsWith(prefix))
-        .map(([key, { bytes, writtenAt }]) => ({ key, size: bytes.length, ageMs: this.now() - writtenAt }))
-        .sort((a, b) => Buffer.compare(Buffer.from(a.key), Buffer.from(b.key))),
+        .map(([key, { bytes, writtenAt }]) => ({ order: Buffer.from(key), listed: { key, size: bytes.length, ageMs: this.now() - writtenAt } }))
+        .sort((a, b) => Buffer.compare(a.order, b.order))
+        .map(({ listed }) => listed),
     );
     yield* this.listed(listed);
   }
@@ -131,6 +132,11 @@ export class InMemoryBucket extends Bucket {
     const another = new InMemoryBucket(this.objects, this.unfinished);
     another.time = this.time;
     return another;
+  }
+
+  /** A bucket with a copy of the objects as they are now. */
+  copy(): InMemoryBucket {
+    return new InMemoryBucket(new Map(this.objects));
   }
 
   /** The number of uploads to a key that are in progress or were left unfinished. */

@@ -1,15 +1,23 @@
 // Runs the `sh` blocks of a page in one shell, as if they were pasted, and compares their output with the `text` block
 // after each. `…` matches anything. Background processes of the session end with it.
-// Usage: node test/docs/run-session.mjs <page> [<heading> | --run=<command>]…
-// With headings, runs only their parts, in this order, and each command at its place among them.
-import { spawnSync } from 'node:child_process';
+// Usage: node test/docs/run-session.mjs [--shell=bash|dash|zsh] <page> [<heading> | --run=<command>]…
+// With headings, runs only their parts, in this order, and each command at its place among them. Default: bash.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
 
 const MOST_SECONDS = 300;
+const RETRY_MS = 50;
 const MARK = '---- end of block';
 const RUN = '--run=';
+const SHELL = '--shell=';
+/** How each shell is started, so that it ends at the first command that fails. Dash has no `pipefail`. */
+const SHELLS = { bash: ['-eu', '-o', 'pipefail', '-c'], dash: ['-eu', '-c'], zsh: ['-f', '-eu', '-o', 'pipefail', '-c'] };
 
-const [page, ...parts] = process.argv.slice(2);
+const given = process.argv.slice(2);
+const shell = given.find((argument) => argument.startsWith(SHELL))?.slice(SHELL.length) ?? 'bash';
+const [page, ...parts] = given.filter((argument) => !argument.startsWith(SHELL));
 const text = readFileSync(page, 'utf8');
 
 /** The text below a heading, including its subheadings. */
@@ -28,18 +36,38 @@ const blocks = parts.flatMap((part) =>
 );
 if (parts.length === 0) blocks.push(...blocksOf(text));
 
+/** Runs a script in the shell, in a process group of its own, and ends the whole group with it. */
+async function run(script) {
+  // Detached: the leader of a group.
+  const child = spawn(shell, [...SHELLS[shell], script], { detached: true, stdio: ['ignore', 'pipe', 'inherit'] });
+  let stdout = '';
+  child.stdout.setEncoding('utf8').on('data', (chunk) => (stdout += chunk));
+  const ended = once(child, 'exit');
+  const settled = new AbortController();
+  const silence = delay(MOST_SECONDS * 1000, [`nothing after ${MOST_SECONDS} s`], { signal: settled.signal });
+  const [status] = await Promise.race([ended, silence]);
+  settled.abort();
+  silence.catch(() => undefined);
+  for (let signal = 'SIGTERM'; signalGroup(child.pid, signal); signal = 0) await delay(RETRY_MS);
+  return { status, stdout };
+}
+
+/** Whether a group has a process left to signal. */
+function signalGroup(id, signal) {
+  try {
+    return process.kill(-id, signal);
+  } catch (error) {
+    if (error.code !== 'ESRCH') throw error;
+    return false;
+  }
+}
+
 const commands = blocks.filter(({ kind }) => kind === 'sh');
-const ending = `trap 'kill $(jobs -p) 2>/dev/null || :; wait' EXIT\n`;
-const script = ending + commands.map(({ body }) => `${body}printf '\\n%s\\n' '${MARK}'\n`).join('');
-const { status, stdout } = spawnSync('bash', ['-eu', '-o', 'pipefail', '-c', script], {
-  encoding: 'utf8',
-  stdio: ['ignore', 'pipe', 'inherit'],
-  timeout: MOST_SECONDS * 1000,
-});
+const { status, stdout } = await run(commands.map(({ body }) => `${body}printf '\\n%s\\n' '${MARK}'\n`).join(''));
 const outputs = stdout.split(`\n${MARK}\n`);
 
 let failed = status === 0 ? 0 : 1;
-if (failed) console.error(`${page}: the shell ended with ${status} after ${outputs.length - 1} of ${commands.length} blocks`);
+if (failed) console.error(`${page}: ${shell} ended with ${status} after ${outputs.length - 1} of ${commands.length} blocks`);
 let compared = 0;
 blocks.forEach(({ kind, body }, index) => {
   if (kind !== 'text') return;
@@ -50,5 +78,5 @@ blocks.forEach(({ kind, body }, index) => {
   failed += 1;
   console.error(`${page}: expected\n${body.trim()}\nbut it printed\n${printed.trim()}`);
 });
-console.log(`${[page, ...parts.filter((part) => !part.startsWith(RUN))].join(', ')}: ${commands.length} blocks run, ${compared} answers compared, ${failed} wrong`);
+console.log(`${[page, ...parts.filter((part) => !part.startsWith(RUN))].join(', ')}: ${commands.length} blocks run in ${shell}, ${compared} answers compared, ${failed} wrong`);
 if (failed > 0) process.exitCode = 1;

@@ -84,6 +84,34 @@ describe('the log', () => {
     expect(service.logged()).not.toMatch(/MARK|TUFSS/);
   });
 
+  it.each([
+    ['which parameter is wrong', post('/ingestNowcastLoadData/upload_nowcast?customer_id=a&filename=b/c', ''), 'invalid-query-parameter', 'invalid, missing or repeated: filename, manufacturer'],
+    ['which permission a token lacks', post(`${IDENTITY}/create-user`, '{}', 'Authorization: Bearer x'), 'unauthorized', 'The access token is missing or invalid.'],
+  ])('says %s', async (name, request, kind, reason) => {
+    const { line } = await logLine(name.replaceAll(' ', '-'), request);
+    expect(JSON.parse(line)).toMatchObject({ kind, reason });
+  });
+
+  it.each([
+    ['create-role', { role_name: 'Taken', permissions: ['a:b'] }, 'invalid-role', 'role_name is taken'],
+    ['create-role', { permissions: ['a:b'] }, 'invalid-role', 'invalid or missing: role_name'],
+    ['create-role', { role_name: 'x', permissions: ['a b'] }, 'invalid-role', 'invalid: permissions'],
+    ['create-user', { email: 'taken@grid.example', roles: [] }, 'invalid-user', 'email is taken'],
+    ['create-user', { email: 'x', roles: 'x' }, 'invalid-user', 'invalid or missing: email, roles'],
+    ['create-user', { email: 'x@grid.example', roles: ['x'] }, 'invalid-user', 'role_id is unknown'],
+    ['update-user', { user_id: 'embedded|x', new_name: 'x' }, 'invalid-user-update', 'user_id is unknown'],
+    ['assign-role', { user_id: 'embedded|x', role_id: 'x' }, 'invalid-role-assignment', 'user_id is unknown'],
+  ])('says why %s refused %j', async (operation, body, kind, reason) => {
+    const authorization = `Authorization: Bearer ${await service.adminToken()}`;
+    const send = (id: string, path: string, sent: object) =>
+      logLine(id, post(`${IDENTITY}/${path}`, JSON.stringify(sent), 'Content-Type: application/json', authorization));
+    await send('taken-role', 'create-role', { role_name: 'Taken', permissions: ['a:b'] });
+    await send('taken-user', 'create-user', { email: 'taken@grid.example', roles: [] });
+    const { status, line } = await send(`refused-${String(Math.random()).slice(2)}`, operation, body);
+    expect(status).toBe(400);
+    expect(JSON.parse(line)).toMatchObject({ kind, reason });
+  });
+
   it('contains nothing that the client sent about roles and users', async () => {
     const token = await service.adminToken();
     const sent = [

@@ -13,9 +13,8 @@ import { type RunningService, startService } from '../support/service.js';
 
 interface Schema {
   readonly $ref?: string;
-  readonly type?: string;
+  readonly type?: string | readonly string[];
   readonly format?: string;
-  readonly nullable?: boolean;
   readonly enum?: readonly unknown[];
   readonly required?: readonly string[];
   readonly properties?: Readonly<Record<string, Schema>>;
@@ -69,6 +68,8 @@ const OPERATIONS = [
   { method: 'get', path: `${BASE}/roles`, good: undefined, status: 200, refusal: undefined },
   { method: 'get', path: `${BASE}/users`, good: undefined, status: 200, refusal: undefined },
 ] as const;
+/** The operations on stored uploads. */
+const FURTHER = ['delete /uploads', 'delete /uploads/{upload_id}', 'get /uploads', 'get /uploads/{upload_id}', 'get /uploads/{upload_id}/content'];
 type Served = (typeof OPERATIONS)[number];
 const isUpload = ({ path }: Served): boolean => path.startsWith('/ingest');
 
@@ -82,9 +83,9 @@ const operationOf = (document: Document, { path, method }: Served): Operation =>
 /** The places where a value violates a schema. Members that aren't in the schema are violations too. */
 function mismatches(document: Document, given: Schema, value: unknown, at = '$'): string[] {
   const schema = given.$ref === undefined ? given : (document.components.schemas[given.$ref.replace('#/components/schemas/', '')] ?? {});
-  if (value === null && schema.nullable) return [];
+  if (value === null && schema.type?.includes('null')) return [];
   if (schema.enum && !schema.enum.includes(value)) return [`${at}: ${JSON.stringify(value)} is none of ${schema.enum.join()}`];
-  switch (schema.type) {
+  switch ([schema.type].flat().filter((type) => type !== 'null').join()) {
     case 'string': {
       if (typeof value !== 'string') return [`${at}: no text`];
       const tooLong = value.length < (schema.minLength ?? 0) || value.length > (schema.maxLength ?? Infinity);
@@ -111,24 +112,25 @@ function mismatches(document: Document, given: Schema, value: unknown, at = '$')
   }
 }
 
-/** The OpenAPI 3.0 objects that the document uses, and the kind of each member. `!` after a name: required. `*`: any name. */
+/** The OpenAPI 3.1 objects that the document uses, and the kind of each member. `!` after a name: required. `*`: any name. */
 const SHAPES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   Document: { 'openapi!': 'version', 'info!': 'Info', 'paths!': 'Paths', servers: '[Server', tags: '[Tag', components: 'Components' },
-  Info: { 'title!': 'text', 'version!': 'text', description: 'text', contact: 'Empty' },
-  Empty: {},
+  Info: { 'title!': 'text', 'version!': 'text', 'description!': 'text', 'contact!': 'Contact', 'license!': 'License' },
+  Contact: { 'name!': 'text' },
+  License: { 'name!': 'text', 'identifier!': 'text' },
   Server: { 'url!': 'text', description: 'text' },
-  Tag: { 'name!': 'text', description: 'text' },
+  Tag: { 'name!': 'text', 'description!': 'text' },
   Paths: { '*': 'PathItem' },
-  PathItem: { get: 'Operation', post: 'Operation' },
+  PathItem: { get: 'Operation', post: 'Operation', delete: 'Operation' },
   Operation: {
     'operationId!': 'text',
     'responses!': 'Responses',
     'summary!': 'text',
     'tags!': '[text',
-    description: 'text',
+    'description!': 'text',
     parameters: '[Parameter',
     requestBody: 'RequestBody',
-    security: '[Security',
+    'security!': '[Security',
   },
   Parameter: { 'name!': 'text', 'in!': 'place', 'schema!': 'Schema', required: 'boolean', description: 'text', example: 'any' },
   RequestBody: { 'content!': 'Content', required: 'boolean', description: 'text' },
@@ -155,7 +157,6 @@ const SHAPES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     type: 'type',
     format: 'text',
     description: 'text',
-    nullable: 'boolean',
     example: 'any',
     enum: '[any',
     required: '[text',
@@ -167,6 +168,9 @@ const SHAPES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     maxLength: 'number',
     minItems: 'number',
     maxItems: 'number',
+    minimum: 'number',
+    maximum: 'number',
+    default: 'any',
   },
 };
 
@@ -184,9 +188,9 @@ function shapeProblems(document: Document, kind: string, value: unknown, at = '#
     text: (text) => typeof text === 'string' && text !== '',
     boolean: (flag) => typeof flag === 'boolean',
     number: (number) => Number.isInteger(number) && Number(number) >= 0,
-    version: (text) => /^3\.0\.\d$/.test(String(text)),
+    version: (text) => /^3\.1\.\d$/.test(String(text)),
     place: (text) => ['query', 'header', 'path', 'cookie'].includes(String(text)),
-    type: (text) => ['object', 'array', 'string', 'integer', 'number', 'boolean'].includes(String(text)),
+    type: (types) => [types].flat().every((type) => ['object', 'array', 'string', 'integer', 'number', 'boolean', 'null'].includes(String(type))),
     reference: (text) => Object.hasOwn(document.components.schemas, String(text).replace('#/components/schemas/', '')),
     pattern: isPattern,
   };
@@ -238,12 +242,23 @@ describe.each([
     expect(answer.headers.get('content-type')).toMatch(/^application\/json/);
     expect(shapeProblems(document, 'Document', document)).toEqual([]);
     const ids = OPERATIONS.map((operation) => operationOf(document, operation).operationId);
-    expect(new Set(ids).size).toBe(ids.length);
+    expect(ids).toEqual(['uploadHistorical', 'uploadNowcast', 'assignRole', 'createRole', 'createUser', 'updateUser', 'listRoles', 'listUsers']);
   });
 
-  it('lists the eight operations and no others', () => {
+  it('has a name for each schema of a body', () => {
+    const names = ['Error', 'NewRole', 'NewUser', 'Role', 'RoleAssignment', 'RoleCreated', 'RoleList', 'Success', 'Upload', 'UploadForm', 'UploadJson', 'UploadPage', 'UploadsRemoved', 'User', 'UserCreated', 'UserList', 'UserUpdate'];
+    expect(Object.keys(document.components.schemas).sort()).toEqual(names);
+    const bodies = OPERATIONS.flatMap((operation) => {
+      const { requestBody, responses } = operationOf(document, operation);
+      return [requestBody, ...Object.values(responses)].flatMap((body) => Object.entries(body?.content ?? {}));
+    });
+    const unnamed = bodies.filter(([type, { schema }]) => type !== 'application/octet-stream' && schema?.$ref === undefined);
+    expect(unnamed).toEqual([]);
+  });
+
+  it('lists the operations and no others', () => {
     const listed = Object.entries(document.paths).flatMap(([path, operations]) => Object.keys(operations).map((method) => `${method} ${path}`));
-    expect(listed.sort()).toEqual(OPERATIONS.map(({ method, path }) => `${method} ${path}`).sort());
+    expect(listed.sort()).toEqual([...OPERATIONS.map(({ method, path }) => `${method} ${path}`), ...FURTHER].sort());
   });
 
   it('contains the URL of the service', () => {
@@ -289,13 +304,17 @@ describe.each([
   it.each(OPERATIONS.filter(isUpload))('offers a file as a form and as bytes, and JSON: $path', (operation) => {
     const { required = false, content = {} } = operationOf(document, operation).requestBody ?? {};
     expect(required).toBe(false);
-    expect(content['multipart/form-data']?.schema).toMatchObject({
+    const schemaOf = (type: string): Schema | undefined => {
+      const schema = content[type]?.schema;
+      return document.components.schemas[schema?.$ref?.replace('#/components/schemas/', '') ?? ''] ?? schema;
+    };
+    expect(schemaOf('multipart/form-data')).toMatchObject({
       type: 'object',
       required: ['file'],
       properties: { file: { type: 'string', format: 'binary' }, additional_data: { type: 'string' } },
     });
-    expect(content['application/octet-stream']?.schema).toMatchObject({ type: 'string', format: 'binary' });
-    expect(content['application/json']?.schema).toMatchObject({ type: 'object', properties: { additional_data: { type: 'string' } } });
+    expect(schemaOf('application/octet-stream')).toMatchObject({ type: 'string', format: 'binary' });
+    expect(schemaOf('application/json')).toMatchObject({ type: 'object', properties: { additional_data: { type: ['string', 'null'] } } });
     expect(Object.keys(content['application/json']?.examples ?? {})).not.toEqual([]);
   });
 
@@ -325,6 +344,23 @@ describe.each([
     const answer = await fetch(service.url + operation.path, { method: 'POST', headers, body: JSON.stringify(example) });
     // The ids in the examples are well-formed but unknown.
     expect(answer.status).toBe(operation.path.includes('/create-') ? 201 : 400);
+  });
+
+  it.each([
+    ['form', 'multipart/form-data'],
+    ['bytes', 'application/octet-stream'],
+    ['json', 'application/json'],
+  ])('has only the upload body that the URL asks for: %s', async (choice, type) => {
+    const chosen = (await (await fetch(`${service.url}/docs-json?uploads=${choice}`)).json()) as Document;
+    for (const operation of OPERATIONS) {
+      const [whole, one] = [operationOf(document, operation), operationOf(chosen, operation)];
+      if (!isUpload(operation)) expect(one).toEqual(whole);
+      else expect(one).toEqual({ ...whole, requestBody: { ...whole.requestBody, content: { [type]: whole.requestBody?.content[type] } } });
+    }
+  });
+
+  it.each(['', 'xml', 'toString', 'form&uploads=json'])('is whole if the URL asks for "%s"', async (choice) => {
+    expect(await (await fetch(`${service.url}/docs-json?uploads=${choice}`)).json()).toEqual(document);
   });
 
   it('has a token endpoint that gives the client admin a token', async () => {
@@ -492,7 +528,11 @@ describe('every documented response is served by', () => {
   /** Expects an answer to match the document. */
   function expectDocumented(operation: Served, { status, body, header }: Answered): void {
     const documented = operationOf(document, operation).responses[status];
-    const { schema = {} } = documented?.content?.['application/json'] ?? {};
+    const { schema = {}, example, examples } = documented?.content?.['application/json'] ?? {};
+    const described = [example, ...Object.values(examples ?? {}).map(({ value }) => value)].filter((value) => value !== undefined);
+    for (const value of described) expect(mismatches(document, schema, value)).toEqual([]);
+    const { message, error } = JSON.parse(body) as { message?: string; error?: string };
+    if (message ?? error) expect(described).toContainEqual(expect.objectContaining(error === undefined ? { message } : { error }));
     expect(header('content-type')).toBe('application/json; charset=utf-8');
     expect(mismatches(document, schema, JSON.parse(body))).toEqual([]);
     for (const [name, { schema: of }] of Object.entries(documented?.headers ?? {})) {
@@ -523,8 +563,8 @@ describe('every documented response is served by', () => {
       expect(success).toBeDefined();
       const documented = Object.entries(errors).map(([status, { content, description }]) => {
         const { schema, examples } = content?.['application/json'] ?? {};
-        const texts = (schema?.properties?.error?.enum ?? []) as string[];
-        expect(description).toBe(texts.join(' / '));
+        const texts = description.split(' / ');
+        expect(schema).toEqual({ $ref: '#/components/schemas/Error' });
         expect(Object.values(examples ?? {}).map(({ value }) => value)).toEqual(texts.map((error) => ({ error })));
         return [status, [...texts].sort()];
       });

@@ -5,16 +5,17 @@ import type { Bucket } from '../../src/ingestion/adapters/out/object-storage/buc
 import { ObjectStorageFileStorage } from '../../src/ingestion/adapters/out/object-storage/object-storage.file-storage.adapter.js';
 import { S3Bucket } from '../../src/ingestion/adapters/out/object-storage/s3/s3.bucket.js';
 import { BucketView } from '../../src/testing/bucket.view.js';
-import { fileStorageContract } from '../../src/testing/file-storage.contract.js';
+import { fileStorageContract, type FileStorageContractSubject } from '../../src/testing/file-storage.contract.js';
+import { storedUploadsContract } from '../../src/testing/stored-uploads.contract.js';
 import { type Azurite, startAzurite } from '../servers/azurite.mjs';
 import { isVersitygwAvailable, startVersitygw, type Versitygw } from '../servers/versitygw.mjs';
 
 const CONTAINER = 'load-data';
 const LIMITS = { timeoutMs: 20_000, maxUploadBytes: 5 * 1024 ** 3 };
 
-/** The contract. Each test has its own prefix. */
+/** The contracts. Each test has its own prefix. */
 function contractOn(name: string, open: (prefix: string) => Bucket): void {
-  fileStorageContract(name, () => {
+  const setUp = (): Promise<FileStorageContractSubject> => {
     const prefix = `${randomUUID()}/`;
     const looking = open(prefix);
     const view = new BucketView(looking);
@@ -48,7 +49,9 @@ function contractOn(name: string, open: (prefix: string) => Bucket): void {
         looking.close();
       },
     });
-  });
+  };
+  fileStorageContract(name, setUp);
+  storedUploadsContract(name, setUp);
 }
 
 describe.runIf(isVersitygwAvailable())('on S3', () => {

@@ -1,7 +1,8 @@
+import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type Program, Workspace } from '../support/process.js';
 
-const UPLOADED = '{"status":"success","message":"Data uploaded successfully."}';
+const UPLOADED = '{"status":"success","message":"Data uploaded successfully."}\n';
 const LOG_LEVELS = ['info', 'trace', 'silent'];
 
 describe('the ready line', () => {
@@ -50,9 +51,21 @@ describe('the ready line', () => {
     expect(await paste((await workspace.start(variables)).curl)).toMatch(answer);
   });
 
+  it.each<[string, Record<string, string>]>([
+    ['in DATA_DIR', {}],
+    ['in the environment', { EMBEDDED_ADMIN_SECRET: 'given-by-somebody' }],
+  ])("says where the administrator's secret is, and how to get a token: %s", async (_, variables) => {
+    const { readyLine, url } = await workspace.start({ PUBLIC_URL: 'http://127.0.0.1:49999', ...variables });
+    expect(url).toBe('http://127.0.0.1:49999');
+    const [, place = ''] = /\| token: npm run --silent token \(client admin, secret in ([^)]+)\) \| try: curl /.exec(readyLine) ?? [];
+    expect(place).toBe(variables.EMBEDDED_ADMIN_SECRET === undefined ? join(workspace.data, 'identity', 'admin-secret') : 'EMBEDDED_ADMIN_SECRET');
+    expect(readyLine).not.toContain('given-by-somebody');
+    expect((await workspace.token()).stdout).toMatch(/^[\w-]+\.[\w-]+\.[\w-]+\n$/);
+  });
+
   it('contains no command with NODE_ENV=production', async () => {
     const { readyLine, url } = await workspace.start({ NODE_ENV: 'production' });
-    expect(readyLine).not.toContain('curl');
+    expect(readyLine).not.toMatch(/curl|token/);
     expect((await fetch(`${url}/health/ready`)).status).toBe(200);
   });
 });

@@ -11,6 +11,8 @@ describe('the token command and the service', () => {
 
   beforeAll(async () => {
     workspace = await Workspace.create();
+    const first = await workspace.start(BEFORE);
+    await first.program.end('SIGTERM');
     made = await token([], BEFORE);
     service = await workspace.start(BEFORE);
   });
@@ -37,7 +39,7 @@ describe('the token command and the service', () => {
     return (await call(`/ingestHistoricalLoadData/upload_historical?${query}`, bearer, {})).status;
   };
 
-  it('agree on a token from before the first start', async () => {
+  it('agree on a token from while the service was stopped', async () => {
     expect(await call('/idpManagementBackend/users', made)).toEqual({ status: 200, answer: { users: [] } });
   });
 

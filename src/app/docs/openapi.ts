@@ -1,10 +1,12 @@
 import type { INestApplication } from '@nestjs/common';
 import { DocumentBuilder, type OpenAPIObject, SwaggerModule } from '@nestjs/swagger';
-import type { AuthorizationServer } from './authorization-server.js';
+import { SECURITY_SCHEMES } from '../../authentication/api-token.decorator.js';
 import { publicPath } from '../../configuration/served-address.js';
 import type { Environment } from '../../configuration/service.js';
+import type { AuthorizationServer } from './authorization-server.js';
+import { apiDescription } from './description.js';
 
-/** Describes where to get an access token, for clients that don't use the `client` scheme. */
+/** Describes where to get an access token, for clients that don't use the OAuth 2 scheme. */
 const TOKEN_DESCRIPTIONS: Readonly<Record<Environment['identityProvider']['adapter'], string>> = {
   embedded: 'An access token, for example what `npm run token -- --user <user_id>` prints.',
   keycloak: "An access token of the realm's.",
@@ -21,17 +23,24 @@ function oauth2({ description, tokenUrl, login }: AuthorizationServer) {
   return { type: 'oauth2' as const, description, flows: { ...(authorizationCode && { authorizationCode }), clientCredentials } };
 }
 
-/** Generates the OpenAPI 3 document from the code, without answers that this configuration never gives. */
+/** Generates the OpenAPI 3.1 document from the code, without answers that this configuration never gives. */
 export function createOpenApiDocument(app: INestApplication, environment: Environment, server: AuthorizationServer): OpenAPIObject {
   const { identityProvider, rateLimitPerMinute, ingestionAuthorization, corsOrigins } = environment;
+  const bearer = { type: 'http' as const, scheme: 'bearer', bearerFormat: 'JWT', description: TOKEN_DESCRIPTIONS[identityProvider.adapter] };
   const config = new DocumentBuilder()
+    .setOpenAPIVersion('3.1.0')
     .setTitle('Load-data service')
-    .setDescription('Historical and nowcast load data comes in here; the people behind it get their roles here.')
+    .setDescription(apiDescription(environment))
     .setVersion('1')
     .addServer(publicPath(environment) || '/')
-    .addOAuth2(oauth2(server), 'client')
-    .addBearerAuth({ type: 'http', scheme: 'bearer', bearerFormat: 'JWT', description: TOKEN_DESCRIPTIONS[identityProvider.adapter] }, 'token')
+    .addTag('Historical ingestion', 'Load data for training forecasting models')
+    .addTag('Nowcast ingestion', 'Load data for generating forecasts')
+    .addTag('Stored uploads', 'Finding, fetching and removing uploads')
+    .addTag('Identity management', 'Roles and users')
+    .addOAuth2(oauth2(server), SECURITY_SCHEMES.oauth2)
+    .addBearerAuth(bearer, SECURITY_SCHEMES.bearer)
     .build();
+  Object.assign(config.info, { contact: { name: 'The operators of this service' }, license: { name: 'Apache-2.0', identifier: 'Apache-2.0' } });
   const document = SwaggerModule.createDocument(app, config, { ignoreGlobalPrefix: true });
 
   for (const [path, operations] of Object.entries(document.paths)) {
@@ -40,7 +49,7 @@ export function createOpenApiDocument(app: INestApplication, environment: Enviro
       if (path.startsWith('/ingest') && ingestionAuthorization === 'open') {
         if (corsOrigins.includes('*')) delete operation.responses['403'];
         delete operation.responses['503'];
-        delete operation.security;
+        operation.security = [];
       }
     }
   }

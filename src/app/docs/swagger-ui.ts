@@ -1,9 +1,11 @@
 import type { NestExpressApplication } from '@nestjs/platform-express';
 import { SwaggerModule } from '@nestjs/swagger';
+import type { Request } from 'express';
 import helmet from 'helmet';
 import { type AuthorizationServer, authorizationServerFor } from './authorization-server.js';
 import type { Environment } from '../../configuration/service.js';
 import { createOpenApiDocument } from './openapi.js';
+import { withOneUploadBody } from './one-upload-body.js';
 import { ServiceAddress } from '../../operations/service-address.js';
 
 const REDIRECT_PAGE = 'docs/oauth2-redirect.html';
@@ -49,6 +51,7 @@ export function setUpSwaggerUi(app: NestExpressApplication, environment: Environ
     jsonDocumentUrl: 'docs-json',
     raw: ['json'],
     useGlobalPrefix: true,
+    patchDocumentOnRequest: (request, _response, document) => withOneUploadBody(document, (request as Request).query.uploads),
     customSiteTitle: 'Load-data service',
     swaggerOptions: {
       validatorUrl: null,

@@ -51,7 +51,7 @@ describe('data directory lock', () => {
     const given = `${directory}/../data`;
     const refusal = lockDataDirectory(given, 'uploads');
     await expect(refusal).rejects.toThrow(DataDirectoryInUseError);
-    await expect(refusal).rejects.toThrow(new RegExp(`^DATA_DIR ${given} is in use by another process$`));
+    await expect(refusal).rejects.toThrow(new RegExp(`^DATA_DIR ${given} is in use by another process.*: stop it.*, or set DATA_DIR to another directory$`));
     lock.release();
   });
 
@@ -85,6 +85,9 @@ describe('data directory lock', () => {
     const child = await holdElsewhere(join(directory, 'uploads.lock'));
 
     await expect(lockDataDirectory(directory, 'uploads')).rejects.toThrow(DataDirectoryInUseError);
+    // Only Linux tells which process holds a lock.
+    const holder = process.platform === 'linux' ? `(pid ${String(child.pid)}): stop it` : 'lsof';
+    await expect(lockDataDirectory(directory, 'uploads')).rejects.toThrow(holder);
     await expect(lockDataDirectory(link, 'uploads')).rejects.toThrow(`DATA_DIR ${link} is in use`);
     expect(isLocked(link, 'uploads')).toBe(true);
 

@@ -4,16 +4,22 @@ import { setTimeout as delay } from 'node:timers/promises';
 import Database from 'libsql';
 import { DataDirectoryError } from './data-directory-error.js';
 import { irregularDatabaseFile } from './database-files.js';
+import { lockHolder } from './lock-holder.js';
 import { fileIdentity, identityUnlessUnreadable, isSameFile } from './file-identity.js';
 import { makeDirectories } from './make-directories.js';
 
 const ATTEMPTS = 40;
 const PAUSE_MS = 25;
 
-/** The lock of a DATA_DIR is held by another process. */
+/** The lock of a DATA_DIR is held by another process. The message names the process, if it can be found, and the remedy. */
 export class DataDirectoryInUseError extends Error {
-  constructor(readonly directory: string) {
-    super(`DATA_DIR ${directory} is in use by another process`);
+  constructor(
+    readonly directory: string,
+    lockPath: string,
+  ) {
+    const pid = lockHolder(lockPath);
+    const holder = pid === undefined ? `: stop it (lsof ${lockPath} shows it)` : ` (pid ${pid}): stop it`;
+    super(`DATA_DIR ${directory} is in use by another process${holder}, or set DATA_DIR to another directory`);
     this.name = new.target.name;
   }
 }
@@ -48,7 +54,7 @@ export async function lockDataDirectory(directory: string, name: string, { creat
     if (lock) return lock;
     await delay(PAUSE_MS);
   }
-  throw new DataDirectoryInUseError(directory);
+  throw new DataDirectoryInUseError(directory, lockFile(directory, name));
 }
 
 /** Whether a process holds the lock `<directory>/<name>.lock`. Creates neither the directory nor the file. */

@@ -1,7 +1,22 @@
 import { Injectable } from '@nestjs/common';
+import type { ErrorKind } from '../../common/service-error.js';
+import { UPLOAD_KINDS } from '../../ingestion/domain/upload.js';
 import { collectDefaultMetrics, Counter, Histogram, Registry } from 'prom-client';
 
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60];
+
+/** The errors with which storing an upload fails. */
+const UPLOAD_FAILURES: readonly ErrorKind[] = [
+  'storage-failure',
+  'internal',
+  'client-aborted',
+  'request-timeout',
+  'payload-too-large',
+  'invalid-request-body',
+  'digest-mismatch',
+  'request-in-progress',
+  'idempotency-key-reused',
+];
 
 /** The metrics of the service. They have their own registry, so that two services in one process don't collide. */
 @Injectable()
@@ -26,6 +41,12 @@ export class Metrics {
 
   constructor() {
     collectDefaultMetrics({ register: this.registry });
+    for (const kind of UPLOAD_KINDS) {
+      this.uploads.inc({ kind }, 0);
+      this.uploadBytes.inc({ kind }, 0);
+      // A rate can't be computed over the first failure if its series begins with it.
+      for (const reason of UPLOAD_FAILURES) this.uploadFailures.inc({ kind, reason }, 0);
+    }
   }
 
   private counter<const Label extends string>(name: string, help: string, labelNames: Label[]): Counter<Label> {

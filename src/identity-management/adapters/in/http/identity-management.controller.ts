@@ -1,9 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Get, HttpCode, Post, Req, Res } from '@nestjs/common';
 import { ApiBody, ApiTags } from '@nestjs/swagger';
-import { ApiList } from '../../../../http/api-list.decorator.js';
 import { assertPermission } from '../../../../authentication/permission.guard.js';
-import { ApiSuccess } from '../../../../http/api-success.decorator.js';
+import { ApiAnswer, ApiSuccess } from '../../../../http/api-answer.decorator.js';
 import { sendJsonList } from '../../../../http/json-list.js';
 import { sendJson } from '../../../../http/send-json.js';
 import { ServiceController } from '../../../../http/service-controller.decorator.js';
@@ -14,6 +13,7 @@ import { ListRoles } from '../../../application/list-roles.use-case.js';
 import { ListUsers } from '../../../application/list-users.use-case.js';
 import { UpdateUser } from '../../../application/update-user.use-case.js';
 import { IdentityCommand, IdentityQuery } from './identity-operation.decorator.js';
+import { ROLE_ID, RoleCreated, RoleList, USER_ID, UserCreated, UserList } from './identity-answers.dto.js';
 import { AssignRoleDto, CreateRoleDto, CreateUserDto, UpdateUserDto } from './identity.dto.js';
 import { JsonBodyReader } from './json-body.reader.js';
 
@@ -33,7 +33,7 @@ export class IdentityManagementController {
 
   @Post('assign-role')
   @HttpCode(200)
-  @IdentityCommand('assign:roles', 'Assign a role to a user', 'invalid-role-assignment')
+  @IdentityCommand('assign:roles', 'invalid-role-assignment', { operationId: 'assignRole', summary: 'Assign a role to a user' })
   @ApiBody({ type: AssignRoleDto })
   @ApiSuccess(200, 'Role assigned successfully.')
   async assignRole(@Req() request: IncomingMessage, @Res() response: ServerResponse): Promise<void> {
@@ -44,9 +44,9 @@ export class IdentityManagementController {
 
   @Post('create-role')
   @HttpCode(201)
-  @IdentityCommand('create:roles', 'Create a role', 'invalid-role')
+  @IdentityCommand('create:roles', 'invalid-role', { operationId: 'createRole', summary: 'Create a role' })
   @ApiBody({ type: CreateRoleDto })
-  @ApiSuccess(201, 'Role created successfully.', { id: { name: 'role_id', example: 'role_0198c5a05b1e7c7e8d550c1f5a3e7a10' } })
+  @ApiSuccess(201, 'Role created successfully.', { body: RoleCreated, ids: { role_id: ROLE_ID.example } })
   async createRole(@Req() request: IncomingMessage, @Res() response: ServerResponse): Promise<void> {
     const { role_name, permissions } = await this.bodies.read(request, CreateRoleDto);
     const role_id = await this.createRoleUseCase.execute({ name: role_name, permissions });
@@ -55,11 +55,9 @@ export class IdentityManagementController {
 
   @Post('create-user')
   @HttpCode(201)
-  @IdentityCommand('create:users', 'Create a user', 'invalid-user', 'A user with `roles` takes `assign:roles`, too.')
+  @IdentityCommand('create:users', 'invalid-user', { operationId: 'createUser', summary: 'Create a user', note: 'With `roles`, it also needs `assign:roles`.' })
   @ApiBody({ type: CreateUserDto })
-  @ApiSuccess(201, 'User created successfully.', {
-    id: { name: 'user_id', example: 'embedded|0198c5a0-5b1e-7c7e-8d55-0c1f5a3e7a10' },
-  })
+  @ApiSuccess(201, 'User created successfully.', { body: UserCreated, ids: { user_id: USER_ID.example } })
   async createUser(@Req() request: IncomingMessage, @Res() response: ServerResponse): Promise<void> {
     const { email, name, roles } = await this.bodies.read(request, CreateUserDto, (members) => {
       if (mayHaveRoles(members)) assertPermission(request, 'assign:roles');
@@ -70,7 +68,7 @@ export class IdentityManagementController {
 
   @Post('update-user')
   @HttpCode(200)
-  @IdentityCommand('update:users', "Update a user's information", 'invalid-user-update')
+  @IdentityCommand('update:users', 'invalid-user-update', { operationId: 'updateUser', summary: "Update a user's information" })
   @ApiBody({ type: UpdateUserDto })
   @ApiSuccess(200, 'User updated successfully.')
   async updateUser(@Req() request: IncomingMessage, @Res() response: ServerResponse): Promise<void> {
@@ -80,16 +78,16 @@ export class IdentityManagementController {
   }
 
   @Get('roles')
-  @IdentityQuery('read:roles', 'List all roles')
-  @ApiList('roles', ['role_id', 'name'])
+  @IdentityQuery('read:roles', { operationId: 'listRoles', summary: 'List all roles' })
+  @ApiAnswer(200, 'All roles', { body: RoleList })
   roles(@Req() request: IncomingMessage, @Res() response: ServerResponse): Promise<void> {
     const pages = this.listRolesUseCase.execute(({ roleId, name }) => ({ role_id: roleId, name }));
     return sendJsonList(request, response, 'roles', pages);
   }
 
   @Get('users')
-  @IdentityQuery('read:users', 'List all users')
-  @ApiList('users', ['user_id', 'name', 'email'])
+  @IdentityQuery('read:users', { operationId: 'listUsers', summary: 'List all users' })
+  @ApiAnswer(200, 'All users', { body: UserList })
   users(@Req() request: IncomingMessage, @Res() response: ServerResponse): Promise<void> {
     const pages = this.listUsersUseCase.execute(({ userId, name, email }) => ({ user_id: userId, name, email }));
     return sendJsonList(request, response, 'users', pages);

@@ -1,23 +1,30 @@
 import { applyDecorators, UseFilters, UseGuards } from '@nestjs/common';
-import { ApiBearerAuth, ApiOAuth2, ApiOperation } from '@nestjs/swagger';
+import { ApiOperation } from '@nestjs/swagger';
+import { ApiToken } from '../../../../authentication/api-token.decorator.js';
 import { PermissionGuard, RequirePermission } from '../../../../authentication/permission.guard.js';
 import type { ServicePermission } from '../../../../authentication/permissions.js';
 import type { ErrorKind } from '../../../../common/service-error.js';
 import { ApiErrors } from '../../../../http/api-errors.decorator.js';
 import { RefusalFilter } from './refusal.filter.js';
 
-const operation = (permission: ServicePermission, summary: string, note?: string): MethodDecorator =>
+interface Documented {
+  readonly operationId: string;
+  readonly summary: string;
+  /** Added to the description of the operation. */
+  readonly note?: string;
+}
+
+const operation = (permission: ServicePermission, { operationId, summary, note }: Documented): MethodDecorator =>
   applyDecorators(
     RequirePermission(permission),
-    ApiOperation({ summary, description: [`Needs the permission \`${permission}\`.`, note].filter(Boolean).join(' ') }),
-    ApiBearerAuth('token'),
-    ApiOAuth2([], 'client'),
+    ApiOperation({ operationId, summary, description: [`Needs the permission \`${permission}\`.`, note].filter(Boolean).join(' ') }),
+    ApiToken(),
   );
 
 /** Declares an operation without a request body. */
-export const IdentityQuery = (permission: ServicePermission, summary: string): MethodDecorator =>
+export const IdentityQuery = (permission: ServicePermission, documented: Documented): MethodDecorator =>
   applyDecorators(
-    operation(permission, summary),
+    operation(permission, documented),
     UseGuards(PermissionGuard),
     ApiErrors('unauthorized', 'provider-error', 'provider-unavailable'),
   );
@@ -25,12 +32,10 @@ export const IdentityQuery = (permission: ServicePermission, summary: string): M
 /**
  * Declares an operation with a JSON request body. An invalid body, and a value that identity management refuses, is
  * answered with the error `refusal`.
- *
- * @param note is added to the operation's description in the OpenAPI document.
  */
-export const IdentityCommand = (permission: ServicePermission, summary: string, refusal: ErrorKind, note?: string): MethodDecorator =>
+export const IdentityCommand = (permission: ServicePermission, refusal: ErrorKind, documented: Documented): MethodDecorator =>
   applyDecorators(
-    operation(permission, summary, note),
+    operation(permission, documented),
     UseGuards(PermissionGuard),
     UseFilters(new RefusalFilter(refusal)),
     ApiErrors(

@@ -1,6 +1,7 @@
-import { ApiProperty } from '@nestjs/swagger';
+import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { ArrayNotEmpty, isEmail, IsNotEmpty, IsString, ValidateBy, ValidateIf } from 'class-validator';
 import { MAX_PERMISSION_LENGTH, MAX_PERMISSIONS, MAX_ROLE_NAME_LENGTH, PERMISSION_PATTERN } from '../../../domain/role.js';
+import { ROLE_ID, USER_ID } from './identity-answers.dto.js';
 import { isEmailText, MAX_EMAIL_LENGTH, MAX_USER_NAME_LENGTH } from '../../../domain/user.js';
 
 /**
@@ -22,10 +23,8 @@ const IsTextList = (): PropertyDecorator =>
 
 // The shape of each request. The domain has the rules for the values.
 
-const USER_ID = { type: String, example: 'embedded|0198c5a0-5b1e-7c7e-8d55-0c1f5a3e7a10' } as const;
-const ROLE_ID = { type: String, example: 'role_0198c5a05b1e7c7e8d550c1f5a3e7a10' } as const;
-
 /** The body of `POST /assign-role`. */
+@ApiSchema({ name: 'RoleAssignment' })
 export class AssignRoleDto {
   @ApiProperty(USER_ID)
   @IsString()
@@ -39,6 +38,7 @@ export class AssignRoleDto {
 }
 
 /** The body of `POST /create-role`. */
+@ApiSchema({ name: 'NewRole' })
 export class CreateRoleDto {
   @ApiProperty({ type: String, minLength: 1, maxLength: MAX_ROLE_NAME_LENGTH, example: 'Load data manager' })
   @IsString()
@@ -57,6 +57,7 @@ export class CreateRoleDto {
 }
 
 /** The body of `POST /create-user`. */
+@ApiSchema({ name: 'NewUser' })
 export class CreateUserDto {
   @ApiProperty({ type: String, format: 'email', maxLength: MAX_EMAIL_LENGTH, example: 'operator@grid.example' })
   @IsEmailAddress()
@@ -80,6 +81,7 @@ export class CreateUserDto {
 }
 
 /** The body of `POST /update-user`. */
+@ApiSchema({ name: 'UserUpdate' })
 export class UpdateUserDto {
   @ApiProperty(USER_ID)
   @IsString()

@@ -62,7 +62,7 @@ function validated<Dto extends object>(type: DtoType<Dto>, values: Members): Dto
   const dto = plainToInstance(type, values);
   const defects = validateSync(dto);
   if (defects.length > 0) {
-    throw new ServiceError('invalid-request-body', defects.map(({ property }) => property).join(', '));
+    throw new ServiceError('invalid-request-body', `invalid or missing: ${defects.map(({ property }) => property).join(', ')}`);
   }
   return dto;
 }

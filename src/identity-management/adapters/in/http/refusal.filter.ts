@@ -1,7 +1,7 @@
 import { type ArgumentsHost, Catch } from '@nestjs/common';
 import { type ErrorKind, ServiceError } from '../../../../common/service-error.js';
 import { ServiceExceptionFilter } from '../../../../http/service-exception.filter.js';
-import { IdentityRefusal } from '../../../domain/errors.js';
+import { IdentityRefusal, InvalidIdentityValue, RoleAlreadyExists, RoleNotFound, UserAlreadyExists, UserNotFound } from '../../../domain/errors.js';
 
 /**
  * Answers an invalid body and every `IdentityRefusal` with the one error text of the operation (service interface, part
@@ -14,9 +14,18 @@ export class RefusalFilter extends ServiceExceptionFilter {
   }
 
   override catch(exception: unknown, host: ArgumentsHost): void {
-    super.catch(isRefusal(exception) ? new ServiceError(this.kind, exception.message, { cause: exception }) : exception, host);
+    super.catch(isRefusal(exception) ? new ServiceError(this.kind, reasonOf(exception), { cause: exception }) : exception, host);
   }
 }
 
 const isRefusal = (exception: unknown): exception is Error =>
   exception instanceof IdentityRefusal || (exception instanceof ServiceError && exception.kind === 'invalid-request-body');
+
+/** Why a request was refused, for the log. Says which value is the problem, and never what the value is. */
+function reasonOf(refusal: Error): string {
+  if (refusal instanceof RoleAlreadyExists) return 'role_name is taken';
+  if (refusal instanceof UserAlreadyExists) return 'email is taken';
+  if (refusal instanceof RoleNotFound) return 'role_id is unknown';
+  if (refusal instanceof UserNotFound) return 'user_id is unknown';
+  return refusal instanceof InvalidIdentityValue ? `invalid: ${refusal.message}` : refusal.message;
+}

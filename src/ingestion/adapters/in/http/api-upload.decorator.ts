@@ -1,9 +1,10 @@
 import { applyDecorators } from '@nestjs/common';
-import { ApiBearerAuth, ApiHeader, ApiOAuth2, ApiOperation, ApiQuery } from '@nestjs/swagger';
+import { ApiExtraModels, ApiHeader, ApiOperation, ApiQuery, getSchemaPath } from '@nestjs/swagger';
+import { ApiToken } from '../../../../authentication/api-token.decorator.js';
+import { ApiSuccess } from '../../../../http/api-answer.decorator.js';
 import { ApiErrors } from '../../../../http/api-errors.decorator.js';
-import { ApiSuccess } from '../../../../http/api-success.decorator.js';
-import { GREEN_BUTTON_EXAMPLE, NEM12_EXAMPLE } from './load-file.examples.js';
 import { MAX_FILENAME_LENGTH, MAX_PARAMETER_LENGTH } from '../../../domain/upload.js';
+import { UploadForm, UploadJson } from './upload-body.dto.js';
 
 const DIGEST = 'sha-256=:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=:';
 
@@ -32,60 +33,37 @@ const REQUEST_HEADERS = [
 const parameter = (name: string, maxLength: number, description: string, example: string): MethodDecorator =>
   ApiQuery({ name, required: true, description, schema: { type: 'string', minLength: 1, maxLength, example } });
 
-const QUERY = [
-  parameter('customer_id', MAX_PARAMETER_LENGTH, 'Unique ID of the customer', 'acme-energy'),
-  parameter('filename', MAX_FILENAME_LENGTH, 'Name of the file being uploaded', 'nem12_multiple_meters.csv'),
-  parameter('manufacturer', MAX_PARAMETER_LENGTH, 'Manufacturer of the data source', 'Landis+Gyr'),
-];
+/** What differs between the upload operations in the OpenAPI document. */
+interface DocumentedUpload {
+  readonly operationId: string;
+  readonly summary: string;
+  readonly filename: string;
+  readonly json: Readonly<Record<string, { readonly value: object }>>;
+}
 
-const ADDITIONAL_DATA = { type: 'string', description: 'Extra data, sent only if required', example: '' } as const;
+const contentOf = ({ json }: DocumentedUpload) => ({
+  'multipart/form-data': { schema: { $ref: getSchemaPath(UploadForm) } },
+  'application/json': { schema: { $ref: getSchemaPath(UploadJson) }, examples: json },
+  'application/octet-stream': { schema: { type: 'string', format: 'binary', description: "The file's bytes" } },
+});
 
-const CONTENT = {
-  'multipart/form-data': {
-    schema: {
-      type: 'object',
-      required: ['file'],
-      properties: { file: { type: 'string', format: 'binary' }, additional_data: ADDITIONAL_DATA },
-    },
-  },
-  'application/json': {
-    schema: {
-      type: 'object',
-      description: 'With any other member the whole object is kept as the file, too. There must be no member `file`.',
-      properties: { additional_data: { ...ADDITIONAL_DATA, nullable: true } },
-    },
-    examples: {
-      'with additional data': { value: { additional_data: 'meter replaced on 2003-12-04' } },
-      'without': { value: {} },
-      'with readings, kept as the file': { value: { readings: [{ at: '2003-12-04T00:15:00Z', kwh: 10 }], additional_data: 'meter 7' } },
-    },
-  },
-  'text/csv': {
-    schema: { type: 'string', format: 'binary' },
-    examples: { 'NEM12 interval data': { value: NEM12_EXAMPLE } },
-  },
-  'application/xml': {
-    schema: { type: 'string', format: 'binary' },
-    examples: { 'Green Button usage': { value: GREEN_BUTTON_EXAMPLE } },
-  },
-  'application/octet-stream': { schema: { type: 'string', format: 'binary' } },
-} as const;
+const DESCRIPTION = [
+  'Send the file as a form, or its bytes as the body with any content type (such as `text/csv`), or JSON without a file.',
+  'The answer 200 means that the upload survives a power cut.',
+].join('\n\n');
 
 /** Documents an upload operation (service interface, 4.1 and 4.2; `Sending the file itself`). */
-export function ApiUpload(what: string): MethodDecorator {
+export function ApiUpload(upload: DocumentedUpload): MethodDecorator {
+  const { operationId, summary, filename } = upload;
   return applyDecorators(
-    ApiOperation({
-      summary: `Upload ${what} load data`,
-      description:
-        'As JSON, with a file as multipart/form-data, or with the bytes of the file as the body. ' +
-        'The answer 200 means that the upload survives a power cut.',
-      // `@ApiBody` isn't used, because it keeps only one content type.
-      requestBody: { required: false, content: CONTENT as never },
-    }),
-    ...QUERY,
+    ApiExtraModels(UploadForm, UploadJson),
+    // `@ApiBody` isn't used, because it keeps only one content type.
+    ApiOperation({ operationId, summary, description: DESCRIPTION, requestBody: { required: false, content: contentOf(upload) } }),
+    parameter('customer_id', MAX_PARAMETER_LENGTH, 'Unique ID of the customer', 'acme-energy'),
+    parameter('filename', MAX_FILENAME_LENGTH, 'Name of the file being uploaded', filename),
+    parameter('manufacturer', MAX_PARAMETER_LENGTH, 'Manufacturer of the data source', 'Landis+Gyr'),
     ...REQUEST_HEADERS,
-    ApiBearerAuth('token'),
-    ApiOAuth2([], 'client'),
+    ApiToken(),
     ApiSuccess(200, 'Data uploaded successfully.', { headers: HEADERS }),
     ApiErrors(
       'invalid-query-parameter',

@@ -48,7 +48,15 @@ export class HistoricalIngestionController extends UploadController {
   @Post('upload_historical')
   @HttpCode(200)
   @UseGuards(UploadGuard('historical'))
-  @ApiUpload('historical')
+  @ApiUpload({
+    operationId: 'uploadHistorical',
+    summary: 'Upload historical load data',
+    filename: 'nem12_multiple_meters.csv',
+    json: {
+      'with additional data': { value: { additional_data: 'meter replaced on 2003-12-04' } },
+      'with readings, stored as the file': { value: { readings: [{ at: '2003-12-04T00:15:00Z', kwh: 10 }], additional_data: 'meter 7' } },
+    },
+  })
   upload(@Req() request: IncomingMessage, @Res() response: ServerResponse): Promise<void> {
     return this.store('historical', request, response);
   }
@@ -61,7 +69,15 @@ export class NowcastIngestionController extends UploadController {
   @Post('upload_nowcast')
   @HttpCode(200)
   @UseGuards(UploadGuard('nowcast'))
-  @ApiUpload('nowcast')
+  @ApiUpload({
+    operationId: 'uploadNowcast',
+    summary: 'Upload nowcast load data',
+    filename: 'greenbutton_usage.xml',
+    json: {
+      'with additional data': { value: { additional_data: 'last 15 minutes' } },
+      'with readings, stored as the file': { value: { readings: [{ at: '2026-11-23T10:15:00Z', kw: 3.31 }], additional_data: 'meter 7' } },
+    },
+  })
   upload(@Req() request: IncomingMessage, @Res() response: ServerResponse): Promise<void> {
     return this.store('nowcast', request, response);
   }

@@ -14,7 +14,7 @@ import { FindUpload } from '../../../application/find-upload.use-case.js';
 import { ListUploads } from '../../../application/list-uploads.use-case.js';
 import { RemoveUploads } from '../../../application/remove-uploads.use-case.js';
 import { UploadLimits } from '../../../ingestion.options.js';
-import { ApiContent, ApiListOfUploads, ApiRemoval, ApiRemovalOfAll, ApiStoredUpload, StoredUploadsOperation } from './api-stored-uploads.decorator.js';
+import { ApiContent, ApiUploadPage, ApiRemoval, ApiRemovalOfAll, ApiStoredUpload, StoredUploadsOperation } from './api-stored-uploads.decorator.js';
 import { encodePageToken, readUploadListQuery, readUploadRemovalQuery } from './upload-list-query.dto.js';
 
 /** Finds, fetches and removes uploads. Each operation needs a token that covers the customer of the upload. */
@@ -29,8 +29,8 @@ export class StoredUploadsController {
   ) {}
 
   @Get()
-  @StoredUploadsOperation('read:uploads', 'listUploads', 'List uploads, newest first')
-  @ApiListOfUploads()
+  @StoredUploadsOperation('read:uploads', { operationId: 'listUploads', summary: 'List uploads, newest first' })
+  @ApiUploadPage()
   async list(@Req() request: IncomingMessage, @Res() response: ServerResponse): Promise<void> {
     assertCovered(request, new RawQuery(request).single('customer_id'));
     const { filter, limit, after } = readUploadListQuery(request);
@@ -43,7 +43,7 @@ export class StoredUploadsController {
   }
 
   @Get(':upload_id')
-  @StoredUploadsOperation('read:uploads', 'findUpload', 'Find an upload')
+  @StoredUploadsOperation('read:uploads', { operationId: 'findUpload', summary: 'Find an upload' })
   @ApiStoredUpload()
   async find(@Param('upload_id') uploadId: string, @Req() request: IncomingMessage, @Res() response: ServerResponse): Promise<void> {
     const upload = await this.findUpload.execute(uploadId, accessOf(request));
@@ -52,7 +52,7 @@ export class StoredUploadsController {
 
   /** Sends the bytes as received, so that no browser treats them as anything but a download (RFC 6266, RFC 9110). */
   @Get(':upload_id/content')
-  @StoredUploadsOperation('read:uploads', 'downloadUpload', "Fetch an upload's file")
+  @StoredUploadsOperation('read:uploads', { operationId: 'downloadUpload', summary: "Fetch an upload's file" })
   @ApiContent()
   async content(@Param('upload_id') uploadId: string, @Req() request: IncomingMessage, @Res() response: ServerResponse): Promise<void> {
     const upload = await this.findUpload.execute(uploadId, accessOf(request));
@@ -87,7 +87,7 @@ export class StoredUploadsController {
 
   @Delete(':upload_id')
   @HttpCode(204)
-  @StoredUploadsOperation('delete:uploads', 'deleteUpload', 'Remove an upload')
+  @StoredUploadsOperation('delete:uploads', { operationId: 'deleteUpload', summary: 'Remove an upload' })
   @ApiRemoval()
   async remove(@Param('upload_id') uploadId: string, @Req() request: IncomingMessage, @Res() response: ServerResponse): Promise<void> {
     await this.removeUploads.one(uploadId, accessOf(request));
@@ -96,7 +96,7 @@ export class StoredUploadsController {
 
   @Delete()
   @HttpCode(200)
-  @StoredUploadsOperation('delete:uploads', 'deleteUploads', 'Remove all uploads of a customer')
+  @StoredUploadsOperation('delete:uploads', { operationId: 'deleteUploads', summary: 'Remove all uploads of a customer' })
   @ApiRemovalOfAll()
   async removeAll(@Req() request: IncomingMessage, @Res() response: ServerResponse): Promise<void> {
     assertCovered(request, new RawQuery(request).single('customer_id'));

@@ -34,7 +34,7 @@ export function readUploadQuery(request: IncomingMessage): UploadQueryDto {
   });
   const defects = validateSync(query);
   if (defects.length > 0) {
-    throw new ServiceError('invalid-query-parameter', defects.map(({ property }) => property).join(', '));
+    throw new ServiceError('invalid-query-parameter', `invalid, missing or repeated: ${defects.map(({ property }) => property).join(', ')}`);
   }
   return query;
 }

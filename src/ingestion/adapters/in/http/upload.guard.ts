@@ -26,7 +26,8 @@ export function UploadGuard(kind: UploadKind): Type<CanActivate> {
     const { permissions, customerIds } = await accessTokens.verify(request);
     const customer = new RawQuery(request).single('customer_id');
     const isCovered = customerIds.has('*') || (customer !== undefined && customerIds.has(customer));
-    if (!permissions.has(`upload:${kind}`) || !isCovered) throw new ServiceError('unauthorized');
+    if (!permissions.has(`upload:${kind}`)) throw new ServiceError('unauthorized', `The token lacks upload:${kind}.`);
+    if (!isCovered) throw new ServiceError('unauthorized', 'The customer_id claim of the token does not cover the customer.');
     return true;
   }
 

@@ -1,3 +1,7 @@
+import type { ByteRange } from '../../../application/ports/stored-uploads.port.js';
+
+export type { ByteRange };
+
 /** An object that was read whole. */
 export interface ReadObject {
   readonly bytes: Buffer;
@@ -64,8 +68,10 @@ export abstract class Bucket {
   /**
    * Opens an object of any size, to be read piece by piece; undefined if the object is missing. A caller that stops
    * early must end the iterator.
+   *
+   * @param range the part to read; the whole object without it. Bytes that the object doesn't have are left out.
    */
-  abstract open(key: string): Promise<AsyncIterable<Uint8Array> | undefined>;
+  abstract open(key: string, range?: ByteRange): Promise<AsyncIterable<Uint8Array> | undefined>;
 
   /** Lists the objects whose keys begin with a prefix, in the byte order of their keys, page by page. */
   abstract list(prefix: string): AsyncIterable<ListedObject>;

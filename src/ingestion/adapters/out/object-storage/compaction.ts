@@ -1,12 +1,13 @@
 import { setImmediate } from 'node:timers/promises';
-import { z } from 'zod';
 import { uuidAt } from '../../../../common/uuid.js';
-import { segmentDirectory, utcDate } from '../../../domain/layout.js';
+import { utcDate } from '../../../domain/layout.js';
 import { UPLOAD_KINDS, type UploadKind } from '../../../domain/upload.js';
 import { parseJson } from '../../../application/line-text.js';
 import { type Bucket, type ListedObject, ObjectExistsError, type ReadObject } from './bucket.js';
+import { isHold, parsePlan, type Plan, PLAN_PATIENCE_MS, planKey } from './compaction-plan.js';
 import { CLAIMS, MARKERS, PLANS } from './keys.js';
 import { readAhead } from './read-ahead.js';
+import { type Day, DAY_GRACE_MS, directoryOf, endOf, parseName, targetName, uploadIdIn } from './segment-names.js';
 
 const MIB = 1024 * 1024;
 const MINUTE_MS = 60_000;
@@ -14,14 +15,10 @@ const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MS = 24 * HOUR_MS;
 /** Younger segments are left alone: a writer that got no answer from the store may still retry or undo its write. */
 const LEAST_AGE_MS = 10 * MINUTE_MS;
-/** A segment whose name was given later than this after the end of its day was created by compaction. */
-const DAY_GRACE_MS = 10 * MINUTE_MS;
 /** A younger segment with a keyed line isn't merged, because a claim refers to its upload's segment for 24 hours. */
 const KEYED_AGE_MS = 25 * HOUR_MS;
 const FENCE_AGE_MS = DAY_MS;
 const CLAIM_AGE_MS = 25 * HOUR_MS;
-/** A younger plan is left to the process that made it, which is probably working on the plan. */
-const PLAN_PATIENCE_MS = 10 * MINUTE_MS;
 const LARGE_BYTES = 16 * MIB;
 const MOST_TARGET_BYTES = 64 * MIB;
 const MOST_SOURCES = 10_000;
@@ -30,13 +27,8 @@ const CLAIMS_AT_ONCE = 1_000;
 
 const NEWLINE = 0x0a;
 const EMPTY = new Uint8Array();
-const SEGMENT_NAME = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\.ndjson$/;
 
-export interface Day {
-  readonly kind: UploadKind;
-  /** `YYYY-MM-DD`, in UTC. */
-  readonly date: string;
-}
+export type { Day };
 
 export interface CompactionOptions {
   /** Whether to only report what would be done, and change nothing. */
@@ -73,21 +65,6 @@ export interface DayReport extends Day {
   /** Whether another process is compacting the day, so that something may be left to do. */
   readonly isUnderWay: boolean;
 }
-
-const PLAN = z.object({
-  /** The segment to create. */
-  target: z.string(),
-  /** The segments whose lines the target contains, in this order, each once. */
-  sources: z.array(z.string()).min(2).transform((keys) => [...new Set(keys)]),
-  /** Total size of all sources. */
-  bytes: z.number().int().positive(),
-});
-type Plan = z.infer<typeof PLAN>;
-
-/** Key of the plan for a kind and day. An empty object isn't a plan. */
-const planKey = ({ kind, date }: Day): string => `${PLANS}kind=${kind}/date=${date}`;
-
-const directoryOf = ({ kind, date }: Day): string => `${segmentDirectory(kind, new Date(date))}/`;
 
 /** Whether, by this machine's clock, a day ended so long ago that no new segment gets a name in it. */
 export const isClosed = (date: string): boolean => Date.now() >= Date.parse(date) + DAY_MS + DAY_GRACE_MS;
@@ -163,6 +140,10 @@ export async function removeOldClaims(bucket: Bucket, { dryRun = false, signal }
  *   target already contains.
  * - Someone else removed a source before its target was created, while a process stalled that had read all sources.
  *
+ * A removal of uploads rewrites segments. It keeps compaction from the day meanwhile, by a hold in place of the plan
+ * (stored-uploads/day-hold.ts). If it finds a plan, it completes the plan if the target exists, and ends it otherwise, by
+ * a fence in place of the target.
+ *
  * A segment may be overwritten after more than ten minutes, because its uploads have failed. Its lines then stay in the
  * target, as if the writer had been killed before it overwrote the segment.
  *
@@ -204,7 +185,7 @@ class DayCompaction {
     private readonly options: CompactionOptions,
   ) {
     this.directory = directoryOf(day);
-    this.endedAt = Date.parse(day.date) + DAY_MS;
+    this.endedAt = endOf(day);
     this.waiting = options.waiting ?? new Set();
   }
 
@@ -232,6 +213,7 @@ class DayCompaction {
     for (;;) {
       const found = await this.readPlan();
       let { plan, version } = found;
+      if (found.isHeld && found.ageMs < PLAN_PATIENCE_MS) return false;
       if (plan) {
         if (found.ageMs < PLAN_PATIENCE_MS && (await this.sizeOf(plan.target)) === undefined) return false;
       } else {
@@ -258,6 +240,8 @@ class DayCompaction {
       if (!(await this.make(plan, sources))) return false;
     }
     const size = await this.sizeOf(plan.target);
+    // A removal has ended the plan by a fence in place of the target.
+    if (size === 0) return (await this.write(EMPTY, version)) !== undefined;
     if (size !== plan.bytes) {
       throw new Error(`${plan.target} has ${size ?? 'no'} bytes, and its sources had ${plan.bytes}; none of them was removed.`);
     }
@@ -292,12 +276,17 @@ class DayCompaction {
     if (length !== plan.bytes) throw new Error(`The sources of ${plan.target} have ${length} bytes, and had ${plan.bytes}.`);
   }
 
-  /** The next plan; undefined if none is worthwhile. */
+  /** The next plan; undefined if none is worthwhile. Segments of slow uploads are merged last, among themselves. */
   private async choose(): Promise<Plan | undefined> {
     const segments = await this.list();
     // An upload's marker exists before its segment, so a segment without a marker now never gets one.
     const marked = await this.marked();
-    const candidates = segments.filter((segment) => this.isCandidate(segment) && !marked.has(nameOf(segment.key)));
+    const candidates = segments.filter((segment) => this.isCandidate(segment) && !marked.has(uploadIdIn(segment.key)));
+    const isSlow = ({ key }: ListedObject): boolean => parseName(this.day, key).isSlow;
+    return (await this.planOf(candidates.filter((segment) => !isSlow(segment)), false)) ?? this.planOf(candidates.filter(isSlow), true);
+  }
+
+  private async planOf(candidates: readonly ListedObject[], isSlow: boolean): Promise<Plan | undefined> {
     const sources: string[] = [];
     let bytes = 0;
     for await (const [segment, object] of readAhead(this.bucket, candidates, this.options.signal)) {
@@ -306,7 +295,7 @@ class DayCompaction {
       sources.push(segment.key);
       bytes += segment.size;
     }
-    return sources.length < 2 ? undefined : { target: `${this.directory}${uuidAt(new Date())}.ndjson`, sources, bytes };
+    return sources.length < 2 ? undefined : { target: this.directory + targetName(uuidAt(new Date()), isSlow), sources, bytes };
   }
 
   private isCandidate(segment: ListedObject): boolean {
@@ -317,8 +306,7 @@ class DayCompaction {
 
   /** Whether a segment was written by an upload: it has a segment's name and isn't a target. */
   private isOriginal(key: string): boolean {
-    const name = key.slice(this.directory.length);
-    return SEGMENT_NAME.test(name) && timeOf(name) < this.endedAt + DAY_GRACE_MS;
+    return parseName(this.day, key).origin === 'original';
   }
 
   private mayBeClaimed({ ageMs }: ListedObject): boolean {
@@ -338,7 +326,7 @@ class DayCompaction {
     const segments = await this.list();
     const marked = await this.marked();
     const keys = segments
-      .filter(({ key, size, ageMs }) => size === 0 && ageMs > FENCE_AGE_MS && this.isOriginal(key) && !marked.has(nameOf(key)))
+      .filter(({ key, size, ageMs }) => size === 0 && ageMs > FENCE_AGE_MS && parseName(this.day, key).origin !== 'foreign' && !marked.has(uploadIdIn(key)))
       .map(({ key }) => key);
     this.fences = keys.length;
     if (keys.length > 0 && !this.options.dryRun) await this.bucket.remove(keys);
@@ -355,7 +343,7 @@ class DayCompaction {
   /** Ids of the uploads that have a marker. These are in flight, or were lost and not swept yet. */
   private async marked(): Promise<Set<string>> {
     const ids = new Set<string>();
-    for await (const { key } of this.bucket.list(MARKERS)) ids.add(nameOf(key));
+    for await (const { key } of this.bucket.list(MARKERS)) ids.add(uploadIdIn(key));
     return ids;
   }
 
@@ -364,23 +352,13 @@ class DayCompaction {
     return undefined;
   }
 
-  private async readPlan(): Promise<{ plan?: Plan; version?: string; ageMs: number }> {
+  private async readPlan(): Promise<{ plan?: Plan; isHeld?: boolean; version?: string; ageMs: number }> {
     const found = await this.bucket.read(planKey(this.day));
     if (!found) return { ageMs: 0 };
     const { bytes, version, ageMs } = found;
-    return bytes.length === 0 ? { version, ageMs } : { plan: this.parsePlan(bytes), version, ageMs };
-  }
-
-  private parsePlan(bytes: Buffer): Plan {
-    const { success, data: plan } = PLAN.safeParse(parseJson(bytes));
-    if (!success || !this.isOwn(plan)) throw new Error(`${planKey(this.day)} is no plan; nothing was done there.`);
-    return plan;
-  }
-
-  /** Whether a plan stays within what compaction may do. */
-  private isOwn({ target, sources }: Plan): boolean {
-    const isThere = (key: string) => key.startsWith(this.directory);
-    return isThere(target) && !this.isOriginal(target) && sources.every((key) => isThere(key) && this.isOriginal(key));
+    if (bytes.length === 0) return { version, ageMs };
+    const plan = parsePlan(this.day, bytes);
+    return isHold(plan) ? { isHeld: true, version, ageMs } : { plan, version, ageMs };
   }
 
   /** Replaces a version of the plan, or creates the plan without one; undefined if another process was faster. */
@@ -425,8 +403,3 @@ async function inspect(bytes: Buffer): Promise<{ problem?: string; isKeyed: bool
   return { isKeyed };
 }
 
-/** The part of a key after the last `/`, without the extension of a segment. */
-const nameOf = (key: string): string => key.slice(key.lastIndexOf('/') + 1).replace(/\.ndjson$/, '');
-
-/** Time of a UUID of version 7, in milliseconds since 1970. */
-const timeOf = (name: string): number => parseInt(name.slice(0, 8) + name.slice(9, 13), 16);

@@ -12,6 +12,7 @@ import { findKeyedLine } from './keyed-line.js';
 import { claimKey, FENCE } from './keys.js';
 import { Lease, LOST_AFTER_MS } from './lease.js';
 import type { Retries } from './retries.js';
+import { isOwnSegment } from './segment-names.js';
 
 const RETRY_AFTER_SECONDS = 1;
 /** The maximum number of attempts to take a claim while other processes change it. */
@@ -34,16 +35,31 @@ const CLAIM = z.object({
   free: z.boolean().optional(),
 }).refine(({ upload_id: uploadId, segment, content_path: path }) => {
   // Both keys are checked, because their objects may be overwritten or removed.
-  const isOwn = /^uploads\/kind=[a-z]+\/date=[\d-]+\/([^/]+)\.ndjson$/.exec(segment)?.[1] === uploadId;
-  return isOwn && (path === null || path.startsWith('files/'));
+  return isOwnSegment(segment, uploadId) && (path === null || path.startsWith('files/'));
 });
 
 /** The content of the object under an idempotency key's digest. */
 export type Claim = Readonly<z.infer<typeof CLAIM>>;
 
 const bytesOf = (claim: Claim): Buffer => Buffer.from(JSON.stringify(claim));
+/** The claim of an upload that was removed. It says nothing of the upload. */
+const FREED = Buffer.from('{"free":true}');
+const FREED_CLAIM: Claim = { upload_id: '', segment: '', content_path: null, free: true };
 /** The claim in an object; undefined if the claim is damaged. */
-const parseClaim = ({ bytes }: ReadObject): Claim | undefined => CLAIM.safeParse(parseJson(bytes)).data;
+const parseClaim = ({ bytes }: ReadObject): Claim | undefined => (bytes.equals(FREED) ? FREED_CLAIM : CLAIM.safeParse(parseJson(bytes)).data);
+
+/**
+ * Frees the claim of an upload whose line was removed, unless another upload has taken it. Throws errors of the bucket.
+ *
+ * @param key the claim's key.
+ */
+export async function freeRemoved(bucket: Bucket, key: string, uploadId: string): Promise<void> {
+  for (let turn = 0; turn < MOST_TURNS; turn++) {
+    const found = await bucket.read(key);
+    if (!found || parseClaim(found)?.upload_id !== uploadId || (await bucket.replace(key, FREED, found.version)) !== undefined) return;
+  }
+  throw new Error(`${key} changes faster than it can be freed.`);
+}
 
 /** An idempotency scope, and the kind of its uploads. */
 interface KeyedRequest {

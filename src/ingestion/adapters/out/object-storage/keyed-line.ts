@@ -3,8 +3,8 @@ import { IDEMPOTENCY_PERIOD_MS, idempotencyScope } from '../../../domain/idempot
 import { segmentDirectory } from '../../../domain/layout.js';
 import type { Upload, UploadKind } from '../../../domain/upload.js';
 import type { Bucket, ListedObject } from './bucket.js';
-import { ownSegment } from './keys.js';
 import { readAhead } from './read-ahead.js';
+import { segmentOf } from './segment-names.js';
 
 const HOUR_MS = 60 * 60 * 1000;
 /**
@@ -33,7 +33,7 @@ export async function findKeyedLine(bucket: Bucket, kind: UploadKind, scope: str
     // A segment that uploads share can't be decoded as one line.
     const upload = await decodeIndexLine(object.bytes);
     if (!upload || idempotencyScope(upload) !== scope) continue;
-    if (segment === ownSegment(segmentDirectory(kind, upload.receivedAt), upload.uploadId)) return { upload, segment };
+    if (segment === segmentOf(upload)) return { upload, segment };
   }
   return undefined;
 }

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 
-/** The segment that contains only the line of one upload, in the directory of its kind and day. */
+/** The segment that contains only the line of one upload, in the directory of its kind and day (see segment-names.ts). */
 export const ownSegment = (directory: string, uploadId: string): string => `${directory}/${uploadId}.ndjson`;
 
 /** Prefix of the markers of uploads in progress. */

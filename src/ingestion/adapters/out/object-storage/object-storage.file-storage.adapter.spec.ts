@@ -1,7 +1,8 @@
 import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { BucketView } from '../../../../testing/bucket.view.js';
-import { fileStorageContract } from '../../../../testing/file-storage.contract.js';
+import { fileStorageContract, type FileStorageContractSubject } from '../../../../testing/file-storage.contract.js';
 import { InMemoryBucket } from '../../../../testing/in-memory.bucket.js';
+import { storedUploadsContract } from '../../../../testing/stored-uploads.contract.js';
 import type { UploadDraft } from '../../../application/ports/file-storage.port.js';
 import { anUploadDraft, type UploadDraftBuilder } from '../../../../testing/upload-draft.builder.js';
 import { type Bucket, StoreSilentError } from './bucket.js';
@@ -12,7 +13,7 @@ import { Sweeper } from './sweeper.js';
 const logger = { warn: () => undefined };
 const open = (bucket: Bucket) => new ObjectStorageFileStorage({ bucket, logger });
 
-fileStorageContract('object storage, in memory', () => {
+const setUp = (): Promise<FileStorageContractSubject> => {
   const bucket = new InMemoryBucket();
   const view = new BucketView(bucket.another());
   let storage = open(bucket);
@@ -34,7 +35,9 @@ fileStorageContract('object storage, in memory', () => {
     },
     tearDown: () => storage.close(),
   });
-});
+};
+fileStorageContract('object storage, in memory', setUp);
+storedUploadsContract('object storage, in memory', setUp);
 
 const KEYED = { idempotencyKey: 'key', customerId: 'customer-1' };
 const UPLOADS: [string, boolean, () => UploadDraftBuilder][] = [
@@ -276,7 +279,7 @@ describe('a store that carries out a request late, after it gave no answer', () 
 
 describe('a process that is paused until the marker of its upload has been removed', () => {
   it('writes the marker again, so that a file that arrives late is removed', async () => {
-    // At noon, because an upload that ends on another day finds out earlier that its marker is gone.
+    // Paused after its bytes have arrived, because an upload that takes longer finds out earlier that its marker is gone.
     vi.useFakeTimers({ toFake: ['Date'], now: Date.UTC(2026, 0, 1, 12) });
     onTestFinished(() => {
       vi.useRealTimers();
@@ -285,15 +288,18 @@ describe('a process that is paused until the marker of its upload has been remov
     const view = new BucketView(bucket);
     const mine = bucket.another();
     const late: { key: string; bytes: Buffer }[] = [];
-    mine.before = (operation, key, bytes) => {
+    const gate = deferred();
+    const begun = deferred();
+    mine.before = async (operation, key, bytes) => {
       if (operation !== 'upload') return;
+      begun.resolve();
+      await gate.promise;
       late.push({ key, bytes: Buffer.from(bytes ?? []) });
       throw new StoreSilentError(1);
     };
-    const { bytes, begun, goOn } = pausedFile();
     const storage = open(mine);
-    const storing = Promise.allSettled([storage.store(anUploadDraft().with({ bytes }).build())]);
-    await begun;
+    const storing = Promise.allSettled([storage.store(anUploadDraft().file('the ', 'bytes').build())]);
+    await begun.promise;
     await expect.poll(() => view.keys('staging/')).toHaveLength(1);
     const sweepAfter = async (minutes: number) => {
       const last = bucket.another();
@@ -304,7 +310,7 @@ describe('a process that is paused until the marker of its upload has been remov
     expect(await view.keys('staging/')).toEqual([]);
 
     mine.aheadMs = 20 * 60_000;
-    goOn();
+    gate.resolve();
     expect(await storing).toMatchObject([{ status: 'rejected', reason: { kind: 'storage-failure' } }]);
     await storage.close();
     expect(late).toHaveLength(1);

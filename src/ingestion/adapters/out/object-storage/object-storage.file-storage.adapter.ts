@@ -6,17 +6,20 @@ import { ContentDigest, readContent } from '../../../application/content-digest.
 import { encodeIndexLine } from '../../../application/encoded-upload.js';
 import { FileStorage, receiptOf, type StoredContent, type UploadDraft, type UploadReceipt } from '../../../application/ports/file-storage.port.js';
 import type { IndexFlush } from '../../../application/ports/index-flush.js';
+import type { StoredUploads } from '../../../application/ports/stored-uploads.port.js';
 import { storageFailure } from '../../../application/storage-failure.js';
 import { segmentDirectory } from '../../../domain/layout.js';
 import type { Upload } from '../../../domain/upload.js';
 import { type Bucket, StoreSilentError } from './bucket.js';
 import { Compactor } from './compactor.js';
 import { type Claim, IdempotencyClaims } from './idempotency-claims.js';
-import { FENCE, HEALTH, HEALTH_RIGHTS, markerKey, ownSegment } from './keys.js';
+import { FENCE, HEALTH, HEALTH_RIGHTS, markerKey } from './keys.js';
 import { Lease } from './lease.js';
 import type { Marker } from './marker.js';
 import { Retries } from './retries.js';
 import { SegmentLog } from './segment-log.js';
+import { segmentOf } from './segment-names.js';
+import { BucketUploads } from './stored-uploads/bucket-uploads.js';
 import type { StorageLogger } from '../../../application/storage-logger.js';
 import { Sweeper } from './sweeper.js';
 
@@ -42,6 +45,7 @@ export interface ObjectStorageOptions {
  * the upload for good.
  */
 export class ObjectStorageFileStorage extends FileStorage implements OnApplicationShutdown {
+  override readonly storedUploads: StoredUploads;
   private readonly bucket: Bucket;
   private readonly retries: Retries;
   private readonly log: SegmentLog;
@@ -58,6 +62,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
   constructor({ bucket, onFlush = () => undefined, logger = new Logger(ObjectStorageFileStorage.name) }: ObjectStorageOptions) {
     super();
     this.bucket = bucket;
+    this.storedUploads = new BucketUploads(bucket);
     this.retries = new Retries(logger);
     this.log = new SegmentLog(bucket, new Retries(logger), onFlush);
     this.claims = new IdempotencyClaims(bucket, this.retries, logger);
@@ -135,12 +140,13 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
 
   /** The segment of an upload, provided that the upload is complete before the UTC day ends. */
   private expectedSegment({ kind, uploadId }: UploadDraft): string {
-    return ownSegment(segmentDirectory(kind, new Date(Date.now() + this.bucket.clockOffsetMs)), uploadId);
+    return segmentOf({ kind, uploadId, receivedAt: new Date(Date.now() + this.bucket.clockOffsetMs) });
   }
 
   private async keepLine(draft: UploadDraft): Promise<Upload> {
     const upload = await this.conclude(draft, null);
     const line = await encodeIndexLine(upload);
+    if (!this.log.mayShare(upload)) return this.keepAlone(draft, upload);
     await this.log
       .append(segmentDirectory(upload.kind, upload.receivedAt), line)
       .catch(storageFailure('A segment could not be written.'));
@@ -148,15 +154,20 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
   }
 
   private async keepKeyed(draft: UploadDraft, claim: Lease<Claim>): Promise<Upload> {
+    const concluding = this.conclude(draft, null);
+    await concluding.catch((error: unknown) => this.release(claim, error));
+    return this.keepAlone(draft, await concluding, claim);
+  }
+
+  private async keepAlone(draft: UploadDraft, upload: Upload, claim?: Lease<Claim>): Promise<Upload> {
     let segment: string | undefined;
     try {
-      const upload = await this.conclude(draft, null);
-      segment = await announce(upload, [claim]);
+      segment = await announce(upload, claim ? [claim] : []);
       await this.writeLine(upload, segment);
       return upload;
     } catch (error) {
-      if (segment === undefined) await this.release(claim, error);
-      else this.takeBack(draft, segment, undefined, claim);
+      if (segment !== undefined) this.takeBack(draft, segment, undefined, claim);
+      else if (claim) await this.release(claim, error);
       throw error;
     }
   }
@@ -315,7 +326,7 @@ class ContentSource implements AsyncIterable<Uint8Array> {
 
 /** Writes the segment of the upload's line to its leases, before anything of the upload is visible. */
 async function announce(upload: Upload, leases: readonly (Lease<Claim> | Lease<Marker>)[]): Promise<string> {
-  const segment = ownSegment(segmentDirectory(upload.kind, upload.receivedAt), upload.uploadId);
+  const segment = segmentOf(upload);
   await Promise.all(leases.map((lease) => lease.tellSegment(segment))).catch(storageFailure('A marker or claim could not be renewed.'));
   return segment;
 }

@@ -1,9 +1,11 @@
 import { joined } from '../../../../common/joined.js';
 import { uuidAt } from '../../../../common/uuid.js';
 import type { IndexFlush } from '../../../application/ports/index-flush.js';
+import type { Upload } from '../../../domain/upload.js';
 import { type Bucket, StoreSilentError } from './bucket.js';
 import { FENCE } from './keys.js';
 import type { Retries } from './retries.js';
+import { isSlow, NAME_TOLERANCE_MS } from './segment-names.js';
 
 /** Maximum number of segments being written at once. Further lines wait until one of them is done. */
 const MOST_IN_FLIGHT = 4;
@@ -12,7 +14,15 @@ const MAX_SEGMENT_BYTES = 8 * 1024 * 1024;
 /** Lines are refused while this many segments, which may have been written, are still to be undone. */
 const MOST_DOUBTFUL = 64;
 
+/**
+ * How long after the first line of a segment another line may join it, and how long after `received_at` a line may join,
+ * in milliseconds. So the time in the segment's name is within NAME_TOLERANCE_MS of each line's.
+ */
+const MOST_APART_MS = NAME_TOLERANCE_MS / 2;
+
 interface WaitingLine {
+  /** When the line began to wait, in milliseconds since 1970 by the store's clock. */
+  readonly since: number;
   readonly bytes: Buffer;
   readonly resolve: () => void;
   readonly reject: (error: unknown) => void;
@@ -36,6 +46,11 @@ export class SegmentLog {
     return this.doubtful.size >= MOST_DOUBTFUL;
   }
 
+  /** Whether the line of an upload may share a segment now. If not, the name of the segment wouldn't lead to the line. */
+  mayShare(upload: Upload): boolean {
+    return !isSlow(upload) && Math.abs(this.now() - upload.receivedAt.getTime()) <= MOST_APART_MS;
+  }
+
   /**
    * Resolves when the line is in a segment. Rejects with errors of the bucket. The line is then in no segment, or is
    * being removed.
@@ -46,8 +61,9 @@ export class SegmentLog {
     return new Promise((resolve, reject) => {
       if (this.isRefusing) throw new Error('Too much is to be taken back in the store.');
       const lines = this.waiting.get(directory);
-      if (lines) lines.push({ bytes, resolve, reject });
-      else this.waiting.set(directory, [{ bytes, resolve, reject }]);
+      const since = this.now();
+      if (lines) lines.push({ since, bytes, resolve, reject });
+      else this.waiting.set(directory, [{ since, bytes, resolve, reject }]);
       this.flush();
     });
   }
@@ -75,6 +91,11 @@ export class SegmentLog {
     }
   }
 
+  /** The time by the store's clock, in milliseconds since 1970. */
+  private now(): number {
+    return Date.now() + this.bucket.clockOffsetMs;
+  }
+
   private rejectWaiting(error: StoreSilentError): void {
     const waiting = [...this.waiting.values()].flat();
     this.waiting.clear();
@@ -82,7 +103,7 @@ export class SegmentLog {
   }
 
   private async write(directory: string, batch: readonly WaitingLine[]): Promise<void> {
-    const key = `${directory}/${uuidAt(new Date(Date.now() + this.bucket.clockOffsetMs))}.ndjson`;
+    const key = `${directory}/${uuidAt(new Date(batch[0]?.since ?? this.now()))}.ndjson`;
     const began = performance.now();
     let ok = true;
     try {
@@ -102,6 +123,10 @@ export class SegmentLog {
 
 function batchLength(lines: readonly WaitingLine[]): number {
   let length = 0;
-  const end = lines.findIndex(({ bytes }, index) => (length += bytes.length) > MAX_SEGMENT_BYTES && index > 0);
+  const first = lines[0]?.since ?? 0;
+  const end = lines.findIndex(({ bytes, since }, index) => {
+    length += bytes.length;
+    return index > 0 && (length > MAX_SEGMENT_BYTES || Math.abs(since - first) > MOST_APART_MS);
+  });
   return end < 0 ? lines.length : end;
 }

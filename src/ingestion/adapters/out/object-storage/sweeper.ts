@@ -3,21 +3,29 @@ import { FENCE, MARKERS } from './keys.js';
 import { LOST_AFTER_MS } from './lease.js';
 import { type Marker, parseMarker } from './marker.js';
 import type { StorageLogger } from '../../../application/storage-logger.js';
+import { isRemovalKey } from './stored-uploads/removal-marker.js';
+import { UploadRemoval } from './stored-uploads/upload-removal.js';
 
 const SWEEP_EVERY_MS = 60_000;
 /** How long a store may need for a request after its answer was given up, in milliseconds. */
 const LATE_FOR_MS = 10 * 60_000;
 
-/** Cleans up after crashed processes, its own or others. Any number of processes may clean up at once. */
+/**
+ * Cleans up after crashed processes, its own or others: ends or completes their uploads, and completes their removals.
+ * Any number of processes may clean up at once.
+ */
 export class Sweeper {
   private timer: NodeJS.Timeout | undefined;
   private sweeping: Promise<void> | undefined;
+  private readonly removal: UploadRemoval;
   private isClosed = false;
 
   constructor(
     private readonly bucket: Bucket,
     private readonly logger: StorageLogger,
-  ) {}
+  ) {
+    this.removal = new UploadRemoval(bucket);
+  }
 
   /** Sweeps now and each minute. */
   start(): void {
@@ -90,7 +98,8 @@ export class Sweeper {
     for await (const { key, ageMs } of this.bucket.list(MARKERS)) {
       if (this.isClosed) return;
       if (ageMs < LOST_AFTER_MS) continue;
-      await this.settle(key).catch((error: unknown) => {
+      const settling = isRemovalKey(key) ? this.removal.resume(key) : this.settle(key);
+      await settling.catch((error: unknown) => {
         this.logger.warn(`Settling ${key} failed; retrying.`, error);
       });
     }

@@ -1,10 +1,11 @@
 import { randomUUID } from 'node:crypto';
+import { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { TokenCredential } from '@azure/identity';
 import { type BlobRequestConditions, type BlockBlobClient, ContainerClient, RestError } from '@azure/storage-blob';
 import { withTimeLimit } from '../../../../../common/time-limit.js';
-import { Bucket, type ListedObject, missingRight, ObjectExistsError, type ReadObject, significantOffset, StoreSilentError } from '../bucket.js';
+import { Bucket, type ByteRange, type ListedObject, missingRight, ObjectExistsError, type ReadObject, significantOffset, StoreSilentError } from '../bucket.js';
 import { PartMemory } from '../part-memory.js';
 import { sendParts } from '../parts.js';
 
@@ -107,9 +108,16 @@ export class AzureBlobBucket extends Bucket {
     });
   }
 
-  override async open(key: string): Promise<AsyncIterable<Uint8Array> | undefined> {
-    const found = await this.ask((abortSignal) => unlessAbsent(this.blob(key).download(0, undefined, { abortSignal })));
-    return found && this.piecesOf(given(found.readableStreamBody) as Body);
+  override async open(key: string, range?: ByteRange): Promise<AsyncIterable<Uint8Array> | undefined> {
+    const { first, last } = range ?? { first: 0, last: undefined };
+    const count = last === undefined ? undefined : last - first + 1;
+    try {
+      const found = await this.ask((abortSignal) => unlessAbsent(this.blob(key).download(first, count, { abortSignal })));
+      return found && this.piecesOf(given(found.readableStreamBody) as Body);
+    } catch (error) {
+      if (hasCode(error, 'InvalidRange')) return Readable.from([]);
+      throw error;
+    }
   }
 
   override async *list(prefix: string): AsyncGenerator<ListedObject> {

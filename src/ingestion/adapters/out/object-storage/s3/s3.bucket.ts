@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
 import { env } from 'node:process';
-import type { Readable } from 'node:stream';
+import { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
   AbortMultipartUploadCommand,
@@ -27,7 +27,7 @@ import {
   type UploadPartCommandInput,
 } from '@aws-sdk/client-s3';
 import { withTimeLimit } from '../../../../../common/time-limit.js';
-import { Bucket, type ListedObject, missingRight, ObjectExistsError, type ReadObject, significantOffset, StoreSilentError } from '../bucket.js';
+import { Bucket, type ByteRange, type ListedObject, missingRight, ObjectExistsError, type ReadObject, significantOffset, StoreSilentError } from '../bucket.js';
 import { PartMemory } from '../part-memory.js';
 import { sendParts } from '../parts.js';
 import { Leftovers } from './leftovers.js';
@@ -182,10 +182,15 @@ export class S3Bucket extends Bucket {
     });
   }
 
-  override async open(key: string): Promise<AsyncIterable<Uint8Array> | undefined> {
-    const command = new GetObjectCommand(this.at(key));
-    const output = await orUndefined(this.within((options) => this.client.send(command, options)));
-    return output?.Body && piecesOf(output.Body as Readable);
+  override async open(key: string, range?: ByteRange): Promise<AsyncIterable<Uint8Array> | undefined> {
+    const command = new GetObjectCommand({ ...this.at(key), ...(range && { Range: `bytes=${range.first}-${range.last}` }) });
+    try {
+      const output = await orUndefined(this.within((options) => this.client.send(command, options)));
+      return output?.Body && piecesOf(output.Body as Readable);
+    } catch (error) {
+      if (errorNameOf(error) === 'InvalidRange') return Readable.from([]);
+      throw error;
+    }
   }
 
   override async *list(prefix: string): AsyncGenerator<ListedObject> {

@@ -19,6 +19,8 @@ import {
 import { isKeptUnderKey } from '../../../../domain/idempotency.js';
 import type { Bucket } from '../bucket.js';
 import { claimKey } from '../keys.js';
+import { isRemovalKey, parseRemoval } from '../stored-uploads/removal-marker.js';
+import { mentions } from '../stored-uploads/segment-lines.js';
 import { parseMarker } from '../marker.js';
 import { readPlans } from './compaction-plans.js';
 import { type KeyEntry, walkKeys } from './key-walk.js';
@@ -29,6 +31,8 @@ const LONGEST_WHOLE = 1024 * 1024;
 /** How much too high a reported age may be, in milliseconds. */
 const CLOCK_MS = 10_000;
 const MOST_ROUNDS = 5;
+/** Some more lines than are checked at once. */
+const LATEST_LINES = 64;
 
 /**
  * Opens a bucket for verification.
@@ -47,6 +51,9 @@ class BucketView implements StoreView {
   readonly movesLines = true;
   /** A cache for `relation`: the plans, and which segments exist, as read for the last value of `second`. */
   private neighbours = { of: '', plans: [] as ReadonlySet<string>[], there: new Map<string, boolean>() };
+
+  /** The latest lines that were read, by their places. */
+  private readonly latest = new Map<string, { readonly uploadId: string; readonly offset: number }>();
 
   constructor(private readonly bucket: Bucket) {}
 
@@ -93,11 +100,20 @@ class BucketView implements StoreView {
     return Promise.resolve(false);
   }
 
-  /** A marker exists from before its file is created until after its line is written. */
+  /**
+   * A marker exists from before its file is created until after its line is written, and a marker of removals from
+   * before the line is removed until after the file is.
+   */
   async publications(): Promise<(uploadId: string, contentPath: string) => Promise<boolean>> {
     const staged = new Set<string>();
-    for await (const { name } of this.staging()) staged.add(name);
+    const removed = new Set<string>();
+    for await (const { name, path } of this.staging()) {
+      staged.add(name);
+      const removal = isRemovalKey(path) ? await this.bucket.read(path) : undefined;
+      for (const { upload_id: uploadId } of (removal && parseRemoval(removal.bytes)) ?? []) removed.add(uploadId);
+    }
     return async (uploadId, contentPath) => {
+      if (removed.has(uploadId)) return true;
       const marker = staged.has(uploadId) ? await this.bucket.read(`${STAGING.top}/${uploadId}`) : undefined;
       return marker !== undefined && parseMarker(marker.bytes)?.content_path === contentPath;
     };
@@ -108,8 +124,10 @@ class BucketView implements StoreView {
     return Promise.resolve(false);
   }
 
-  stays(): Promise<boolean> {
-    return Promise.resolve(true);
+  /** Whether a line is still in its segment. It isn't if its upload was removed. Asked about one of the latest lines. */
+  async stays(segment: string, end: number): Promise<boolean> {
+    const line = this.latest.get(placeOf(segment, end));
+    return line === undefined || mentions(this.bucket, segment, line.uploadId, { first: line.offset, last: end - 1 });
   }
 
   /** A claim is created before its line, and removed an hour after the line has expired. */
@@ -126,6 +144,14 @@ class BucketView implements StoreView {
     if (this.neighbours.plans.some((plan) => plan.has(first) && plan.has(second))) return 'replaces';
     if (!(await this.isThere(first))) return 'second-only';
     return (await this.isThere(second)) ? 'both' : 'first-only';
+  }
+
+  private remember(segment: string, offset: number, end: number, value: unknown): void {
+    const uploadId = typeof value === 'object' && value !== null && 'upload_id' in value ? value.upload_id : undefined;
+    if (typeof uploadId !== 'string') return;
+    this.latest.set(placeOf(segment, end), { uploadId, offset });
+    const [oldest] = this.latest.keys();
+    if (oldest !== undefined && this.latest.size > LATEST_LINES) this.latest.delete(oldest);
   }
 
   private async isThere(segment: string): Promise<boolean> {
@@ -149,6 +175,7 @@ class BucketView implements StoreView {
         for await (const piece of pieces) {
           onBytes(piece.length);
           for (const { offset, end, value } of splitter.add(piece)) {
+            this.remember(path, offset, end, value);
             yield { segment: path, offset, end, value, isTorn: false, isMendable: false };
           }
         }
@@ -197,6 +224,8 @@ class BucketView implements StoreView {
     }
   }
 }
+
+const placeOf = (segment: string, end: number): string => `${segment} ${end}`;
 
 /** A segment was removed after it was listed. */
 class GoneError extends Error {}

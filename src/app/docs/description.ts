@@ -1,0 +1,35 @@
+import { publicPath } from '../../configuration/served-address.js';
+import type { Environment } from '../../configuration/service.js';
+
+/** How to get a token in Swagger UI, and for a program. */
+const TOKENS: Readonly<Record<Environment['identityProvider']['adapter'], string>> = {
+  embedded:
+    'Choose **Authorize** and enter the client id `admin` and its secret, from `DATA_DIR/identity/admin-secret` (or `EMBEDDED_ADMIN_SECRET`). At a terminal, `npm run token` prints a token.',
+  keycloak: 'Choose **Authorize** and log in, or enter a client of the realm and its secret (`docs/keycloak.md`).',
+  auth0: 'Choose **Authorize** and log in, or request a token from the tenant and enter it (`docs/auth0.md`).',
+  module: 'Get one from your identity provider, choose **Authorize**, and enter it.',
+};
+
+/** The description of the API, in Markdown: the way through the operations, and where to read on. */
+export function apiDescription(environment: Environment): string {
+  const { identityProvider, ingestionAuthorization, maxUploadBytes, rateLimitPerMinute } = environment;
+  const path = publicPath(environment);
+  const uploads =
+    ingestionAuthorization === 'open'
+      ? 'Uploads need no token here.'
+      : 'Uploads need a token with `upload:historical` or `upload:nowcast`, whose `customer_id` claim covers the customer.';
+  const limits = [
+    `A file has at most ${maxUploadBytes.toLocaleString('en')} bytes.`,
+    ...(rateLimitPerMinute > 0 ? [`${rateLimitPerMinute.toLocaleString('en')} requests a minute are accepted from one address, and with one token.`] : []),
+  ];
+  return `Receives historical and nowcast load data, and manages the roles and users of the people who work with it.
+
+1. **Upload a file**: [uploadHistorical](#/Historical%20ingestion/uploadHistorical), [uploadNowcast](#/Nowcast%20ingestion/uploadNowcast). ${uploads}
+2. **Get a token** for everything else. ${TOKENS[identityProvider.adapter]}
+3. **Make a role and a user**: [createRole](#/Identity%20management/createRole), [createUser](#/Identity%20management/createUser) with the role's id; then [listRoles](#/Identity%20management/listRoles) and [listUsers](#/Identity%20management/listUsers).
+4. **See what was uploaded**: [listUploads](#/Stored%20uploads/listUploads), [downloadUpload](#/Stored%20uploads/downloadUpload), [deleteUpload](#/Stored%20uploads/deleteUpload).
+
+Every error is \`{"error": "<text>"}\`, and every answer has an \`X-Request-Id\`, which the log has too. ${limits.join(' ')}
+
+[This description as JSON](${path}/docs-json) for client generators (\`?uploads=form\`, \`bytes\` or \`json\` for those that know one body per operation) · [readiness](${path}/health/ready) · [metrics](${path}/metrics) · pages in the folder \`docs\`: \`README.md\` lists them, \`clients.md\` is about generated clients, \`troubleshooting.md\` about errors.`;
+}

@@ -1,0 +1,43 @@
+/** Families of variables in which only the service's own names mean something. */
+const OWN_FAMILIES = /^(?:AUTH0|EMBEDDED|INGESTION|KEYCLOAK|OIDC|RATE_LIMIT|REQUEST|S3|SHUTDOWN|SWAGGER_UI)_/;
+/** Names that Kubernetes and Docker set for each service nearby, such as one called `keycloak`. */
+const OF_NEIGHBOURS = /_(?:SERVICE_HOST|SERVICE_PORT\w*|PORT|PORT_\d+_\w+)$/;
+/** A name differs from a known one by a slip if it is at most so many edits away. */
+const MOST_EDITS = 2;
+/** Shorter names are near each other by chance, such as `HOST` and `HOME`. */
+const LEAST_LENGTH = 6;
+
+/**
+ * Describes variables that look like the service's own but aren't known, one line each: a slip in a known name, or a
+ * name of a family that only the service has. The lines don't contain values.
+ */
+export function unknownVariables(names: readonly string[], known: readonly string[]): string[] {
+  return names
+    .filter((name) => !known.includes(name) && !OF_NEIGHBOURS.test(name))
+    .flatMap((name) => {
+      const nearest = nearestOf(name, known);
+      const isSlip = nearest.edits <= MOST_EDITS && name.length >= LEAST_LENGTH;
+      if (!isSlip && !OWN_FAMILIES.test(name)) return [];
+      const advice = nearest.edits <= name.length / 2 ? `: did you mean ${nearest.name}?` : '';
+      return [`${name}: unknown variable, without effect${advice}`];
+    });
+}
+
+function nearestOf(name: string, known: readonly string[]): { name: string; edits: number } {
+  const candidates = known.map((candidate) => ({ name: candidate, edits: editsBetween(name, candidate) }));
+  return candidates.reduce((best, candidate) => (candidate.edits < best.edits ? candidate : best));
+}
+
+/** The Levenshtein distance: how many characters must be inserted, removed or replaced. */
+function editsBetween(one: string, other: string): number {
+  let row = Array.from({ length: other.length + 1 }, (_, index) => index);
+  for (const [index, character] of Array.from(one).entries()) {
+    const next = [index + 1];
+    for (const [at, opposite] of Array.from(other).entries()) {
+      const replaced = (row[at] ?? 0) + (character === opposite ? 0 : 1);
+      next.push(Math.min(replaced, (row[at + 1] ?? 0) + 1, (next[at] ?? 0) + 1));
+    }
+    row = next;
+  }
+  return row[other.length] ?? 0;
+}

@@ -1,0 +1,27 @@
+import { ApiProperty, ApiSchema } from '@nestjs/swagger';
+
+// The bodies of an upload, as the OpenAPI document describes them. `upload-body.ts` reads them.
+
+const ADDITIONAL_DATA = { description: 'Extra data, sent only if required', required: false };
+
+@ApiSchema({ name: 'UploadForm', description: 'A file, and optionally data beside it. Other parts are ignored.' })
+export class UploadForm {
+  @ApiProperty({ type: 'string', format: 'binary', description: 'The file. Its bytes are stored as they are.' })
+  readonly file!: string;
+
+  @ApiProperty({ ...ADDITIONAL_DATA, type: String })
+  readonly additional_data?: string;
+}
+
+/** `ApiSchema` passes on every member of a schema, but its type has only a few of them. */
+const WITH_FURTHER_MEMBERS = { additionalProperties: true };
+
+@ApiSchema({
+  ...WITH_FURTHER_MEMBERS,
+  name: 'UploadJson',
+  description: 'An upload without a file. With further members, the whole object is stored as the file, too. A member `file` is refused.',
+})
+export class UploadJson {
+  @ApiProperty({ ...ADDITIONAL_DATA, type: String, nullable: true, example: 'meter replaced on 2003-12-04' })
+  readonly additional_data?: string | null;
+}

@@ -1,0 +1,59 @@
+import { storageFailure } from '../../../../application/storage-failure.js';
+import { type ByteRange, type RemovalOptions, StoredUploads, type UploadFilter, type UploadPage, type UploadPosition } from '../../../../application/ports/stored-uploads.port.js';
+import type { Upload } from '../../../../domain/upload.js';
+import type { Bucket } from '../bucket.js';
+import { openFile } from './content.js';
+import { DaySources } from './day-sources.js';
+import { readPage } from './newest-first.js';
+import { SegmentGoneError } from './segment-lines.js';
+import { UploadRemoval } from './upload-removal.js';
+import { findLine } from './upload-search.js';
+
+const MOST_ROUNDS = 10;
+
+/** The uploads in a bucket. They are found by the names of segments (segment-names.ts), without another index. */
+export class BucketUploads extends StoredUploads {
+  private readonly removal: UploadRemoval;
+
+  constructor(private readonly bucket: Bucket) {
+    super();
+    this.removal = new UploadRemoval(bucket);
+  }
+
+  override async find(uploadId: string): Promise<Upload | undefined> {
+    return (await findLine(this.bucket, uploadId).catch(storageFailure('The uploads could not be read.')))?.upload;
+  }
+
+  override list(filter: UploadFilter, limit: number, after?: UploadPosition): Promise<UploadPage> {
+    return this.page(filter, limit, after).catch(storageFailure('The uploads could not be listed.'));
+  }
+
+  override async openContent({ content }: Upload, range?: ByteRange): Promise<AsyncIterable<Uint8Array> | undefined> {
+    return content ? openFile(this.bucket, content.path, range, content.size) : undefined;
+  }
+
+  override remove(uploadId: string): Promise<boolean> {
+    return this.removal.remove(uploadId).catch(storageFailure('An upload could not be removed.'));
+  }
+
+  override removeAll(filter: UploadFilter, options: RemovalOptions = {}): Promise<number> {
+    return this.removal.removeAll(filter, options).catch((error: unknown) => {
+      options.signal?.throwIfAborted();
+      return storageFailure('Uploads could not be removed.')(error);
+    });
+  }
+
+  /** Begins again if compaction has moved lines while they were read. */
+  private async page(filter: UploadFilter, limit: number, after?: UploadPosition): Promise<UploadPage> {
+    for (let round = 0; round < MOST_ROUNDS; round++) {
+      const sources = new DaySources(this.bucket, filter, after);
+      try {
+        const page = await readPage(await sources.all(), filter, limit, after);
+        if (!(await sources.hasMoved())) return page;
+      } catch (error) {
+        if (!(error instanceof SegmentGoneError)) throw error;
+      }
+    }
+    throw new Error('The segments are compacted faster than they can be read.');
+  }
+}

@@ -1,0 +1,45 @@
+import { storageFailure } from '../../../../application/storage-failure.js';
+import type { Bucket, ByteRange } from '../bucket.js';
+
+/**
+ * Opens a file, whose object never changes. If a read breaks off, goes on where it broke off, because a store ends a
+ * read that pauses for long.
+ *
+ * @returns undefined if the file is missing.
+ * @throws ServiceError `storage-failure`, also while the file is read.
+ */
+export async function openFile(bucket: Bucket, path: string, range: ByteRange | undefined, size: number): Promise<AsyncIterable<Uint8Array> | undefined> {
+  const failure = storageFailure('A file could not be read.');
+  const opened = await bucket.open(path, range).catch(failure);
+  if (!opened) return undefined;
+  const last = range?.last ?? size - 1;
+  let position = range?.first ?? 0;
+  let brokeAt = -1;
+  let pieces = opened[Symbol.asyncIterator]();
+  const next = async (): Promise<IteratorResult<Uint8Array, undefined>> => {
+    for (;;) {
+      try {
+        const piece = await pieces.next();
+        if (piece.done) return { done: true, value: undefined };
+        position += piece.value.length;
+        return { done: false, value: piece.value };
+      } catch (error) {
+        if (brokeAt === position || position > last) return failure(error);
+        brokeAt = position;
+        const again = await bucket.open(path, { first: position, last }).catch(failure);
+        if (!again) return failure(error);
+        pieces = again[Symbol.asyncIterator]();
+      }
+    }
+  };
+  // This isn't a generator, because a generator that is ended before its first piece could not release the connection.
+  const iterator: AsyncIterableIterator<Uint8Array, undefined> = {
+    [Symbol.asyncIterator]: () => iterator,
+    next,
+    return: async () => {
+      await pieces.return?.();
+      return { done: true, value: undefined };
+    },
+  };
+  return iterator;
+}

@@ -1,0 +1,57 @@
+import type { Bucket, ListedObject } from '../bucket.js';
+import { linesDirectory } from '../../../../domain/layout.js';
+import { isDate } from '../../../../domain/layout-names.js';
+import type { UploadKind } from '../../../../domain/upload.js';
+import { type Day, DAY_GRACE_MS, directoryOf, endOf, listNamed, slowPrefix, parseName } from '../segment-names.js';
+
+const HOUR_MS = 60 * 60_000;
+/** The number of objects that a listing has at least on its first page. */
+const FIRST_PAGE = 1_000;
+/** A day with fewer and shorter segments is read whole, whatever their names say. */
+const FEW = { segments: 64, bytes: 4 * 1024 * 1024 };
+
+/** Whether compaction may have begun, even on a machine whose clock is an hour ahead. */
+export const mayBeCompacted = (day: Day): boolean => Date.now() > endOf(day) - HOUR_MS;
+
+/** Whether segments are so few and short that they are read whatever their names say. */
+export const isFew = (segments: readonly ListedObject[]): boolean =>
+  segments.length <= FEW.segments && segments.reduce((sum, { size }) => sum + size, 0) <= FEW.bytes;
+
+/** The first segments of a day that aren't empty, and whether they are all. */
+export async function firstPage(bucket: Bucket, day: Day): Promise<{ segments: ListedObject[]; isWhole: boolean }> {
+  const segments: ListedObject[] = [];
+  let listed = 0;
+  for await (const segment of bucket.list(directoryOf(day))) {
+    if (segment.size > 0) segments.push(segment);
+    if (++listed === FIRST_PAGE) return { segments, isWhole: false };
+  }
+  return { segments, isWhole: true };
+}
+
+/**
+ * The segments that compaction has created, of a day with more segments than a page.
+ *
+ * @param prefix the day's directory, or its prefix of slow uploads.
+ */
+export async function targets(bucket: Bucket, day: Day, prefix = directoryOf(day)): Promise<ListedObject[]> {
+  if (!mayBeCompacted(day)) return [];
+  // Rounded, so that it takes few requests.
+  const begin = Math.floor((endOf(day) + DAY_GRACE_MS) / 16 ** 5) * 16 ** 5;
+  const end = Math.ceil((Date.now() + HOUR_MS) / 16 ** 6) * 16 ** 6;
+  const segments = await listNamed(bucket, prefix, begin, end);
+  return segments.filter(({ key, size }) => size > 0 && parseName(day, key).origin === 'target');
+}
+
+/** Like `targets`, with those of slow uploads. */
+export const allTargets = async (bucket: Bucket, day: Day): Promise<ListedObject[]> =>
+  (await Promise.all([targets(bucket, day), targets(bucket, day, slowPrefix(day))])).flat();
+
+/** The days of a kind that have segments. */
+export async function daysOf(bucket: Bucket, kind: UploadKind): Promise<Day[]> {
+  const days: Day[] = [];
+  for await (const directory of bucket.listDirectories(`${linesDirectory(kind)}/`)) {
+    const date = /\/date=([^/]*)\/$/.exec(directory)?.[1] ?? '';
+    if (isDate(date)) days.push({ kind, date });
+  }
+  return days;
+}

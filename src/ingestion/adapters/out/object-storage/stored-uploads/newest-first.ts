@@ -1,0 +1,148 @@
+import { MAX_PAGE_BYTES, type UploadFilter, type UploadPage, type UploadPosition } from '../../../../application/ports/stored-uploads.port.js';
+import { comparePositions, isSelected } from '../../../../domain/upload-filter.js';
+import type { Upload } from '../../../../domain/upload.js';
+
+/** Precedes all other ids of the same time in a list. */
+const LEAST_ID = '00000000-0000-0000-0000-000000000000';
+const READS_AT_ONCE = 32;
+/** How many bytes of segments are read at once, and for one page. More if one read, or the progress of a page, needs it. */
+const MOST_BYTES_AT_ONCE = 8 * 1024 * 1024;
+const MOST_BYTES = 64 * 1024 * 1024;
+const MOST_READS = 2_000;
+
+/** Called for each line that was read, with its length in bytes. */
+export type OnLine = (upload: Upload, length: number) => void;
+
+/** A part of the index that wasn't read yet. */
+export interface Source {
+  /** No line in it was received later than this, in milliseconds since 1970. */
+  readonly latest: number;
+  /** About how many bytes `read` reads. Undefined for a listing, which isn't read before it is needed. */
+  readonly size: number | undefined;
+  /**
+   * Reads the source, or the part with its newest lines.
+   *
+   * @returns what is left of it.
+   */
+  read(onLine: OnLine): Promise<readonly Source[]>;
+}
+
+/**
+ * Merges sources into a page of a list, newest first. Always reads the sources that may contain the newest lines, until
+ * no source can contain a newer line than those of the page.
+ *
+ * Holds the lines of a page, at most MAX_PAGE_BYTES, and the segments that are being read.
+ */
+export async function readPage(sources: readonly Source[], filter: UploadFilter, limit: number, after?: UploadPosition): Promise<UploadPage> {
+  const page = new Page(filter, limit, after);
+  let rest = sources.filter((source) => page.mayHave(source));
+  let reads = 0;
+  let bytes = 0;
+  for (;;) {
+    rest.sort((one, other) => other.latest - one.latest);
+    const [newest] = rest;
+    if (!newest) return page.end(false);
+    // An upload that is received at the same time may be in a source that wasn't read.
+    const bound = newest.latest + 1;
+    if (page.isFullAbove(bound)) return page.end(true);
+    if ((reads >= MOST_READS || bytes >= MOST_BYTES) && page.isProgress(bound)) return page.endAbove(bound);
+    const now = nextReads(rest, page.room);
+    rest = rest.slice(now.length);
+    const left = await Promise.all(now.map((source) => source.read((upload, size) => { page.add(upload, size); })));
+    rest.push(...left.flat().filter((source) => page.mayHave(source)));
+    reads += now.length;
+    bytes += now.reduce((sum, { size = 0 }) => sum + size, 0);
+  }
+}
+
+/**
+ * The sources to read at once: the newest ones, up to the first listing. If the segments before that don't fill a page,
+ * the next two listings too, which may be of the same day.
+ */
+function nextReads(sources: readonly Source[], room: number): Source[] {
+  const [newest] = sources;
+  let bytes = 0;
+  let listings = 0;
+  const end = sources.findIndex(({ size, latest }, index) => {
+    bytes += size ?? 0;
+    if (size === undefined) listings += 1;
+    const isEarlyListing = size === undefined && latest !== newest?.latest && (listings > 2 || index >= room);
+    return index > 0 && (index === READS_AT_ONCE || bytes > MOST_BYTES_AT_ONCE || isEarlyListing);
+  });
+  return end < 0 ? [...sources] : sources.slice(0, end);
+}
+
+interface Entry {
+  readonly upload: Upload;
+  readonly bytes: number;
+}
+
+/** The newest uploads that were read so far, at most as many as a page has. */
+class Page {
+  private entries: Entry[] = [];
+  private isCut = false;
+
+  constructor(
+    private readonly filter: UploadFilter,
+    private readonly limit: number,
+    private readonly after: UploadPosition | undefined,
+  ) {}
+
+  /** How many uploads the page still has room for. */
+  get room(): number {
+    return this.limit - this.entries.length;
+  }
+
+  /** Whether a source may have lines of the list. */
+  mayHave({ latest }: Source): boolean {
+    return latest >= (this.filter.from?.getTime() ?? -Infinity);
+  }
+
+  add(upload: Upload, bytes: number): void {
+    if (!isSelected(upload, this.filter) || (this.after && comparePositions(upload, this.after) >= 0)) return;
+    const last = this.entries.at(-1);
+    if (this.isCut && last && comparePositions(upload, last.upload) < 0) return;
+    // While compaction moves a line, it is in two segments.
+    if (this.entries.some((entry) => entry.upload.uploadId === upload.uploadId)) return;
+    const at = this.entries.findLastIndex((entry) => comparePositions(entry.upload, upload) > 0);
+    this.entries.splice(at + 1, 0, { upload, bytes });
+    this.cut();
+  }
+
+  /** Whether no line that was received before `bound` belongs to the page. */
+  isFullAbove(bound: number): boolean {
+    const last = this.entries.at(-1);
+    const isFull = this.isCut || this.entries.length === this.limit;
+    return isFull && last !== undefined && last.upload.receivedAt.getTime() >= bound;
+  }
+
+  /** Whether a page that ends at `bound` is a step forward. */
+  isProgress(bound: number): boolean {
+    return !this.after || comparePositions(positionAt(bound), this.after) < 0;
+  }
+
+  /** The page, from which no upload is missing. */
+  end(hasMore: boolean): UploadPage {
+    const uploads = this.entries.map(({ upload }) => upload);
+    const last = uploads.at(-1);
+    return { uploads, next: last && (hasMore || this.isCut) ? { receivedAt: last.receivedAt, uploadId: last.uploadId } : null };
+  }
+
+  /** The uploads that were received at `bound` or later, which are all known. */
+  endAbove(bound: number): UploadPage {
+    const uploads = this.entries.map(({ upload }) => upload).filter(({ receivedAt }) => receivedAt.getTime() >= bound);
+    return { uploads, next: positionAt(bound) };
+  }
+
+  /** Drops the oldest uploads that a page has no room for. */
+  private cut(): void {
+    let bytes = 0;
+    const end = this.entries.findIndex((entry, index) => index === this.limit || ((bytes += entry.bytes) > MAX_PAGE_BYTES && index > 0));
+    if (end < 0) return;
+    this.entries.length = end;
+    this.isCut = true;
+  }
+}
+
+/** The position before all uploads that were received at a time, in a list with the newest first. */
+const positionAt = (time: number): UploadPosition => ({ receivedAt: new Date(time), uploadId: LEAST_ID });

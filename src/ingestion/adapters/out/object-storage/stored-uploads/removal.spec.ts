@@ -1,0 +1,154 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { BucketView } from '../../../../../testing/bucket.view.js';
+import { InMemoryBucket } from '../../../../../testing/in-memory.bucket.js';
+import { anUploadDraft, storeUpload } from '../../../../../testing/upload-draft.builder.js';
+import type { Upload } from '../../../../domain/upload.js';
+import { compactDay } from '../compaction.js';
+import { ObjectStorageFileStorage } from '../object-storage.file-storage.adapter.js';
+import { verifyBucket } from '../store-verification/verify-bucket.js';
+import { Sweeper } from '../sweeper.js';
+import { BucketUploads } from './bucket-uploads.js';
+
+const HOUR_MS = 3_600_000;
+const DATE = '2026-03-10';
+const NOON = Date.parse(`${DATE}T12:00:00Z`);
+const logger = { warn: () => undefined };
+
+let bucket: InMemoryBucket;
+let view: BucketView;
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ['Date'], now: NOON });
+  bucket = new InMemoryBucket();
+  view = new BucketView(bucket.another());
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+/** Another process, whose clock is `aheadMs` ahead. */
+function later(aheadMs: number): InMemoryBucket {
+  const another = bucket.another();
+  another.aheadMs = aheadMs;
+  return another;
+}
+
+/** Stores uploads with a file, with a file under a key, without a file, and a slow one; two of each. */
+async function storeUploads(): Promise<Upload[]> {
+  const storage = new ObjectStorageFileStorage({ bucket: bucket.another(), logger });
+  const uploads: Upload[] = [];
+  for (const customerId of ['customer-1', 'customer-2']) {
+    const draft = anUploadDraft().with({ customerId });
+    for (const each of [draft.file('the bytes'), draft.with({ idempotencyKey: 'key' }).file('the bytes'), draft]) uploads.push(await storeUpload(storage, each.build()));
+    const slow = draft.file('the bytes').build();
+    const receivedAt = new Date(NOON + 60_000);
+    uploads.push(await storeUpload(storage, { ...slow, conclude: async (stored) => ({ ...(await slow.conclude(stored)), receivedAt }) }));
+  }
+  await storage.close();
+  return uploads;
+}
+
+const idsOf = (uploads: readonly Upload[]) => uploads.map(({ uploadId }) => uploadId).sort();
+const idsWithout = (ids: readonly string[], others: readonly string[]) => ids.filter((id) => !others.includes(id));
+const linesIn = async () => [...new Set((await view.lines()).map(({ upload_id }) => upload_id))].sort();
+
+/** Expects that each file has a line and each line its file, and that a check of the store finds nothing wrong. */
+async function expectConsistent(): Promise<void> {
+  const lines = await view.lines();
+  expect((await view.contentPaths()).sort()).toEqual([...new Set(lines.flatMap(({ content_path }) => content_path ?? []))].sort());
+  const defects: unknown[] = [];
+  for await (const finding of verifyBucket(bucket.another())) if (finding.state !== 'under-way') defects.push(finding);
+  expect(defects).toEqual([]);
+}
+
+/** Pauses a process before or after its operation `at`, or lets it fail there. */
+function stopAt(process: InMemoryBucket, moment: 'before' | 'after', at: number) {
+  let count = 0;
+  let stop = (): void => undefined;
+  let goOn = (): void => undefined;
+  const stopped = new Promise<void>((resolve) => (stop = resolve));
+  const gate = new Promise<void>((resolve) => (goOn = resolve));
+  process[moment] = () => {
+    if (count++ !== at) return;
+    stop();
+    return gate;
+  };
+  return { stopped, goOn };
+}
+
+const REMOVALS: [string, (uploads: BucketUploads, removed: readonly Upload[]) => Promise<unknown>, (upload: Upload) => boolean][] = [
+  ['an upload', (uploads, [first]) => uploads.remove(first?.uploadId ?? ''), ({ idempotencyKey, customerId }) => idempotencyKey !== null && customerId === 'customer-1'],
+  ['the uploads of a customer', (uploads) => uploads.removeAll({ customerId: 'customer-1' }), ({ customerId }) => customerId === 'customer-1'],
+];
+const OPERATIONS = Array.from({ length: 20 }, (_, index) => index);
+
+describe.each(REMOVALS)('a removal of %s', (_, remove, isWanted) => {
+  let all: Upload[];
+  let kept: string[];
+  let simple: string[];
+  beforeEach(async () => {
+    all = await storeUploads();
+    kept = idsOf(all.filter((upload) => !isWanted(upload)));
+    simple = idsOf(all.filter(({ content }) => !content));
+  });
+
+  it.each([
+    ['the current day', NOON + HOUR_MS],
+    ['a past day', NOON + 50 * HOUR_MS],
+  ])('of %s leaves each upload whole or gone after a sweep, wherever it stalls, and goes on without harm', async (__, now) => {
+    vi.setSystemTime(now);
+    const before = bucket.copy();
+    for (const at of OPERATIONS) {
+      bucket = before.copy();
+      view = new BucketView(bucket.another());
+      const process = bucket.another();
+      const { stopped, goOn } = stopAt(process, at % 2 > 0 ? 'after' : 'before', at);
+      const removing = remove(new BucketUploads(process), all.filter(isWanted));
+      await Promise.race([stopped, removing]);
+
+      const isBegun = (await view.keys('staging/')).length > 0;
+      await new Sweeper(later(11 * 60_000), logger).sweep();
+      // An upload without a file and key is only a line, so its removal is over in one request and needs no marker.
+      const left = idsWithout(await linesIn(), simple);
+      expect(isBegun ? [idsWithout(kept, simple)] : [kept, idsOf(all)].map((ids) => idsWithout(ids, simple))).toContainEqual(left);
+      await expectConsistent();
+
+      goOn();
+      await removing;
+      expect(await linesIn()).toEqual(kept);
+      await expectConsistent();
+      expect(await view.keys('staging/')).toEqual([]);
+    }
+  });
+
+  it.each(['compaction', 'a removal'])('is not undone while %s stalls anywhere and goes on later', async (stalled) => {
+    vi.setSystemTime(NOON + 50 * HOUR_MS);
+    const before = bucket.copy();
+    for (const at of OPERATIONS) {
+      bucket = before.copy();
+      view = new BucketView(bucket.another());
+      const process = bucket.another();
+      const { stopped, goOn } = stopAt(process, at % 2 > 0 ? 'after' : 'before', at);
+      const compacting = (on: InMemoryBucket) => compactDay(on, 'historical', DATE).catch(() => undefined);
+      const removing = (on: InMemoryBucket) => remove(new BucketUploads(on), all.filter(isWanted));
+      const first = stalled === 'compaction' ? compacting(process) : removing(process);
+      await Promise.race([stopped, first]);
+      await (stalled === 'compaction' ? removing(bucket.another()) : compacting(later(11 * 60_000)));
+
+      goOn();
+      await first;
+      expect(await linesIn()).toEqual(kept);
+      for (const hours of [1, 2]) await compacting(later(hours * HOUR_MS));
+      expect(await linesIn()).toEqual(kept);
+      await expectConsistent();
+    }
+  });
+
+  it('leaves nothing that names the upload or its customer', async () => {
+    await remove(new BucketUploads(bucket.another()), all.filter(isWanted));
+    const texts = await Promise.all((await view.keys()).map(async (key) => `${key} ${String(await view.bytes(key))}`));
+    for (const { uploadId, content } of all.filter(isWanted)) {
+      for (const text of texts.filter((each) => !each.startsWith('uploads/'))) expect(text).not.toContain(uploadId);
+      if (content) expect(texts.join('\n')).not.toContain(content.path);
+    }
+  });
+});

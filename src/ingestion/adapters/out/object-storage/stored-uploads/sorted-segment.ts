@@ -1,0 +1,90 @@
+import type { Upload } from '../../../../domain/upload.js';
+import type { Bucket, ListedObject } from '../bucket.js';
+import type { OnLine, Source } from './newest-first.js';
+import { linesIn, readPart } from './segment-lines.js';
+
+/** Shorter segments are read whole. */
+export const WHOLE_BYTES = 1024 * 1024;
+const PROBE_BYTES = 16 * 1024;
+const FIRST_BLOCK_BYTES = 256 * 1024;
+const MOST_PROBES = 16;
+
+/** A line somewhere in a long segment. */
+export interface Probe {
+  readonly offset: number;
+  readonly upload: Upload;
+}
+
+/**
+ * Looks at lines of a long segment, at equal distances of at least 1 MiB. Sends all requests at once. Where lines are
+ * longer than 16 KiB, it may see none.
+ *
+ * @throws SegmentGoneError
+ */
+export async function probe(bucket: Bucket, { key, size }: ListedObject): Promise<Probe[]> {
+  const count = Math.min(MOST_PROBES, Math.floor(size / WHOLE_BYTES));
+  const probes = Array.from({ length: count }, async (_, index) => {
+    const first = Math.floor((size * (index + 1)) / (count + 1));
+    const part = await readPart(bucket, key, { first, last: first + PROBE_BYTES });
+    for await (const { upload, begin } of linesIn(part?.bytes ?? Buffer.alloc(0))) return { offset: (part?.offset ?? 0) + begin, upload };
+    return undefined;
+  });
+  return (await Promise.all(probes)).filter((found) => found !== undefined);
+}
+
+interface Sorting {
+  /** No line was received later than this, in milliseconds since 1970. */
+  readonly latest: number;
+  /** Lines that were received later than this aren't needed. */
+  readonly until: number;
+  /** How much earlier than a line before it a line may have been received, in milliseconds. */
+  readonly disorderMs: number;
+}
+
+/**
+ * A long segment whose lines are in the order of their times, read from its end in blocks.
+ *
+ * A removal may shorten the segment in the meantime. Then the lines of a block are ones that were after it before, and
+ * the next blocks have all lines that weren't read.
+ */
+export class SortedSource implements Source {
+  readonly latest: number;
+
+  /** @param end the offset to which the segment is read; unknown before the first block. */
+  constructor(
+    private readonly bucket: Bucket,
+    private readonly segment: ListedObject,
+    private readonly sorting: Sorting,
+    private readonly end?: number,
+    readonly size = FIRST_BLOCK_BYTES,
+  ) {
+    this.latest = sorting.latest;
+  }
+
+  async read(onLine: OnLine): Promise<readonly Source[]> {
+    const end = this.end ?? (await this.seek());
+    const { key } = this.segment;
+    const part = await readPart(this.bucket, key, { first: Math.max(0, end - this.size), last: end - 1 });
+    // A line is longer than the block.
+    if (!part) return end <= this.size ? [] : [this.below(end, this.latest, this.size * 4)];
+    let first: Upload | undefined;
+    for await (const { upload, begin, end: lineEnd } of linesIn(part.bytes)) {
+      first ??= upload;
+      onLine(upload, lineEnd - begin);
+    }
+    const latest = first ? Math.min(this.latest, first.receivedAt.getTime() + this.sorting.disorderMs) : this.latest;
+    return part.offset === 0 ? [] : [this.below(part.offset, latest, Math.min(WHOLE_BYTES, this.size * 2))];
+  }
+
+  /** The offset after which no line is needed. */
+  private async seek(): Promise<number> {
+    const { until, latest, disorderMs } = this.sorting;
+    if (until >= latest) return this.segment.size;
+    const later = (await probe(this.bucket, this.segment)).filter(({ upload }) => upload.receivedAt.getTime() - disorderMs > until);
+    return Math.min(this.segment.size, ...later.map(({ offset }) => offset));
+  }
+
+  private below(end: number, latest: number, size: number): SortedSource {
+    return new SortedSource(this.bucket, this.segment, { ...this.sorting, latest }, end, size);
+  }
+}

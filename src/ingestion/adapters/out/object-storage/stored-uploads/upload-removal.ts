@@ -1,0 +1,288 @@
+import type { RemovalOptions, UploadFilter } from '../../../../application/ports/stored-uploads.port.js';
+import { isSelected } from '../../../../domain/upload-filter.js';
+import { UPLOAD_KINDS, type Upload } from '../../../../domain/upload.js';
+import type { Bucket, ListedObject, ReadObject } from '../bucket.js';
+import { isHold, parsePlan, planKey } from '../compaction-plan.js';
+import { freeRemoved } from '../idempotency-claims.js';
+import { LOST_AFTER_MS } from '../lease.js';
+import { readAhead } from '../read-ahead.js';
+import { type Day, dayOf, directoryOf, endOf } from '../segment-names.js';
+import { DayHold, HoldLostError } from './day-hold.js';
+import { daysOf, mayBeCompacted } from './day-listing.js';
+import { newRemovalKey, parseRemoval, type Remnant, remnantOf, removalBytes } from './removal-marker.js';
+import { linesIn } from './segment-lines.js';
+import { findLine, type FoundLine } from './upload-search.js';
+
+const DAY_MS = 24 * 60 * 60_000;
+/** Compaction removes empty segments that are older. In milliseconds. */
+const FENCE_AGE_MS = DAY_MS;
+const MOST_ROUNDS = 10;
+/** The segments that are rewritten together have at most this many lines to remove, and this many bytes; or are one. */
+const MOST_SEGMENTS = 500;
+const MOST_BYTES = 8 * 1024 * 1024;
+const AT_ONCE = 16;
+const REMNANTS_AT_ONCE = 1_000;
+
+/** A segment without the lines that are to be removed. */
+interface Rewriting {
+  readonly key: string;
+  readonly version: string;
+  readonly bytes: Buffer;
+  readonly removed: readonly Upload[];
+  /** Whether the segment is removed, because it has no other line, and is too old to be written late. */
+  readonly isOver: boolean;
+}
+
+/**
+ * Removes uploads. Any number of processes may remove uploads at once, and each may crash or stall at any step:
+ *
+ * 1. Keep compaction from the day (`DayHold`), if it may have begun.
+ * 2. Write a marker that names the files and claims of the uploads.
+ * 3. Rewrite the segments without the lines, each in one request. A segment without any other line becomes empty, or is
+ *    removed if it is older than 24 hours: no request of its writer can create it again then.
+ * 4. Check the hold. If it was lost, a copy of a line may exist again: begin again.
+ * 5. Remove the files, free the claims, and remove the marker.
+ *
+ * If the process crashes after step 2, the sweeper of any process removes the uploads of the marker.
+ */
+export class UploadRemoval {
+  constructor(private readonly bucket: Bucket) {}
+
+  /** Removes the upload with an id. Resolves to false if there is none. Throws errors of the bucket. */
+  async remove(uploadId: string): Promise<boolean> {
+    const found = await findLine(this.bucket, uploadId);
+    if (!found) return false;
+    const remnant = remnantOf(found.upload);
+    const remnants = remnant ? [remnant] : [];
+    const marker = await this.mark(remnants);
+    const isRemoved = await this.removeLine(found, dayOf(found.segment));
+    await this.clear(remnants);
+    await this.unmark(marker);
+    return isRemoved;
+  }
+
+  /**
+   * Removes the uploads of a crashed process's marker. Does nothing if the marker is younger than a minute by the store's
+   * clock. Throws errors of the bucket.
+   */
+  async resume(key: string): Promise<void> {
+    const found = await this.bucket.read(key);
+    const remnants = found && found.ageMs >= LOST_AFTER_MS ? parseRemoval(found.bytes) : undefined;
+    if (!remnants) return;
+    await eachOf(remnants, ({ upload_id: uploadId }) => this.removeCopies(uploadId));
+    await this.clear(remnants);
+    await this.unmark([key]);
+  }
+
+  /** Removes all uploads that a filter selects, one day after the other. Throws errors of the bucket. */
+  async removeAll(filter: UploadFilter, { dryRun = false, onProgress, signal }: RemovalOptions = {}): Promise<number> {
+    signal?.throwIfAborted();
+    const days = await this.days(filter);
+    const progress = { segments: 0, allSegments: 0, uploads: 0 };
+    if (onProgress) for (const day of days) for await (const segments of this.batches(day)) progress.allSegments += segments.length;
+    for (const day of days) {
+      await this.held(dryRun ? undefined : day, async (hold) => {
+        for await (const segments of this.batches(day, dryRun)) {
+          signal?.throwIfAborted();
+          const onRemoved = (count: number): void => void (progress.uploads += count);
+          await this.removeFrom(segments, { filter, dryRun, hold, signal, onRemoved });
+          progress.segments += segments.length;
+          progress.allSegments = Math.max(progress.allSegments, progress.segments);
+          onProgress?.({ ...progress });
+        }
+      });
+    }
+    onProgress?.({ ...progress });
+    return progress.uploads;
+  }
+
+  private async days({ kind, from, to }: UploadFilter): Promise<Day[]> {
+    const days = await Promise.all((kind ? [kind] : UPLOAD_KINDS).map((each) => daysOf(this.bucket, each)));
+    return days.flat().filter((day) => endOf(day) > (from?.getTime() ?? -Infinity) && endOf(day) - DAY_MS < (to?.getTime() ?? Infinity));
+  }
+
+  /**
+   * Segments of a day that are read and rewritten together.
+   *
+   * @param isMoving whether compaction may go on, so that segments are left out whose lines it has already copied.
+   */
+  private async *batches(day: Day, isMoving = false): AsyncGenerator<ListedObject[]> {
+    const copied = isMoving ? await copiedSegments(this.bucket, day) : undefined;
+    let batch: ListedObject[] = [];
+    let bytes = 0;
+    for await (const segment of this.bucket.list(directoryOf(day))) {
+      if (segment.size === 0 || copied?.has(segment.key)) continue;
+      if (batch.length > 0 && (batch.length === MOST_SEGMENTS || bytes + segment.size > MOST_BYTES)) {
+        yield batch;
+        batch = [];
+        bytes = 0;
+      }
+      batch.push(segment);
+      bytes += segment.size;
+    }
+    if (batch.length > 0) yield batch;
+  }
+
+  /** Runs an action under the hold of a day, again if the hold was lost. Without a hold if compaction can't have begun. */
+  private async held(day: Day | undefined, action: (hold?: DayHold) => Promise<void>): Promise<void> {
+    for (let round = 0; round < MOST_ROUNDS; round++) {
+      const hold = day && mayBeCompacted(day) ? await DayHold.take(this.bucket, day) : undefined;
+      try {
+        await action(hold);
+        return;
+      } catch (error) {
+        if (!(error instanceof HoldLostError)) throw error;
+      } finally {
+        // A hold that isn't released expires.
+        await hold?.release().catch(() => undefined);
+      }
+    }
+    throw new Error('The hold on a day was lost again and again.');
+  }
+
+  private async removeFrom(segments: readonly ListedObject[], { filter, dryRun, hold, signal, onRemoved }: BatchRemoval): Promise<void> {
+    const isWanted = (upload: Upload): boolean => isSelected(upload, filter);
+    const rewritings: Rewriting[] = [];
+    for await (const [{ key }, object] of readAhead(this.bucket, segments, signal)) {
+      const rewriting = object && (await without(key, object, isWanted));
+      if (!rewriting) continue;
+      if (dryRun) onRemoved(rewriting.removed.length);
+      else rewritings.push(rewriting);
+    }
+    if (rewritings.length === 0) return;
+    const removed = rewritings.flatMap((rewriting) => rewriting.removed);
+    const remnants = removed.flatMap((upload) => remnantOf(upload) ?? []);
+    const marker = await this.mark(remnants);
+    // No other process can add a line to a segment, so one without other lines can be removed whatever its version is.
+    const [over, others] = [rewritings.filter(({ isOver }) => isOver), rewritings.filter(({ isOver }) => !isOver)];
+    if (over.length > 0) await this.bucket.remove(over.map(({ key }) => key));
+    onRemoved(over.reduce((sum, rewriting) => sum + rewriting.removed.length, 0));
+    await eachOf(others, async (rewriting) => { onRemoved(await this.rewrite(rewriting, isWanted)); });
+    try {
+      await hold?.check();
+    } catch (error) {
+      if (!(error instanceof HoldLostError)) throw error;
+      await eachOf(removed, ({ uploadId }) => this.removeCopies(uploadId));
+      await this.clear(remnants);
+      await this.unmark(marker);
+      throw error;
+    }
+    await this.clear(remnants);
+    await this.unmark(marker);
+  }
+
+  /** Writes a segment without some lines. Resolves to how many lines were removed. */
+  private async rewrite(first: Rewriting, isWanted: (upload: Upload) => boolean): Promise<number> {
+    let rewriting: Rewriting | undefined = first;
+    for (let turn = 0; rewriting && turn < MOST_ROUNDS; turn++) {
+      const { key, bytes, version, removed, isOver }: Rewriting = rewriting;
+      if (isOver) {
+        await this.bucket.remove([key]);
+        return removed.length;
+      }
+      if ((await this.bucket.replace(key, bytes, version)) !== undefined) return removed.length;
+      const object: ReadObject | undefined = await this.bucket.read(key);
+      rewriting = object && (await without(key, object, isWanted));
+    }
+    if (rewriting) throw new Error(`${rewriting.key} changes faster than it can be rewritten.`);
+    return 0;
+  }
+
+  /** Removes the line of an upload from all segments that contain it. */
+  private async removeCopies(uploadId: string): Promise<void> {
+    const line = await findLine(this.bucket, uploadId);
+    if (line) await this.removeLine(line, dayOf(line.segment));
+  }
+
+  /** Resolves to whether a line was removed. */
+  private async removeLine({ upload: { uploadId }, segment }: FoundLine, day: Day | undefined): Promise<boolean> {
+    const isWanted = (upload: Upload): boolean => upload.uploadId === uploadId;
+    let removed = 0;
+    const removeFrom = async (key: string): Promise<void> => {
+      const object = await this.bucket.read(key);
+      const rewriting = object && (await without(key, object, isWanted));
+      if (rewriting) removed += await this.rewrite(rewriting, isWanted);
+    };
+    await this.held(day, async (hold) => {
+      if (!hold) {
+        await removeFrom(segment);
+        return;
+      }
+      // Compaction may have moved the line before the hold, or a writer that stalled may have written it twice.
+      for (let line = await findLine(this.bucket, uploadId); line; line = await findLine(this.bucket, uploadId)) await removeFrom(line.segment);
+      await hold.check();
+    });
+    return removed > 0;
+  }
+
+  /** Writes a marker of what will be left. Resolves to its keys, which are several if there are many uploads. */
+  private async mark(remnants: readonly Remnant[]): Promise<string[]> {
+    const keys: string[] = [];
+    for (let at = 0; at < remnants.length; at += REMNANTS_AT_ONCE) {
+      const key = newRemovalKey();
+      if ((await this.bucket.create(key, removalBytes(remnants.slice(at, at + REMNANTS_AT_ONCE)))) === undefined) throw new Error(`${key} exists.`);
+      keys.push(key);
+    }
+    return keys;
+  }
+
+  private async unmark(keys: readonly string[]): Promise<void> {
+    if (keys.length > 0) await this.bucket.remove(keys);
+  }
+
+  /** Removes what is left of uploads whose lines are gone. */
+  private async clear(remnants: readonly Remnant[]): Promise<void> {
+    const paths = remnants.flatMap(({ content_path: path }) => path ?? []);
+    if (paths.length > 0) await this.bucket.remove(paths);
+    await eachOf(remnants, async ({ upload_id: uploadId, claim }) => {
+      if (claim !== null) await freeRemoved(this.bucket, claim, uploadId);
+    });
+  }
+}
+
+interface BatchRemoval {
+  readonly filter: UploadFilter;
+  readonly dryRun: boolean;
+  readonly hold: DayHold | undefined;
+  readonly signal: AbortSignal | undefined;
+  readonly onRemoved: (count: number) => void;
+}
+
+/** A segment without some lines; undefined if it has none of them. Uses the memory of the segment. */
+async function without(key: string, { bytes, version, ageMs }: ReadObject, isWanted: (upload: Upload) => boolean): Promise<Rewriting | undefined> {
+  const removed: Upload[] = [];
+  let length = 0;
+  let keptFrom = 0;
+  const keepTo = (end: number): void => {
+    bytes.copyWithin(length, keptFrom, end);
+    length += end - keptFrom;
+  };
+  for await (const { upload, begin, end } of linesIn(bytes)) {
+    if (!isWanted(upload)) continue;
+    keepTo(begin);
+    keptFrom = end;
+    removed.push(upload);
+  }
+  if (removed.length === 0) return undefined;
+  keepTo(bytes.length);
+  return { key, version, bytes: bytes.subarray(0, length), removed, isOver: length === 0 && ageMs > FENCE_AGE_MS };
+}
+
+/** The segments whose lines compaction has already copied to another one. */
+async function copiedSegments(bucket: Bucket, day: Day): Promise<ReadonlySet<string>> {
+  const found = await bucket.read(planKey(day));
+  const plan = found && found.bytes.length > 0 ? parsePlan(day, found.bytes) : undefined;
+  if (!plan || isHold(plan)) return new Set();
+  for await (const { key, size } of bucket.list(plan.target)) if (key === plan.target && size === plan.bytes) return new Set(plan.sources);
+  return new Set();
+}
+
+/** Runs an action for each item, 16 at once. Rejects with the first error, when none is running any more. */
+async function eachOf<Item>(items: readonly Item[], action: (item: Item) => Promise<void>): Promise<void> {
+  const rest = items.values();
+  const workers = Array.from({ length: Math.min(AT_ONCE, items.length) }, async () => {
+    for (const item of rest) await action(item);
+  });
+  const outcomes = await Promise.allSettled(workers);
+  for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason;
+}

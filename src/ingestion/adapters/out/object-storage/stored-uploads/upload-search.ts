@@ -1,0 +1,164 @@
+import { UPLOAD_ID } from '../../../../domain/layout-names.js';
+import { MAX_UPLOAD_DURATION_MS, UPLOAD_KINDS, type Upload } from '../../../../domain/upload.js';
+import type { Bucket, ByteRange, ListedObject } from '../bucket.js';
+import { dateAt, type Day, dayOf, directoryOf, listNamed, NAME_TOLERANCE_MS, parseName, slowPrefix, timeOf, uploadIdIn } from '../segment-names.js';
+import { firstPage, isFew, mayBeCompacted, targets } from './day-listing.js';
+import { linesWith, SegmentGoneError } from './segment-lines.js';
+import { probe, WHOLE_BYTES } from './sorted-segment.js';
+
+const HOUR_MS = 60 * 60_000;
+const DAY_MS = 24 * HOUR_MS;
+/** How far the clocks of replicas and the store may be apart, in milliseconds. */
+const CLOCKS_APART_MS = 15 * 60_000;
+/** How far the time of an id and the name of its shared segment are apart at most, in milliseconds. */
+const ID_TOLERANCE_MS = 2 * NAME_TOLERANCE_MS;
+/** The names that are tried first, because a line is usually written at once, and those that the line can have. */
+const SOON: Window = { before: 5_000, after: 5_000 };
+const WIDE: Window = { before: ID_TOLERANCE_MS, after: ID_TOLERANCE_MS };
+const MOST_ROUNDS = 10;
+const READS_AT_ONCE = 32;
+const LATEST = Date.parse('9999-12-31');
+
+/** An upload, and the segment that contains its line. */
+export interface FoundLine {
+  readonly upload: Upload;
+  readonly segment: string;
+}
+
+/**
+ * Finds the line of an upload by its id, with at most three requests one after the other in most cases: one that lists
+ * segments, one that reads lines, and one more for a segment that compaction created.
+ *
+ * @returns undefined if no segment contains such a line. Throws errors of the bucket.
+ */
+export async function findLine(bucket: Bucket, uploadId: string): Promise<FoundLine | undefined> {
+  const began = timeOf(uploadId);
+  if (!UPLOAD_ID.test(uploadId) || Number.isNaN(began) || began > LATEST) return undefined;
+  return new UploadSearch(bucket, uploadId, began).run();
+}
+
+/** Which names to list of a day that has more segments than a page. */
+interface Window {
+  readonly before: number;
+  readonly after: number;
+}
+
+class UploadSearch {
+  /** The days whose segments may contain the line, unless the upload was slow. */
+  private readonly days: readonly Day[];
+  /** The days whose segments may contain the line of a slow upload. */
+  private readonly slowDays: readonly Day[];
+  /** What was read. A segment that has another size now was rewritten in the meantime. */
+  private readonly searched = new Set<string>();
+  /** How many listed segments were gone when they were read. */
+  private missed = 0;
+
+  constructor(
+    private readonly bucket: Bucket,
+    private readonly uploadId: string,
+    private readonly began: number,
+  ) {
+    this.days = daysAt([began - NAME_TOLERANCE_MS, began + NAME_TOLERANCE_MS]);
+    const ended = began + MAX_UPLOAD_DURATION_MS;
+    this.slowDays = daysAt([began - CLOCKS_APART_MS, began, ended, ended + CLOCKS_APART_MS]);
+  }
+
+  async run(): Promise<FoundLine | undefined> {
+    const own = this.search(this.days.map((day) => ({ key: `${directoryOf(day)}${this.uploadId}.ndjson`, size: 0, ageMs: 0 })));
+    const listed = Promise.all([...this.slowDays.map((day) => this.slow(day)), ...this.days.map((day) => this.near(day, SOON))]);
+    // Isn't awaited if the upload has a segment of its own.
+    listed.catch(() => undefined);
+    return (await own) ?? (await this.search((await listed).flat())) ?? this.everywhere();
+  }
+
+  /**
+   * Compaction creates a segment before it removes those with the same lines. So if a listed segment is gone, or there
+   * are segments that weren't there before, the line may have moved, and the search goes on.
+   */
+  private async everywhere(): Promise<FoundLine | undefined> {
+    for (let round = 0; round < MOST_ROUNDS; round++) {
+      const { missed } = this;
+      const before = this.searched.size;
+      const lists = [...this.slowDays.map((day) => this.slow(day, true)), ...this.days.map((day) => this.near(day, WIDE, true))];
+      const found = await this.search((await Promise.all(lists)).flat());
+      if (found) return found;
+      if (this.missed === missed && this.searched.size === before) return undefined;
+    }
+    throw new Error('The segments are compacted faster than they can be read.');
+  }
+
+  /** The segments of slow uploads that may contain the line; with `all`, those of compaction too. */
+  private async slow(day: Day, all = false): Promise<ListedObject[]> {
+    const segments: ListedObject[] = [];
+    for await (const segment of this.bucket.list(slowPrefix(day))) {
+      if (segment.size === 0) continue;
+      if (uploadIdIn(segment.key) === this.uploadId || (all && parseName(day, segment.key).origin === 'target')) segments.push(segment);
+    }
+    return segments;
+  }
+
+  /** The segments that may contain the line, unless the upload was slow; with `all`, also those with unknown names. */
+  private async near(day: Day, window: Window, all = false): Promise<ListedObject[]> {
+    const isNear = (time: number): boolean => time >= this.began - window.before && time <= this.began + window.after;
+    const windowed = () => listNamed(this.bucket, directoryOf(day), Math.max(0, this.began - window.before), this.began + window.after + 1);
+    const wanted = ({ key, size }: ListedObject): boolean => {
+      const { origin, isSlow, time } = parseName(day, key);
+      return size > 0 && !isSlow && (origin === 'original' ? isNear(time) : all || origin === 'target');
+    };
+    const isCompacted = mayBeCompacted(day);
+    if (!isCompacted && !all) return (await windowed()).filter(wanted);
+    const page = await firstPage(this.bucket, day);
+    if (page.isWhole) return all && isFew(page.segments) ? page.segments : page.segments.filter(wanted);
+    // Segments of compaction are listed last, because they exist before those that they replace are gone.
+    return [...(await windowed()), ...(await targets(this.bucket, day))].filter(wanted);
+  }
+
+  /** Searches segments, first those whose names are nearest to the time of the id. */
+  private async search(segments: readonly ListedObject[]): Promise<FoundLine | undefined> {
+    const distance = ({ key }: ListedObject): number => {
+      const time = timeOf(key.slice(key.lastIndexOf('/') + 1));
+      return Number.isNaN(time) || time > this.began + DAY_MS ? 0 : Math.abs(time - this.began);
+    };
+    const rest = segments
+      .filter(({ key, size }) => !this.searched.has(`${key} ${size}`))
+      .sort((one, other) => distance(one) - distance(other));
+    while (rest.length > 0) {
+      const found = await Promise.all(rest.splice(0, READS_AT_ONCE).map((segment) => this.searchIn(segment)));
+      const line = found.find((each) => each !== undefined);
+      if (line) return line;
+    }
+    return undefined;
+  }
+
+  private async searchIn(segment: ListedObject): Promise<FoundLine | undefined> {
+    const { key, size } = segment;
+    this.searched.add(`${key} ${size}`);
+    const day = dayOf(key);
+    const isSorted = day && parseName(day, key).origin === 'target' && !parseName(day, key).isSlow;
+    try {
+      const range = isSorted && size > WHOLE_BYTES ? await this.region(segment) : undefined;
+      for await (const { upload } of linesWith(this.bucket, key, this.uploadId, range)) {
+        if (upload.uploadId === this.uploadId) return { upload, segment: key };
+      }
+    } catch (error) {
+      if (!(error instanceof SegmentGoneError)) throw error;
+      if (size > 0) this.missed += 1;
+    }
+    return undefined;
+  }
+
+  /** The part of a segment that compaction created in which the line must be. */
+  private async region(segment: ListedObject): Promise<ByteRange> {
+    let first = 0;
+    let end = segment.size;
+    for (const { offset, upload } of await probe(this.bucket, segment)) {
+      const apart = timeOf(upload.uploadId) - this.began;
+      if (apart < -2 * ID_TOLERANCE_MS) first = Math.max(first, offset);
+      if (apart > 2 * ID_TOLERANCE_MS) end = Math.min(end, offset);
+    }
+    return { first, last: Math.max(first, end - 1) };
+  }
+}
+
+const daysAt = (times: readonly number[]): Day[] =>
+  [...new Set(times.map((time) => dateAt(Math.max(0, time))))].flatMap((date) => UPLOAD_KINDS.map((kind) => ({ kind, date })));

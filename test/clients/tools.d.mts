@@ -1,0 +1,8 @@
+/** Installs the linters and generators unless they are there. */
+export function installOpenApiTools(): Promise<void>;
+/** The path of an installed package of npm. */
+export function toolPath(...names: string[]): string;
+/** Runs a script of a Node tool, and returns all that it prints. Rejects when it fails. */
+export function runNodeTool(script: string, parameters: readonly string[], cwd?: string): Promise<string>;
+/** Runs Python with the tools, and returns all that it prints. Rejects when it fails. */
+export function runPython(parameters: readonly string[], cwd?: string): Promise<string>;

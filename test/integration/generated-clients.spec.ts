@@ -1,0 +1,159 @@
+import { mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { runNodeTool, runPython, toolPath } from '../clients/tools.mjs';
+import { type RunningService, startService } from '../support/service.js';
+
+/** Not text in any encoding. */
+const BYTES = Uint8Array.from({ length: 1_000 }, (_, index) => (index * 7) % 256);
+const QUERY = { customer_id: 'acme-energy', filename: 'load.bin', manufacturer: 'Landis+Gyr' };
+const ADDITIONAL = 'meter 7, "Süd"';
+
+let service: RunningService;
+/** Inside the package, so that Vitest compiles what is generated. */
+let directory: string;
+beforeAll(async () => {
+  service = await startService();
+  directory = await mkdtemp(join(process.cwd(), 'dist', 'generated-clients-'));
+  await symlink(toolPath(), join(directory, 'node_modules'));
+});
+afterAll(async () => {
+  await service.close();
+  await rm(directory, { recursive: true });
+});
+
+async function documentFile(uploads?: string): Promise<string> {
+  const file = join(directory, `openapi-${uploads ?? 'whole'}.json`);
+  await writeFile(file, await (await fetch(`${service.url}/docs-json${uploads === undefined ? '' : `?uploads=${uploads}`}`)).text());
+  return file;
+}
+
+let before: number;
+beforeEach(async () => {
+  before = (await service.lines()).length;
+});
+
+/** Expects one more upload, with these bytes and this additional data. */
+async function expectStored(bytes: Uint8Array | null, additionalData: string | null): Promise<void> {
+  const added = (await service.lines()).sort((one, other) => String(one.upload_id).localeCompare(String(other.upload_id))).slice(before);
+  expect(added).toMatchObject([{ ...QUERY, additional_data: additionalData }]);
+  const [{ content_path: path } = {}] = added;
+  expect(typeof path === 'string' ? new Uint8Array(await readFile(join(service.dataDirectory, path))) : path).toEqual(bytes);
+}
+
+type Call = (...parameters: unknown[]) => Promise<{ status?: number; response?: Response; error?: unknown }>;
+const imported = async <Module>(...path: string[]): Promise<Module> => (await import(/* @vite-ignore */ join(directory, ...path))) as Module;
+const blob = (): Blob => new Blob([BYTES]);
+
+describe('openapi-typescript, with openapi-fetch', () => {
+  let post: (path: string, options: object) => Promise<{ response: Response }>;
+  beforeAll(async () => {
+    const said = await runNodeTool('openapi-typescript/bin/cli.js', [await documentFile(), '-o', join(directory, 'types.ts')]);
+    expect(said).not.toMatch(/warn|error/i);
+    const { default: createClient } = (await import(toolPath('openapi-fetch', 'dist', 'index.mjs'))) as { default: (options: object) => { POST: typeof post } };
+    const client = createClient({ baseUrl: service.url });
+    post = (path, options) => client.POST(path, options);
+  });
+  const path = '/ingestHistoricalLoadData/upload_historical';
+
+  it('stores a form', async () => {
+    const body = { file: blob(), additional_data: ADDITIONAL };
+    const bodySerializer = (sent: typeof body): FormData => {
+      const form = new FormData();
+      for (const [name, value] of Object.entries(sent)) form.append(name, value);
+      return form;
+    };
+    expect((await post(path, { params: { query: QUERY }, body, bodySerializer })).response.status).toBe(200);
+    await expectStored(BYTES, ADDITIONAL);
+  });
+
+  it('stores bytes', async () => {
+    const options = { params: { query: QUERY }, body: blob(), bodySerializer: (body: Blob) => body, headers: { 'Content-Type': 'application/octet-stream' } };
+    expect((await post(path, options)).response.status).toBe(200);
+    await expectStored(BYTES, null);
+  });
+
+  it('stores JSON', async () => {
+    expect((await post(path, { params: { query: QUERY }, body: { additional_data: ADDITIONAL } })).response.status).toBe(200);
+    await expectStored(null, ADDITIONAL);
+  });
+});
+
+describe.each([
+  ['form', { file: blob(), additional_data: ADDITIONAL }, BYTES, ADDITIONAL],
+  ['bytes', blob(), BYTES, null],
+  ['json', { additional_data: ADDITIONAL }, null, ADDITIONAL],
+] as const)('hey-api, with ?uploads=%s', (way, body, bytes, additionalData) => {
+  it('stores the plain call', async () => {
+    const said = await runNodeTool('@hey-api/openapi-ts/bin/run.js', ['-i', await documentFile(way), '-o', join(directory, `hey-api-${way}`), '-c', '@hey-api/client-fetch', '--no-log-file']);
+    expect(said).not.toMatch(/warn|error/i);
+    const { uploadHistorical } = await imported<{ uploadHistorical: Call }>(`hey-api-${way}`, 'sdk.gen.ts');
+    const { response, error } = await uploadHistorical({ baseUrl: service.url, query: QUERY, body });
+    expect([response?.status, error]).toEqual([200, undefined]);
+    await expectStored(bytes, additionalData);
+  });
+});
+
+describe('orval, with splitByContentType', () => {
+  let api: Record<string, Call>;
+  beforeAll(async () => {
+    const output = { target: './orval/api.ts', client: 'fetch', baseUrl: service.url, override: { splitByContentType: true } };
+    await writeFile(join(directory, 'orval.config.mjs'), `export default ${JSON.stringify({ api: { input: await documentFile(), output } })};`);
+    const said = await runNodeTool('orval/dist/bin/orval.mjs', ['--config', 'orval.config.mjs'], directory);
+    expect(said).not.toMatch(/warn|error/i);
+    api = await imported('orval', 'api.ts');
+  });
+
+  it.each([
+    ['a form', 'uploadHistoricalWithFormData', { file: blob(), additional_data: ADDITIONAL }, BYTES, ADDITIONAL],
+    ['bytes', 'uploadHistoricalWithBlob', blob(), BYTES, null],
+    ['JSON', 'uploadHistoricalWithJson', { additional_data: ADDITIONAL }, null, ADDITIONAL],
+  ] as const)('stores %s', async (_, name, body, bytes, additionalData) => {
+    expect(Object.keys(api)).toContain(name);
+    expect((await api[name]?.(QUERY, body))?.status).toBe(200);
+    await expectStored(bytes, additionalData);
+  });
+});
+
+describe.each([
+  ['form', { file: blob(), additional_data: ADDITIONAL }, BYTES, ADDITIONAL],
+  ['bytes', blob(), BYTES, null],
+  ['json', { additional_data: ADDITIONAL }, null, ADDITIONAL],
+] as const)('orval, with ?uploads=%s', (way, body, bytes, additionalData) => {
+  it('stores the plain call', async () => {
+    const output = { target: `./orval-${way}/api.ts`, client: 'fetch', baseUrl: service.url };
+    await writeFile(join(directory, `orval-${way}.config.mjs`), `export default ${JSON.stringify({ api: { input: await documentFile(way), output } })};`);
+    const said = await runNodeTool('orval/dist/bin/orval.mjs', ['--config', `orval-${way}.config.mjs`], directory);
+    expect(said).not.toMatch(/warn|error/i);
+    const { uploadHistorical } = await imported<{ uploadHistorical: Call }>(`orval-${way}`, 'api.ts');
+    expect((await uploadHistorical(QUERY, body)).status).toBe(200);
+    await expectStored(bytes, additionalData);
+  });
+});
+
+describe('openapi-python-client', () => {
+  beforeAll(async () => {
+    const said = await runPython(['-m', 'openapi_python_client', 'generate', '--path', await documentFile(), '--meta', 'none', '--output-path', join(directory, 'load_data'), '--overwrite']);
+    expect(said).not.toMatch(/warn|error/i);
+  });
+
+  const script = (body: string): string => `
+import io, sys
+from load_data import Client
+from load_data.api.historical_ingestion import upload_historical
+from load_data.models import UploadForm, UploadJson
+from load_data.types import File
+file = File(payload=io.BytesIO(bytes((index * 7) % 256 for index in range(1000))), file_name="load.bin")
+answer = upload_historical.sync_detailed(client=Client(base_url="${service.url}"), customer_id="acme-energy", filename="load.bin", manufacturer="Landis+Gyr", body=${body})
+print(int(answer.status_code))
+`;
+
+  it.each([
+    ['a form', `UploadForm(file=file, additional_data=${JSON.stringify(ADDITIONAL)})`, BYTES, ADDITIONAL],
+    ['bytes', 'file', BYTES, null],
+    ['JSON', `UploadJson(additional_data=${JSON.stringify(ADDITIONAL)})`, null, ADDITIONAL],
+  ])('stores %s', async (_, body, bytes, additionalData) => {
+    expect((await runPython(['-c', script(body)], directory)).trim()).toBe('200');
+    await expectStored(bytes, additionalData);
+  });
+});

@@ -1,0 +1,30 @@
+import { resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { Workspace } from '../support/process.js';
+
+describe('the version of Node', () => {
+  let workspace: Workspace;
+  beforeAll(async () => {
+    workspace = await Workspace.create();
+  });
+  afterAll(() => workspace.dispose());
+
+  async function start(version: string): Promise<{ code: number | null; stdout: string; stderr: string }> {
+    // main.ts runs in a process that reports another version than its own.
+    const script = `Object.defineProperty(process.versions, 'node', { value: '${version}' }); await import('${pathToFileURL(resolve('dist/main.js')).href}');`;
+    const program = workspace.run(process.execPath, ['--input-type=module', '--eval', script], { PORT: 'x' });
+    const { code } = await program.exited;
+    return { code, stdout: program.stdout, stderr: program.stderr };
+  }
+
+  it.each(['18.20.8', '20.18.3', '16.0.0'])('%s is refused in one line, before anything else', async (version) => {
+    const { code, stdout, stderr } = await start(version);
+    expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+    expect(stderr).toMatch(new RegExp(`^load-data-service needs Node 20\\.19 or newer, and this is Node ${version}: install Node \\d+[^\\n]*\\n$`));
+  });
+
+  it.each(['20.19.0', '22.0.0', '24.11.1'])('%s is accepted', async (version) => {
+    expect((await start(version)).stderr).toMatch(/^PORT: must be/);
+  });
+});
