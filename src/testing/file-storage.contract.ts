@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { FileStorage, StoredContent, UploadDraft } from '../ingestion/application/ports/file-storage.port.js';
+import type { FileStorage, StoredContent, UploadDraft, UploadReceipt } from '../ingestion/application/ports/file-storage.port.js';
 import { UPLOAD_KINDS } from '../ingestion/domain/upload.js';
 import { anUploadDraft, storeUpload } from './upload-draft.builder.js';
 
@@ -23,6 +23,15 @@ export interface FileStorageContractSubject {
   storeEarlier?(draft: UploadDraft, ageMs: number): Promise<unknown>;
   /** Releases the resources of the subject. */
   tearDown(): Promise<void>;
+}
+
+/**
+ * Stores a draft. Returns what a receipt says: a store may return more, such as the upload itself, and may leave out
+ * `replayed` for an upload that was stored now.
+ */
+async function seen(storage: FileStorage, draft: UploadDraft): Promise<UploadReceipt> {
+  const { uploadId, content, replayed = false } = await storage.store(draft);
+  return { uploadId, content: content && { size: content.size, sha256: content.sha256 }, replayed };
 }
 
 /**
@@ -53,7 +62,7 @@ export function fileStorageContract(name: string, setUp: () => Promise<FileStora
       const receivedAt = new Date('2025-03-30T23:59:59.987Z');
       const draft = anUploadDraft().with({ ...ODD_TEXTS, kind, receivedAt }).build();
 
-      expect(await subject.storage.store(draft)).toEqual({ uploadId: draft.uploadId, content: null, replayed: false });
+      expect(await seen(subject.storage, draft)).toEqual({ uploadId: draft.uploadId, content: null, replayed: false });
 
       expect(await subject.lines()).toEqual([
         {
@@ -137,7 +146,7 @@ export function fileStorageContract(name: string, setUp: () => Promise<FileStora
         .with({ bytes: hasFile ? source : null })
         .build();
       const calls: (StoredContent | null)[] = [];
-      await subject.storage.store({
+      await seen(subject.storage, {
         ...draft,
         conclude: async (stored) => {
           calls.push(stored);
@@ -160,7 +169,7 @@ export function fileStorageContract(name: string, setUp: () => Promise<FileStora
       );
       const draft = anUploadDraft().with({ bytes }).build();
       let concluded = false;
-      const storing = subject.storage.store({
+      const storing = seen(subject.storage, {
         ...draft,
         conclude: (stored) => {
           concluded = true;
@@ -179,7 +188,7 @@ export function fileStorageContract(name: string, setUp: () => Promise<FileStora
       ['with a file', anUploadDraft().file('bytes')],
     ])('rejects with the error that conclude threw, and keeps nothing (%s)', async (_, builder) => {
       const refused = new Error('the digest is another');
-      const storing = subject.storage.store({ ...builder.build(), conclude: () => Promise.reject(refused) });
+      const storing = seen(subject.storage, { ...builder.build(), conclude: () => Promise.reject(refused) });
       expect(await storing.catch((error: unknown) => error)).toBe(refused);
       await expectNothing();
       await subject.reopen();
@@ -190,10 +199,10 @@ export function fileStorageContract(name: string, setUp: () => Promise<FileStora
       const refused = { conclude: () => Promise.reject(new Error('refused')) };
       await Promise.allSettled(
         [anUploadDraft(), anUploadDraft().file('bytes')].map((builder) =>
-          subject.storage.store({ ...builder.build(), ...refused }),
+          seen(subject.storage, { ...builder.build(), ...refused }),
         ),
       );
-      const { uploadId } = await subject.storage.store(anUploadDraft().file('bytes').build());
+      const { uploadId } = await seen(subject.storage, anUploadDraft().file('bytes').build());
       expect(await subject.lines()).toMatchObject([{ upload_id: uploadId }]);
     });
 
@@ -247,11 +256,11 @@ export function fileStorageContract(name: string, setUp: () => Promise<FileStora
         ['without a file', () => anUploadDraft().with(KEYED)],
         ['with a file', () => anUploadDraft().with(KEYED).file('one,', 'two')],
       ])('answers a repeated request with the first receipt, even after a restart (%s)', async (_, builder) => {
-        const first = await subject.storage.store(builder().build());
+        const first = await seen(subject.storage, builder().build());
         expect(first.replayed).toBe(false);
-        expect(await subject.storage.store(builder().build())).toEqual({ ...first, replayed: true });
+        expect(await seen(subject.storage, builder().build())).toEqual({ ...first, replayed: true });
         const storage = await subject.reopen();
-        expect(await storage.store(builder().build())).toEqual({ ...first, replayed: true });
+        expect(await seen(storage, builder().build())).toEqual({ ...first, replayed: true });
 
         expect(await subject.lines()).toMatchObject([{ upload_id: first.uploadId, idempotency_key: 'key!"~' }]);
         expect(await subject.contentPaths()).toHaveLength(first.content ? 1 : 0);
@@ -263,15 +272,15 @@ export function fileStorageContract(name: string, setUp: () => Promise<FileStora
         ['additional data', anUploadDraft().with({ ...KEYED, additionalData: '' })],
         ['a file', anUploadDraft().with(KEYED).file()],
       ])('rejects a different request under the same key: %s', async (_, builder) => {
-        await subject.storage.store(anUploadDraft().with(KEYED).build());
-        await expect(subject.storage.store(builder.build())).rejects.toMatchObject({ kind: 'idempotency-key-reused' });
+        await seen(subject.storage, anUploadDraft().with(KEYED).build());
+        await expect(seen(subject.storage, builder.build())).rejects.toMatchObject({ kind: 'idempotency-key-reused' });
         expect(await subject.lines()).toHaveLength(1);
         expect(await subject.contentPaths()).toEqual([]);
       });
 
       it('rejects a different file under the same key, and keeps none of its bytes', async () => {
         const { content } = await storeUpload(subject.storage, anUploadDraft().with(KEYED).file('one').build());
-        const other = subject.storage.store(anUploadDraft().with(KEYED).file('two').build());
+        const other = seen(subject.storage, anUploadDraft().with(KEYED).file('two').build());
         await expect(other).rejects.toMatchObject({ kind: 'idempotency-key-reused' });
         expect(await subject.contentPaths()).toEqual([content?.path]);
       });
@@ -281,8 +290,8 @@ export function fileStorageContract(name: string, setUp: () => Promise<FileStora
         ['customer', { customerId: 'customer-2' }],
         ['key', { idempotencyKey: 'KEY!"~' }],
       ])('stores an upload with another %s separately', async (_, changes) => {
-        await subject.storage.store(anUploadDraft().with(KEYED).build());
-        const other = await subject.storage.store(anUploadDraft().with({ ...KEYED, ...changes }).build());
+        await seen(subject.storage, anUploadDraft().with(KEYED).build());
+        const other = await seen(subject.storage, anUploadDraft().with({ ...KEYED, ...changes }).build());
         expect(other.replayed).toBe(false);
         expect(await subject.lines()).toHaveLength(2);
       });
@@ -292,9 +301,9 @@ export function fileStorageContract(name: string, setUp: () => Promise<FileStora
         for (const [idempotencyKey, hours] of [['old', 24.01], ['new', 23.9]] as const) {
           const ageMs = hours * 3_600_000;
           const draft = anUploadDraft().with({ idempotencyKey, receivedAt: new Date(now - ageMs) }).build();
-          await (subject.storeEarlier?.(draft, ageMs) ?? subject.storage.store(draft));
+          await (subject.storeEarlier?.(draft, ageMs) ?? seen(subject.storage, draft));
         }
-        const again = (idempotencyKey: string) => subject.storage.store(anUploadDraft().with({ idempotencyKey }).build());
+        const again = (idempotencyKey: string) => seen(subject.storage, anUploadDraft().with({ idempotencyKey }).build());
         expect(await again('old')).toMatchObject({ replayed: false });
         expect(await again('old')).toMatchObject({ replayed: true });
         expect(await again('new')).toMatchObject({ replayed: true });
@@ -305,25 +314,25 @@ export function fileStorageContract(name: string, setUp: () => Promise<FileStora
         ['20 hours after it began', 20],
         ['72 hours after it began', 72],
       ])('recognizes a repeated request when, by the clock, the first upload was completed %s', async (_, hours) => {
-        await subject.storage.store(anUploadDraft().with({ idempotencyKey: 'earlier' }).build());
+        await seen(subject.storage, anUploadDraft().with({ idempotencyKey: 'earlier' }).build());
         const receivedAt = new Date(Date.now() + hours * 3_600_000);
-        const first = await subject.storage.store(anUploadDraft().with({ ...KEYED, receivedAt }).build());
+        const first = await seen(subject.storage, anUploadDraft().with({ ...KEYED, receivedAt }).build());
         const again = () => anUploadDraft().with(KEYED).build();
-        expect(await subject.storage.store(again())).toEqual({ ...first, replayed: true });
+        expect(await seen(subject.storage, again())).toEqual({ ...first, replayed: true });
         const storage = await subject.reopen();
-        expect(await storage.store(again())).toEqual({ ...first, replayed: true });
+        expect(await seen(storage, again())).toEqual({ ...first, replayed: true });
         expect(await subject.lines()).toHaveLength(2);
       });
 
       it('stores one of fifty simultaneous requests, and answers a later one with its receipt', async () => {
         const drafts = Array.from({ length: 50 }, () => anUploadDraft().with(KEYED).file('the', 'file').build());
-        const outcomes = await Promise.allSettled(drafts.map((draft) => subject.storage.store(draft)));
+        const outcomes = await Promise.allSettled(drafts.map((draft) => seen(subject.storage, draft)));
         const stored = outcomes.flatMap((outcome) => (outcome.status === 'fulfilled' && !outcome.value.replayed ? [outcome.value] : []));
         expect(stored).toHaveLength(1);
         for (const outcome of outcomes) {
           if (outcome.status === 'rejected') expect(outcome.reason).toMatchObject({ kind: 'request-in-progress', retryAfterSeconds: 1 });
         }
-        const late = await subject.storage.store(anUploadDraft().with(KEYED).file('thefile').build());
+        const late = await seen(subject.storage, anUploadDraft().with(KEYED).file('thefile').build());
         expect(late).toEqual({ ...stored[0], replayed: true });
         expect(await subject.lines()).toHaveLength(1);
         expect(await subject.contentPaths()).toHaveLength(1);
@@ -332,9 +341,9 @@ export function fileStorageContract(name: string, setUp: () => Promise<FileStora
       it('frees the key when an upload fails', async () => {
         const refused = new Error('refused');
         const failing = { ...anUploadDraft().with(KEYED).file('one').build(), conclude: () => Promise.reject(refused) };
-        await expect(subject.storage.store(failing)).rejects.toBe(refused);
+        await expect(seen(subject.storage, failing)).rejects.toBe(refused);
         const storage = await subject.reopen();
-        expect(await storage.store(anUploadDraft().with(KEYED).file('two').build())).toMatchObject({ replayed: false });
+        expect(await seen(storage, anUploadDraft().with(KEYED).file('two').build())).toMatchObject({ replayed: false });
       });
 
       it('rejects a request while the first is in progress, without reading any of its bytes', async () => {
@@ -342,7 +351,7 @@ export function fileStorageContract(name: string, setUp: () => Promise<FileStora
         const first = anUploadDraft().with(KEYED).build();
         let begun = (): void => undefined;
         const concluding = new Promise<void>((resolve) => (begun = resolve));
-        const storing = subject.storage.store({
+        const storing = seen(subject.storage, {
           ...first,
           conclude: async (stored) => {
             begun();
@@ -352,7 +361,7 @@ export function fileStorageContract(name: string, setUp: () => Promise<FileStora
         });
         await concluding;
         const source = new CountingSource([Buffer.from('bytes')]);
-        const second = subject.storage.store(anUploadDraft().with({ ...KEYED, bytes: source }).build());
+        const second = seen(subject.storage, anUploadDraft().with({ ...KEYED, bytes: source }).build());
         await expect(second).rejects.toMatchObject({ kind: 'request-in-progress' });
         expect(source.mostAtOnce).toBe(0);
         goOn();

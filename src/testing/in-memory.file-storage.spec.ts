@@ -1,13 +1,21 @@
 import { describe, expect, it } from 'vitest';
 import { ServiceError } from '../common/service-error.js';
+import type { UploadDraft, UploadReceipt } from '../ingestion/application/ports/file-storage.port.js';
 import { indexLine } from '../ingestion/domain/layout.js';
 import { fileStorageContract, type FileStorageContractSubject } from './file-storage.contract.js';
 import { InMemoryFileStorage } from './in-memory.file-storage.js';
 import { storedUploadsContract } from './stored-uploads.contract.js';
 import { anUploadDraft, storeUpload } from './upload-draft.builder.js';
 
-const setUp = (): Promise<FileStorageContractSubject> => {
-  const storage = new InMemoryFileStorage();
+/** Returns the upload as `conclude` gave it, which is a receipt as well. */
+class UploadReturningStorage extends InMemoryFileStorage {
+  override async store(draft: UploadDraft): Promise<UploadReceipt> {
+    const receipt = await super.store(draft);
+    return receipt.replayed ? receipt : (this.uploads.find(({ uploadId }) => uploadId === receipt.uploadId) ?? receipt);
+  }
+}
+
+const setUp = (storage = new InMemoryFileStorage()): Promise<FileStorageContractSubject> => {
   return Promise.resolve({
     storage,
     reopen: () => Promise.resolve(storage),
@@ -17,8 +25,9 @@ const setUp = (): Promise<FileStorageContractSubject> => {
     tearDown: () => Promise.resolve(),
   });
 };
-fileStorageContract('in memory', setUp);
-storedUploadsContract('in memory', setUp);
+fileStorageContract('in memory', () => setUp());
+fileStorageContract('in memory, with uploads as receipts', () => setUp(new UploadReturningStorage()));
+storedUploadsContract('in memory', () => setUp());
 
 describe('InMemoryFileStorage', () => {
   it('fails with the given error and keeps nothing until it recovers', async () => {

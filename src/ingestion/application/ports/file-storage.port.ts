@@ -75,7 +75,7 @@ export abstract class FileStorage {
    *
    * Holds only a limited part of a file in memory, and reads no faster than it writes. Never overwrites a stored file.
    *
-   * @returns the receipt. For a repeated request, the receipt of the first request, after the repeated bytes were read
+   * @returns the receipt; the upload that `conclude` returned is one too. For a repeated request, the receipt of the first request, after the repeated bytes were read
    *   and `conclude` was called too.
    * @throws ServiceError `request-in-progress`, before any byte is read, while another upload of the scope is in
    *   progress; `idempotency-key-reused` if the first upload differs (see `requestIdentity`); `storage-failure`. Errors
