@@ -117,11 +117,13 @@ describe('createApp', () => {
   });
 
   it('releases DATA_DIR when it is closed', async () => {
-    const { app } = await start();
-    await expect(start()).rejects.toThrow(/in use/);
+    // The embedded identity provider alone holds a lock then.
+    const fileStorage = new InMemoryFileStorage();
+    const { app } = await start({ fileStorage });
+    await expect(start({ fileStorage })).rejects.toThrow(/in use/);
     apps.splice(0);
     await app.close();
-    await start();
+    await start({ fileStorage });
   });
 
   it('refuses an environment with wrong variables, and names each', async () => {

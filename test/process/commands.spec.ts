@@ -1,4 +1,5 @@
-import { resolve } from 'node:path';
+import { mkdir } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Variables, Workspace } from '../support/process.js';
 
@@ -44,6 +45,7 @@ describe('load-data-service', () => {
   });
 
   it('passes the arguments behind the name to the command', async () => {
+    await mkdir(join(workspace.data, 'identity'), { recursive: true });
     const { code, stdout, stderr } = await run(['token', '--customer', 'acme']);
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     const claims = JSON.parse(Buffer.from(stdout.split('.')[1] ?? '', 'base64url').toString()) as object;

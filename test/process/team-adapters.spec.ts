@@ -3,6 +3,8 @@ import { join, resolve } from 'node:path';
 import ts from 'typescript';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createApp, EnvironmentError } from '../../src/app/index.js';
+import { AuthenticationModule } from '../../src/index.js';
+import { InMemoryFileStorage, InMemoryIdentityProvider } from '../../src/testing/index.js';
 import { type Program, ready, type ServiceProcess, type Variables, Workspace } from '../support/process.js';
 
 const STORAGE = `
@@ -35,6 +37,15 @@ const PROVIDER = `
       return { issuer: variables.TEAM_ISSUER, audience, keySet: { load: async () => ({ keys: [jwkOf(key, { kid: 'k' })] }) } };
     },
   };`;
+
+/** The adapters beside the one that a variable names, so that nothing of a refused app stays open. */
+const OTHERS = {
+  FILE_STORAGE: {
+    identityProvider: new InMemoryIdentityProvider(),
+    authentication: AuthenticationModule.forRoot({ issuer: 'https://login.example', audience: 'a', keySet: { load: () => Promise.resolve({ keys: [] }) } }),
+  },
+  IDENTITY_PROVIDER: { fileStorage: new InMemoryFileStorage() },
+};
 
 describe("a team's adapter, named by a variable", () => {
   let workspace: Workspace;
@@ -100,10 +111,10 @@ describe("a team's adapter, named by a variable", () => {
     ['the adapter is incomplete', 'FILE_STORAGE', './half.js', /^FILE_STORAGE: the adapter of .*half\.js has no method "checkHealth"$/],
     ['the adapter cannot be created', 'FILE_STORAGE', './unreachable.js', /^FILE_STORAGE: .*unreachable\.js can't create its adapter: no route to host$/],
     ['the provider names no tokens', 'IDENTITY_PROVIDER', './team-store.js', /^IDENTITY_PROVIDER: the default export of .*team-store\.js has no function "authentication"$/],
-    ['nothing is named', 'FILE_STORAGE', '', /^FILE_STORAGE: must be "local" or "s3" or "azure", or "module:" and a path or package$/],
+    ['nothing is named', 'FILE_STORAGE', '', /^FILE_STORAGE: must be "local" or "s3" or "azure", or "module:" and a path or package; it is "module:"$/],
   ])('is refused in one line if %s', async (_, variable, module, line) => {
     const specifier = module.replace(/^\./, directory);
-    const created = createApp({ environment: { DATA_DIR: workspace.data, LOG_LEVEL: 'silent', [variable]: `module:${specifier}` } });
+    const created = createApp({ ...OTHERS[variable as keyof typeof OTHERS], environment: { DATA_DIR: workspace.data, LOG_LEVEL: 'silent', [variable]: `module:${specifier}` } });
     await expect(created).rejects.toThrow(EnvironmentError);
     await expect(created).rejects.toThrow(line);
   });
