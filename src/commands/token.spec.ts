@@ -118,9 +118,18 @@ describe('npm run token', () => {
     ['is not that of a service', true],
   ])('refuses a DATA_DIR that %s in one line, and creates nothing', async (_, exists) => {
     const other = join(directory, 'other');
-    if (exists) mkdirSync(other);
+    if (exists) {
+      mkdirSync(other);
+      writeFileSync(join(other, 'of-somebody-else'), '');
+    }
     expectRefusal(await run([], { DATA_DIR: other }), new RegExp(`^There is no ${other}/identity: set DATA_DIR to that of the service, or start`));
     expect([existsSync(other), existsSync(join(other, 'identity'))]).toEqual([exists, false]);
+  });
+
+  it('prints a token for an empty DATA_DIR, which is that of a service before its first start', async () => {
+    const empty = join(directory, 'empty');
+    mkdirSync(empty);
+    expect(await run([], { DATA_DIR: empty })).toMatchObject({ code: 0, stderr: '' });
   });
 
   it('reports each problem of the environment on its own line', async () => {
