@@ -4,7 +4,7 @@ export default defineConfig({
   test: {
     include: ['test/integration/**/*.spec.ts'],
     environment: 'node',
-    globalSetup: ['test/support/build.ts', 'test/servers/prepare.mjs'],
+    globalSetup: ['test/support/build.ts', 'test/servers/prepare.mjs', 'test/clients/prepare.mjs'],
     isolate: false,
     maxWorkers: 2,
     testTimeout: 30_000,

@@ -11,22 +11,27 @@ import { answerError, toServiceError } from './service-exception.filter.js';
  */
 export async function sendBytes(request: IncomingMessage, response: ServerResponse, bytes: AsyncIterable<Uint8Array>, idleTimeoutMs: number): Promise<void> {
   const iterator = bytes[Symbol.asyncIterator]();
+  const { socket } = request;
   const closed = new AbortController();
-  response.once('close', () => {
+  const onClose = (): void => {
     closed.abort();
-  });
+  };
+  response.once('close', onClose);
+  // A pipelined response that waits for its turn isn't told that its connection was lost.
+  socket.once('close', onClose);
   response.setTimeout(idleTimeoutMs, () => {
     response.destroy();
   });
   try {
     for (let next = await iterator.next(); !next.done; next = await iterator.next()) {
-      if (response.destroyed) return;
+      if (response.destroyed || socket.destroyed) return;
       if (!response.write(next.value)) await once(response, 'drain', { signal: closed.signal });
     }
     response.end();
   } catch (error) {
     if (!closed.signal.aborted) answerError(request, response, toServiceError(error));
   } finally {
+    socket.off('close', onClose);
     await iterator.return?.();
   }
 }

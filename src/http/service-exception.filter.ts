@@ -18,6 +18,9 @@ export class ServiceExceptionFilter implements ExceptionFilter {
 /** The body of every error answer, a JSON object with the single member `error` (service interface, part 7). */
 export const errorBody = (kind: ServiceError['kind']): string => JSON.stringify({ error: ERROR_TABLE[kind].text });
 
+/** Headers that describe a body which isn't sent. */
+const OF_ANOTHER_BODY = ['Content-Encoding', 'Content-Disposition', 'Cache-Control', 'ETag', 'Repr-Digest', 'Accept-Ranges'];
+
 /**
  * Sends the error table's answer. If another answer has begun, destroys the connection instead, so that a partial
  * answer doesn't look complete. Logs every 5xx, and every error after an answer has begun, with its cause.
@@ -33,7 +36,8 @@ export function answerError(request: IncomingMessage, response: ServerResponse, 
     response.destroy();
     return;
   }
-  for (const name of ['Content-Encoding', 'Content-Disposition', 'Cache-Control']) response.removeHeader(name);
+  for (const name of OF_ANOTHER_BODY) response.removeHeader(name);
+  if (error.kind !== 'range-not-satisfiable') response.removeHeader('Content-Range');
   if (error.retryAfterSeconds !== undefined) response.setHeader('Retry-After', String(error.retryAfterSeconds));
   // The rest of the request may never arrive, so the connection can't be reused. Node itself closes the connection when
   // `Expect: 100-continue` is refused.

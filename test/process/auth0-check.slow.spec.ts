@@ -109,7 +109,7 @@ describe('npm run auth0:check', { timeout: 300_000 }, () => {
 
   it.each<[string, Record<string, string>, string[]]>([
     ['no tenant is declared a test tenant', {}, [FOR_TESTS]],
-    ['another tenant is declared a test tenant', { AUTH0_CHECK_DOMAIN: 'tenant.eu.auth0.com' }, [FOR_TESTS]],
+    ['another tenant is declared a test tenant', { AUTH0_CHECK_DOMAIN: 'tenant.eu.auth0.com' }, [`${FOR_TESTS}; it is "tenant.eu.auth0.com"`]],
     ['variables are missing', { AUTH0_DOMAIN: '', AUTH0_CLIENT_SECRET: '' }, [FOR_TESTS, 'AUTH0_DOMAIN: must be set', 'AUTH0_CLIENT_SECRET: must be set']],
   ])('reports the wrong variables and does not call Auth0 when %s', async (_, variables, lines) => {
     const asked = tenant.requests.length;

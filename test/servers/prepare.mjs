@@ -1,10 +1,8 @@
-import { installOpenApiTools } from '../clients/tools.mjs';
 import { installKeycloak, isKeycloakAvailable } from './keycloak.mjs';
 import { installVersitygw, isVersitygwAvailable } from './versitygw.mjs';
 
-/** Installs the servers and tools that the integration tests use, or prints which tests are left out. */
+/** Installs the servers that the integration tests use, or prints which tests are left out. */
 export default async function prepare() {
-  await installOpenApiTools();
   if (isVersitygwAvailable()) await installVersitygw();
   else console.log('Left out: the tests against S3, for there is no Go to install versitygw with.');
   if (isKeycloakAvailable()) await installKeycloak();

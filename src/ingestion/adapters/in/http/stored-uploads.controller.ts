@@ -67,7 +67,6 @@ export class StoredUploadsController {
     }
     const range = requestedRange(request, content.size, etag);
     if (range === 'unsatisfiable') {
-      response.removeHeader('ETag');
       response.setHeader('Content-Range', `bytes */${content.size}`);
       throw new ServiceError('range-not-satisfiable');
     }

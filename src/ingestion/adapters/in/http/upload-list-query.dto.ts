@@ -88,6 +88,8 @@ export function readUploadListQuery(request: IncomingMessage): UploadListQuery {
  */
 export function readUploadRemovalQuery(request: IncomingMessage): UploadFilter {
   const raw = new RawQuery(request);
+  // Ignoring one of these would remove more than the client asked for.
+  for (const name of ['kind', 'from', 'to', 'limit']) if (raw.values(name)?.length !== 0) throw new ServiceError('invalid-query-parameter', name);
   const { customer_id: customerId, before: to } = validated(
     Object.assign(new UploadRemovalQueryDto(), {
       customer_id: raw.single('customer_id'),

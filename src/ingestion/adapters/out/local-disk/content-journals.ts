@@ -60,6 +60,8 @@ export class ContentJournals {
   private readonly idle: Journal[] = [];
   /** Journals that could not be settled, for example because syncing their files failed. */
   private readonly unsettled: Use[] = [];
+  /** How many calls are removing journals instead of keeping them for their next use. */
+  private purges = 0;
   /** Whether a journal was left for recovery at the next boot. */
   private hasLeft = false;
   private unavailable: { readonly error: JournalUnavailableError; readonly since: number } | undefined;
@@ -88,18 +90,21 @@ export class ContentJournals {
   /**
    * Resolves when the files of all records so far are synced, so that recovery needs no journal for them.
    *
+   * @param purge whether to also remove the journals, which otherwise keep the bytes of these records until they are
+   *   written over.
    * @throws Error if that failed.
    */
-  async settleAll(): Promise<void> {
-    this.retire();
-    await Promise.all(this.retiring);
-    await Promise.all(this.unsettled.splice(0).map((use) => this.settle(use)));
+  async settleAll(purge: boolean): Promise<void> {
+    this.purges += Number(purge);
+    try {
+      this.retire();
+      await Promise.all(this.retiring);
+      await Promise.all(this.unsettled.splice(0).map((use) => this.settle(use)));
+    } finally {
+      this.purges -= Number(purge);
+    }
+    if (purge) await Promise.all(this.idle.splice(0).map((journal) => journal.remove()));
     if (this.unsettled.length > 0 || this.hasLeft) throw new Error('A journal could not be settled; the next boot will settle it.');
-  }
-
-  /** Removes the journals that are empty, because they still contain the bytes of earlier records. */
-  async purge(): Promise<void> {
-    for (const journal of this.idle.splice(0)) await journal.remove();
   }
 
   /** Syncs the files and removes the journals. Call `close` only when no record is waiting or held. */
@@ -251,7 +256,7 @@ export class ContentJournals {
       if (journal.isLeft) {
         this.hasLeft = true;
         await journal.close();
-      } else if (journal.isSound) {
+      } else if (journal.isSound && this.purges === 0) {
         await journal.clear();
         this.idle.push(journal);
       } else {

@@ -174,13 +174,20 @@ export class IdempotencyIndex {
       const { day } = segmentEntry(segment);
       const names = (await unlessAbsent(this.options.disk.readDirectory(this.directory))) ?? [];
       if (!names.includes(`${day}.db`)) return;
+      for (let at = 0; at < uploads.length; at += ROWS_AT_ONCE) {
+        if (at > 0) await turnOfOthers();
+        await this.onDay(day, (database) => {
+          const removed = uploads.slice(at, at + ROWS_AT_ONCE).filter(({ scope, uploadId }) => (database.get(uploadName(scope)) as Row | null | undefined)?.uploadId === uploadId);
+          database.putAll(removed.map(({ scope }) => [uploadName(scope), null]), () => true);
+        });
+        await this.onDay(day, (database) => database.checkpoint());
+      }
       await this.onDay(day, (database) => {
-        const removed = uploads.filter(({ scope, uploadId }) => (database.get(uploadName(scope)) as Row | null | undefined)?.uploadId === uploadId);
-        const values: [string, unknown][] = removed.map(({ scope }) => [uploadName(scope), null]);
-        const isListed = typeof database.get(segmentName(segment.path)) === 'number';
-        if (isListed) values.push([segmentName(segment.path), segment.length || null]);
-        if (isListed && segment.length === 0) values.push([SEGMENT_COUNT, Number(database.get(SEGMENT_COUNT)) - 1]);
-        database.putAll(values, () => true);
+        const listed = database.get(segmentName(segment.path));
+        // Some keys of a segment that is listed as open may still be about to be added, with its final length.
+        if (typeof listed !== 'number' || (listed === OPEN && segment.length > 0)) return;
+        const count: (readonly [string, unknown])[] = segment.length === 0 ? [[SEGMENT_COUNT, Number(database.get(SEGMENT_COUNT)) - 1]] : [];
+        database.putAll([[segmentName(segment.path), segment.length || null], ...count], () => true);
       });
       await this.onDay(day, (database) => database.checkpoint(true));
     });

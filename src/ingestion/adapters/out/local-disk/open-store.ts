@@ -54,7 +54,7 @@ export class OpenStore {
     this.logs = { historical: new IndexLog(directory, options), nowcast: new IndexLog(directory, options) };
     this.health = new HealthProbe(directory);
     this.staging = directory.at('staging');
-    this.archive = new Archive(directory, (purge) => this.settle(purge), MOST_SMALL_BYTES);
+    this.archive = new Archive(directory, (purge, rotate) => this.settle(purge, rotate), MOST_SMALL_BYTES);
   }
 
   /**
@@ -75,6 +75,7 @@ export class OpenStore {
       directory.presence.assertHere();
       await recover(directory);
     } catch (error) {
+      await directory.idempotency.close();
       lock.release();
       throw error;
     }
@@ -201,12 +202,11 @@ export class OpenStore {
     if (cause) throw new ServiceError('storage-failure', 'The store is away.', { cause });
   }
 
-  private async settle(purge: boolean): Promise<void> {
-    await Promise.all(Object.values(this.logs).map((log) => log.rotate()));
+  private async settle(purge: boolean, rotate: boolean): Promise<void> {
+    if (rotate) await Promise.all(Object.values(this.logs).map((log) => log.rotate()));
     // Uploads in flight may refer to the segments that were just closed.
     await Promise.allSettled([...this.finishing]);
-    await this.directory.journals.settleAll();
-    if (purge) await this.directory.journals.purge();
+    await this.directory.journals.settleAll(purge);
   }
 
   private async finishAll(): Promise<void> {

@@ -10,7 +10,7 @@ import type { IndexPosition, Marker, PublicationMarker } from './pending-markers
 import { repairSegment } from './segment-repair.js';
 import type { StoreDirectory } from './store-directory.js';
 import { completeRemovals } from './stored-uploads/removal.js';
-import { REMOVAL_EXTENSION, type RemovalList } from './stored-uploads/removal-list.js';
+import { REMOVAL_EXTENSION, type RemovalList, UNFINISHED_EXTENSION } from './stored-uploads/removal-list.js';
 
 /** The longest file that is read as a journal, in bytes. Far above the size of any journal. */
 const MOST_JOURNAL_BYTES = 1024 * 1024 * 1024;
@@ -24,8 +24,9 @@ export async function recover(store: StoreDirectory): Promise<void> {
   const links = new LinkCheck(store);
   const publications = new Map<string, PublicationMarker>();
   const journals: string[] = [];
-  for (const id of await markers.ids()) {
-    if (id.endsWith(REMOVAL_EXTENSION)) continue;
+  const ids = await markers.ids();
+  for (const id of ids) {
+    if (id.endsWith(REMOVAL_EXTENSION) || id.endsWith(UNFINISHED_EXTENSION)) continue;
     if (id.endsWith(JOURNAL_EXTENSION)) {
       journals.push(`pending/${id}`);
       continue;
@@ -43,9 +44,7 @@ export async function recover(store: StoreDirectory): Promise<void> {
   // Publications are settled only after the segments are repaired, because a line that was cut off doesn't count.
   await settle(store, publications);
   for (const journal of journals) await replay(store, journal, links);
-  for (const name of await completeRemovals(store, (list) => links.keepsInside(list))) {
-    store.logger.warn(`${store.at('pending', name)} is not a removal list of this store; leaving it alone.`);
-  }
+  await completeRemovals(store, ids, (list) => links.keepsInside(list));
   for (const name of await disk.readDirectory(store.at('staging'))) {
     await disk.removeTree(store.at('staging', name)).catch((error: unknown) => {
       if (!hasCode(error, 'EBUSY', 'EPERM', 'EACCES')) throw error;

@@ -14,7 +14,7 @@ import { headOf, isOfCustomer } from './segment-lines.js';
 import type { SegmentReader } from './segment-reader.js';
 import { Segments } from './segments.js';
 import { UploadList } from './upload-list.js';
-import { findLine } from './upload-search.js';
+import { findLine, type FoundLine } from './upload-search.js';
 
 /** How much of a file is read at once, in bytes. As many slow clients as there are connections may each hold as much. */
 const READ_BYTES = 64 * 1024;
@@ -33,8 +33,9 @@ export class Archive {
      * ones any more.
      *
      * @param purge whether to also remove the copies of small files in journals.
+     * @param rotate whether to close the segments. Without it, those that are open now must be left alone.
      */
-    private readonly settle: (purge: boolean) => Promise<void>,
+    private readonly settle: (purge: boolean, rotate: boolean) => Promise<void>,
     /** The longest file of which journals may have a copy, in bytes. */
     private readonly mostSmallBytes: number,
   ) {
@@ -42,28 +43,32 @@ export class Archive {
   }
 
   async find(uploadId: string): Promise<Upload | undefined> {
-    this.store.presence.assertHere();
-    return (await findLine(this.segments, uploadId))?.upload;
+    return (await this.findLine(uploadId))?.upload;
   }
 
-  list(filter: UploadFilter, limit: number, after?: UploadPosition): Promise<UploadPage> {
+  async list(filter: UploadFilter, limit: number, after?: UploadPosition): Promise<UploadPage> {
+    const page = await new UploadList(this.segments, filter, limit, after).page();
+    // Checked afterwards, because without its volume a store looks empty.
     this.store.presence.assertHere();
-    return new UploadList(this.segments, filter, limit, after).page();
+    return page;
   }
 
   async openContent({ content }: Upload, range?: ByteRange): Promise<AsyncIterable<Uint8Array> | undefined> {
     this.store.presence.assertHere();
     const file = content && (await unlessAbsent(this.store.disk.open(this.store.at(content.path))));
-    if (!file) return undefined;
+    if (!file) {
+      this.store.presence.assertHere();
+      return undefined;
+    }
     return new FileBytes(file, range?.first ?? 0, range ? range.last + 1 : content.size);
   }
 
   remove(uploadId: string): Promise<boolean> {
     return this.inTurn(async () => {
-      const found = await findLine(this.segments, uploadId);
+      const found = await this.findLine(uploadId);
       if (!found) return false;
       const { segment, upload } = found;
-      await this.prepare((upload.content?.size ?? Infinity) <= this.mostSmallBytes);
+      await this.prepare((upload.content?.size ?? Infinity) <= this.mostSmallBytes, this.store.openSegments.has(segment));
       await removeUploads(this.store, { segment, uploads: [removedUpload(upload)] });
       return true;
     });
@@ -73,18 +78,20 @@ export class Archive {
     return this.inTurn(async () => {
       const { dryRun = false, onProgress = () => undefined, signal } = options;
       signal?.throwIfAborted();
-      if (!dryRun) await this.prepare(true);
-      // No upload that is in flight may be removed, so segments that were opened meanwhile are left alone.
-      const paths = (await this.segmentsOf(filter)).filter((path) => dryRun || !this.store.openSegments.has(path));
+      // Listed first: an upload in flight may refer to a segment that is opened later.
+      const paths = await this.segmentsOf(filter);
+      if (!dryRun && paths.length > 0) await this.prepare(true, true);
       let uploads = 0;
       for (const [index, path] of paths.entries()) {
         signal?.throwIfAborted();
         this.ending.signal.throwIfAborted();
         const removed = await this.selected(path, filter);
         if (removed.length > 0 && !dryRun) await removeUploads(this.store, { segment: path, uploads: removed });
+        this.store.presence.assertHere();
         uploads += removed.length;
         onProgress({ segments: index + 1, allSegments: paths.length, uploads });
       }
+      this.store.presence.assertHere();
       return uploads;
     });
   }
@@ -105,10 +112,16 @@ export class Archive {
     return done;
   }
 
-  private async prepare(purge: boolean): Promise<void> {
+  private async findLine(uploadId: string): Promise<FoundLine | undefined> {
+    const found = await findLine(this.segments, uploadId);
     this.store.presence.assertHere();
-    await completeRemovals(this.store);
-    await this.settle(purge);
+    return found;
+  }
+
+  private async prepare(purge: boolean, rotate: boolean): Promise<void> {
+    this.store.presence.assertHere();
+    await completeRemovals(this.store, await this.store.markers.ids());
+    await this.settle(purge, rotate);
     await this.clearOffsets();
   }
 

@@ -4,6 +4,9 @@ import { CONTENT, isLayoutPath, SEGMENTS, uploadIdOfFile } from '../../../../dom
 
 /** Suffix of the names of removal lists in `pending/`. */
 export const REMOVAL_EXTENSION = '.removal';
+/** Suffix behind `REMOVAL_EXTENSION` while a list is being written. */
+export const UNFINISHED_EXTENSION = '.unfinished';
+const UPLOADS_AT_ONCE = 1_000;
 
 /** An upload that is to be removed. */
 export interface RemovedUpload {
@@ -21,9 +24,13 @@ export interface RemovalList {
   readonly uploads: readonly RemovedUpload[];
 }
 
-/** A list in bytes: one line with the segment, and one for each upload. */
-export const encodeRemovalList = ({ segment, uploads }: RemovalList): Buffer =>
-  Buffer.from([{ segment }, ...uploads].map((line) => `${JSON.stringify(line)}\n`).join(''));
+/** A list in bytes, piece by piece: one line with the segment, and one for each upload. */
+export function* encodeRemovalList({ segment, uploads }: RemovalList): Generator<Buffer> {
+  yield encodeLines([{ segment }]);
+  for (let at = 0; at < uploads.length; at += UPLOADS_AT_ONCE) yield encodeLines(uploads.slice(at, at + UPLOADS_AT_ONCE));
+}
+
+const encodeLines = (lines: readonly object[]): Buffer => Buffer.from(lines.map((line) => `${JSON.stringify(line)}\n`).join(''));
 
 /**
  * A list from its bytes; undefined if the bytes aren't a list of this store, or are incomplete. Accepts only paths of

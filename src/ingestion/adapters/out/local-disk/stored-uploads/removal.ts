@@ -2,10 +2,11 @@ import { basename, dirname } from 'node:path';
 import { v7 as uuidV7 } from 'uuid';
 import { unlessAbsent } from '../disk-error.js';
 import { type DiskFile, readWhole } from '../disk.js';
-import { NEWLINE_BYTES, readLines, uploadIdOf } from '../index-lines.js';
+import { NEWLINE_BYTES, readLines } from '../index-lines.js';
 import { closeQuietly } from '../staged-file.js';
 import type { StoreDirectory } from '../store-directory.js';
-import { decodeRemovalList, encodeRemovalList, REMOVAL_EXTENSION, type RemovalList } from './removal-list.js';
+import { decodeRemovalList, encodeRemovalList, REMOVAL_EXTENSION, type RemovalList, UNFINISHED_EXTENSION } from './removal-list.js';
+import { headOf } from './segment-lines.js';
 
 const WRITE_BYTES = 1024 * 1024;
 const FILES_AT_ONCE = 16;
@@ -31,44 +32,58 @@ export async function removeUploads(store: StoreDirectory, list: RemovalList): P
 /** Writes a list to `pending/`, where it appears as a whole. Resolves to its absolute path when it is durable. */
 async function decide(store: StoreDirectory, list: RemovalList): Promise<string> {
   const { disk } = store;
-  const name = `${uuidV7()}${REMOVAL_EXTENSION}`;
-  const [staged, path] = [store.at('staging', name), store.at('pending', name)];
+  const path = store.at('pending', `${uuidV7()}${REMOVAL_EXTENSION}`);
+  const unfinished = `${path}${UNFINISHED_EXTENSION}`;
   store.presence.assertHere();
-  const file = await disk.create(staged);
+  const file = await disk.create(unfinished);
   try {
-    await file.write([encodeRemovalList(list)], 0);
+    let length = 0;
+    for (const piece of encodeRemovalList(list)) {
+      await file.write([piece], length);
+      length += piece.length;
+    }
     await file.sync();
     await closeQuietly(file);
-    await disk.rename(staged, path);
+    await disk.rename(unfinished, path);
     await store.syncs.sync(store.at('pending'));
     return path;
   } catch (error) {
     await closeQuietly(file);
-    await disk.remove(staged).catch(() => undefined);
+    await disk.remove(unfinished).catch(() => undefined);
     throw error;
   }
 }
 
 /**
- * Completes the removals that failed or were cut short by a crash. Returns the names in `pending/` that aren't removal
- * lists of this store, although they are called so.
+ * Completes the removals that failed or were cut short by a crash. A removal that fails again is logged, and stays for
+ * the next time. Removes lists that were never finished.
  *
+ * @param names the names in `pending/`.
  * @param isSafe whether the paths of a list stay inside the store.
+ * @throws StoreAwayError
  */
-export async function completeRemovals(store: StoreDirectory, isSafe: (list: RemovalList) => Promise<boolean> = () => Promise.resolve(true)): Promise<string[]> {
-  const foreign: string[] = [];
-  for (const name of await store.markers.ids()) {
-    if (!name.endsWith(REMOVAL_EXTENSION)) continue;
+export async function completeRemovals(
+  store: StoreDirectory,
+  names: readonly string[],
+  isSafe: (list: RemovalList) => Promise<boolean> = () => Promise.resolve(true),
+): Promise<void> {
+  for (const name of names) {
     const path = store.at('pending', name);
-    const list = decodeRemovalList((await readWhole(store.disk, path)) ?? Buffer.alloc(0));
-    if (list && (await isSafe(list))) {
-      await complete(store, list);
-      await store.disk.remove(path);
-    } else {
-      foreign.push(name);
+    if (name.endsWith(UNFINISHED_EXTENSION)) await store.disk.remove(path);
+    if (!name.endsWith(REMOVAL_EXTENSION)) continue;
+    try {
+      const list = decodeRemovalList((await readWhole(store.disk, path)) ?? Buffer.alloc(0));
+      if (list && (await isSafe(list))) {
+        await complete(store, list);
+        await store.disk.remove(path);
+      } else {
+        store.logger.warn(`${path} is not a removal list of this store; leaving it alone.`);
+      }
+    } catch (error) {
+      if (store.presence.isAway) throw error;
+      store.logger.warn(`Completing the removal in ${path} failed; retrying before the next removal, and at the next boot.`, error);
     }
   }
-  return foreign;
 }
 
 async function complete(store: StoreDirectory, list: RemovalList): Promise<void> {
@@ -84,6 +99,8 @@ async function complete(store: StoreDirectory, list: RemovalList): Promise<void>
     await removeEmpty(store, directory);
   }
   if (length === 0) await removeEmpty(store, dirname(list.segment));
+  // A volume that went away in the meantime made everything look removed.
+  store.presence.assertHere();
 }
 
 /** Removes the directories of a day and a customer if they are empty: their names tell of uploads that were removed. */
@@ -102,7 +119,7 @@ async function rewrite(store: StoreDirectory, { segment, uploads }: RemovalList)
     await unlessAbsent(disk.syncDirectory(directory));
     return 0;
   }
-  const staged = store.at('staging', `${basename(segment, '.ndjson')}.rewritten`);
+  const staged = copyPath(store, segment);
   try {
     await disk.remove(staged);
     const copy = await disk.create(staged);
@@ -130,6 +147,14 @@ async function rewrite(store: StoreDirectory, { segment, uploads }: RemovalList)
   }
 }
 
+/** Where the copy of a segment is written: in `staging/`, unless the lines are on a volume of their own. */
+function copyPath(store: StoreDirectory, segment: string): string {
+  const name = `${basename(segment)}.rewritten`;
+  const part = store.at(segment.split('/', 2).join('/'));
+  const isOneVolume = store.presence.deviceOf(part) === store.presence.deviceOf(store.at('staging'));
+  return isOneVolume ? store.at('staging', name) : store.at(dirname(segment), `.${name}`);
+}
+
 /** Copies the lines whose ids aren't in a set. Resolves to the length of the copy in bytes. */
 async function copyLines(source: DiskFile, copy: DiskFile, removed: ReadonlySet<string>): Promise<number> {
   let length = 0;
@@ -142,7 +167,7 @@ async function copyLines(source: DiskFile, copy: DiskFile, removed: ReadonlySet<
     gatheredBytes = 0;
   };
   for await (const line of readLines(source, 0)) {
-    if (removed.has(uploadIdOf(line) ?? '')) continue;
+    if (removed.has(headOf(line)?.uploadId ?? '')) continue;
     gathered.push(Buffer.from(line), NEWLINE_BYTES);
     gatheredBytes += line.length + 1;
     if (gatheredBytes >= WRITE_BYTES) await write();

@@ -4,7 +4,7 @@ import { comparePositions } from '../../../../domain/upload-filter.js';
 import { UPLOAD_KINDS, type Upload, type UploadKind } from '../../../../domain/upload.js';
 import { MAX_DISORDER_MS } from '../segment.js';
 import { headOf, isOfCustomer } from './segment-lines.js';
-import type { SegmentReader } from './segment-reader.js';
+import type { SegmentReader, SegmentSpan } from './segment-reader.js';
 import type { Segments } from './segments.js';
 
 /** A page ends early after this many bytes of lines were read for it, provided that the next page then begins later. */
@@ -26,8 +26,11 @@ interface Candidate extends UploadPosition {
 
 /** Reads one segment from its newest relevant line back. */
 interface BackwardReader {
-  readonly segment: SegmentReader;
+  readonly path: string;
+  readonly span: SegmentSpan | undefined;
   readonly isWanted: (line: Buffer) => boolean;
+  /** Opened when its first lines are needed; undefined before. */
+  segment?: SegmentReader;
   /** All lines from here on were read, or are too new. */
   end: number;
   /** No unread line was received later than this, in milliseconds since 1970. */
@@ -49,7 +52,9 @@ export class UploadList {
     private readonly after: UploadPosition | undefined,
   ) {
     this.earliest = filter.from?.getTime() ?? -Infinity;
-    this.latest = Math.min(filter.to ? filter.to.getTime() - 1 : Infinity, after?.receivedAt.getTime() ?? Infinity);
+    // Uploads received at the very time of a position without an id come before that position.
+    const following = after ? after.receivedAt.getTime() - Number(after.uploadId === '') : Infinity;
+    this.latest = Math.min(filter.to ? filter.to.getTime() - 1 : Infinity, following);
   }
 
   async page(): Promise<UploadPage> {
@@ -57,12 +62,12 @@ export class UploadList {
     const kinds = this.filter.kind ? [this.filter.kind] : UPLOAD_KINDS;
     for (const day of await this.segments.days(kinds)) {
       if (!this.mayContain(day)) continue;
-      const readers = await this.open(kinds, day);
+      const readers = await this.readersOf(kinds, day);
       try {
         const next = await this.addDay(readers, day);
         if (next) return { uploads, next };
       } finally {
-        await Promise.all(readers.map(({ segment }) => segment.close()));
+        await Promise.all(readers.map(async ({ segment }) => segment?.close()));
       }
     }
     return { uploads, next: null };
@@ -73,21 +78,29 @@ export class UploadList {
     return begin <= this.latest && begin + DAY_MS > this.earliest;
   }
 
-  private async open(kinds: readonly UploadKind[], day: string): Promise<BackwardReader[]> {
+  private async readersOf(kinds: readonly UploadKind[], day: string): Promise<BackwardReader[]> {
     const readers: BackwardReader[] = [];
+    const { customerId } = this.filter;
     for (const kind of kinds) {
-      const { customerId } = this.filter;
       const isWanted = customerId === undefined ? () => true : isOfCustomer(kind, customerId);
       for (const path of await this.segments.of(kind, day)) {
         const span = await this.segments.span(path);
         if (span && (span.first > this.latest + MAX_DISORDER_MS || span.last < this.earliest - MAX_DISORDER_MS)) continue;
-        const segment = await this.segments.open(path);
-        if (!segment) continue;
-        const end = span && this.latest < span.last ? (await segment.seek(this.latest + MAX_DISORDER_MS + 1, span)).high : segment.length;
-        readers.push({ segment, isWanted, end, frontier: Math.min(span?.last ?? Infinity, this.latest) + MAX_DISORDER_MS });
+        readers.push({ path, span, isWanted, end: Infinity, frontier: Math.min(span?.last ?? Infinity, this.latest) + MAX_DISORDER_MS });
       }
     }
     return readers;
+  }
+
+  /** Opens the segment of a reader. Undefined if the segment was removed meanwhile. */
+  private async open(reader: BackwardReader): Promise<SegmentReader | undefined> {
+    if (reader.segment) return reader.segment;
+    const segment = await this.segments.open(reader.path);
+    if (!segment) return undefined;
+    reader.segment = segment;
+    const { span } = reader;
+    reader.end = span && this.latest < span.last ? (await segment.seek(this.latest + MAX_DISORDER_MS + 1, span)).high : segment.length;
+    return segment;
   }
 
   /** Adds the uploads of a day. Returns where the next page begins if the page ends here. */
@@ -128,7 +141,12 @@ export class UploadList {
   }
 
   private async readChunk(reader: BackwardReader, selection: Selection): Promise<void> {
-    const { segment, isWanted } = reader;
+    const segment = await this.open(reader);
+    if (!segment || reader.end === 0) {
+      reader.end = 0;
+      return;
+    }
+    const { isWanted } = reader;
     const { begin, lines } = await segment.linesBefore(reader.end);
     this.bytesRead += reader.end - begin;
     reader.end = begin;
