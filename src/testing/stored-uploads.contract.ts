@@ -109,6 +109,12 @@ export function storedUploadsContract(name: string, setUp: () => Promise<FileSto
         expect((await listed(uploadsOf(storage), filter, 2)).map(({ receivedAt }) => (receivedAt.getTime() - NOON) / HOUR_MS)).toEqual(hours);
       });
 
+      it('continues before all uploads of a time, after a position of that time without an id', async () => {
+        const [before, ...rest] = await storeAt([-1, 0, 0, 1]);
+        expect(rest).toHaveLength(3);
+        expect(await listed(uploadsOf(storage), {}, 10, { receivedAt: at(0), uploadId: '' })).toEqual([before]);
+      });
+
       it('skips no upload that is received while the pages are read', async () => {
         const before = await storeAt([0, 1, 2, 3]);
         const first = await uploadsOf(storage).list({}, 2);

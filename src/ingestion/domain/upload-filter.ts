@@ -16,6 +16,7 @@ export interface UploadFilter {
 /** A position in a list of uploads. Uploads that were received at the same time are ordered by their ids. */
 export interface UploadPosition {
   readonly receivedAt: Date;
+  /** An empty text sorts before every id, so the position is between that time and all earlier ones. */
   readonly uploadId: string;
 }
 

@@ -10,7 +10,7 @@ import { DataDirectoryView } from '../../../../testing/data-directory.view.js';
 import { fileStorageContract, type FileStorageContractSubject } from '../../../../testing/file-storage.contract.js';
 import { GatedDisk } from '../../../../testing/gated-disk.js';
 import { storedUploadsContract } from '../../../../testing/stored-uploads.contract.js';
-import { anUploadDraft } from '../../../../testing/upload-draft.builder.js';
+import { anUploadDraft, storeUpload } from '../../../../testing/upload-draft.builder.js';
 import { type DirectoryOrigin, NodeDisk } from './disk.js';
 import { LocalDiskFileStorage, type LocalDiskOptions } from './local-disk.file-storage.adapter.js';
 
@@ -30,8 +30,16 @@ class CoveredDisk extends NodeDisk {
     return this.isCovered(path) ? { device: this.device, inode: 2n, bornAt: 3n } : super.originOf(path);
   }
 
-  private isCovered(path: string): boolean {
+  protected isCovered(path: string): boolean {
     return this.covered !== '' && `${path}/`.startsWith(`${this.covered}/`);
+  }
+}
+
+/** Also refuses to rename between the covered directory and the others, as between volumes. */
+class TwoVolumes extends CoveredDisk {
+  override rename(from: string, to: string): Promise<void> {
+    if (this.isCovered(from) !== this.isCovered(to)) return Promise.reject(Object.assign(new Error(`EXDEV: ${to}`), { code: 'EXDEV' }));
+    return super.rename(from, to);
   }
 }
 
@@ -466,6 +474,48 @@ describe('LocalDiskFileStorage', () => {
     await open();
     expect(await view.files('pending')).toEqual([]);
     expect(await view.contentPaths()).toHaveLength(6);
+  });
+
+  it.each(['uploads/kind=historical', 'pending'])('removes uploads while %s/ is a volume of its own', async (part) => {
+    const disk = new TwoVolumes();
+    disk.covered = view.at(part);
+    await open({ disk });
+    const kept = await storeUpload(storage, anUploadDraft().file('keep').build());
+    const { uploadId } = await storeUpload(storage, anUploadDraft().file('remove').build());
+    expect(await storage.storedUploads.remove(uploadId)).toBe(true);
+    expect((await view.lines()).map((line) => line.upload_id)).toEqual([kept.uploadId]);
+    expect([...(await view.files('uploads')), ...(await view.files('pending'))].filter((path) => !/\.(ndjson|journal)$/.test(path) && path.includes('.'))).toEqual([]);
+    expect(warnings).toEqual([]);
+  });
+
+  it('starts although a removal cannot be completed, and completes it before the next one', async () => {
+    const disk = new GatedDisk();
+    await open({ disk });
+    const first = await storeUpload(storage, anUploadDraft().file('first').build());
+    const second = await storeUpload(storage, anUploadDraft().file('second').build());
+    disk.gate = (perform, operation, path) => (operation === 'create' && path.endsWith('.rewritten') ? Promise.reject(new Error('ENOSPC')) : perform());
+    await expect(storage.storedUploads.remove(first.uploadId)).rejects.toMatchObject({ kind: 'storage-failure' });
+    await storage.close();
+    await open({ disk });
+    expect(warnings.at(-1)).toMatch(/^Completing the removal in .* failed; retrying before the next removal/);
+    expect(await view.lines()).toHaveLength(2);
+    disk.gate = (perform) => perform();
+    expect(await storage.storedUploads.remove(second.uploadId)).toBe(true);
+    expect(await view.lines()).toEqual([]);
+    expect(await view.contentPaths()).toEqual([]);
+  });
+
+  it('does not take uploads for removed while their lines are away', async () => {
+    await open();
+    const { uploadId } = await storeUpload(storage, anUploadDraft().build());
+    await rename(view.at('uploads/kind=historical'), view.at('away'));
+    const { storedUploads } = storage;
+    await expect(storedUploads.find(uploadId)).rejects.toMatchObject({ kind: 'storage-failure' });
+    await expect(storedUploads.list({}, 10)).rejects.toMatchObject({ kind: 'storage-failure' });
+    await expect(storedUploads.remove(uploadId)).rejects.toMatchObject({ kind: 'storage-failure' });
+    await expect(storedUploads.removeAll({})).rejects.toMatchObject({ kind: 'storage-failure' });
+    await rename(view.at('away'), view.at('uploads/kind=historical'));
+    await vi.waitUntil(() => storedUploads.find(uploadId).catch(() => undefined), { timeout: 10_000 });
   });
 
   it('writes later lines to a new segment after someone moved a segment away', async () => {
