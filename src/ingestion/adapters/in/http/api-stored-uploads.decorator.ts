@@ -56,7 +56,7 @@ const CONTENT_HEADERS = {
   'Repr-Digest': header('sha-256 of the whole file (RFC 9530)'),
   'Content-Disposition': header('`attachment` with the filename'),
 };
-const BYTES = { '*/*': { schema: { type: 'string' as const, format: 'binary' } } };
+const BYTES = { 'application/octet-stream': { schema: { type: 'string' as const, format: 'binary' } } };
 
 /** Documents `GET /uploads/<upload_id>/content`. */
 export const ApiContent = (): MethodDecorator =>
