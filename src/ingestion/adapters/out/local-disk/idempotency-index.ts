@@ -178,7 +178,7 @@ export class IdempotencyIndex {
         if (at > 0) await turnOfOthers();
         await this.onDay(day, (database) => {
           const removed = uploads.slice(at, at + ROWS_AT_ONCE).filter(({ scope, uploadId }) => (database.get(uploadName(scope)) as Row | null | undefined)?.uploadId === uploadId);
-          database.putAll(removed.map(({ scope }) => [uploadName(scope), null]), () => true);
+          database.erase(removed.map(({ scope }) => uploadName(scope)));
         });
         await this.onDay(day, (database) => database.checkpoint());
       }

@@ -82,7 +82,7 @@ export class SelfCheckingDatabase {
       try {
         // The exclusive lock avoids the `-shm` file, which others could damage or truncate while it is mapped. Only
         // `checkpoint` and `close` sync. A power cut leaves the state of the last of these, or damage.
-        database.exec('PRAGMA locking_mode = EXCLUSIVE; PRAGMA synchronous = OFF; PRAGMA secure_delete = ON; PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0');
+        database.exec('PRAGMA locking_mode = EXCLUSIVE; PRAGMA synchronous = OFF; PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0');
         opened.prepare();
         return opened;
       } catch (error) {
@@ -118,6 +118,16 @@ export class SelfCheckingDatabase {
         throw error;
       }
     });
+  }
+
+  /** Writes null for names, in one transaction, and overwrites their values on disk (at the next checkpoint). */
+  erase(names: readonly string[]): void {
+    this.runPragma('secure_delete = ON');
+    try {
+      this.putAll(names.map((name) => [name, null]), () => true);
+    } finally {
+      this.runPragma('secure_delete = OFF');
+    }
   }
 
   /**
