@@ -8,6 +8,14 @@ export interface AccessToken {
   readonly customerIds: ReadonlySet<string>;
 }
 
+/**
+ * Whether the customers of a token cover a customer; without a customer, whether they cover all.
+ *
+ * @param customerIds see `AccessToken`.
+ */
+export const coversCustomer = (customerIds: ReadonlySet<string>, customerId: string | undefined): boolean =>
+  customerIds.has('*') || (customerId !== undefined && customerIds.has(customerId));
+
 /** Identifies the caller by the bearer token of a request. Works the same with every identity provider. */
 export abstract class AccessTokenVerifier {
   /**

@@ -1,7 +1,8 @@
 import { parseArgs } from 'node:util';
 import { openFileStorage } from '../app/file-storage.factory.js';
 import { commandArguments, runCommand } from './command.js';
-import { bar, ProgressLine } from './progress-line.js';
+import { ProgressLine } from './progress-line.js';
+import { progressBar } from '../common/progress-bar.js';
 import { loadEnvironment } from '../configuration/service.js';
 import type { RemovalProgress } from '../ingestion/application/ports/stored-uploads.port.js';
 import { storedUploadsOf } from '../ingestion/application/stored-uploads-of.js';
@@ -63,7 +64,7 @@ async function main(): Promise<number> {
   const { customerId, before: to, dryRun, json } = wanted;
   const storage = await openFileStorage(loadEnvironment());
   let done: RemovalProgress = { segments: 0, allSegments: 0, uploads: 0 };
-  const progress = new ProgressLine(() => `${bar(done.segments / Math.max(1, done.allSegments))} ${done.uploads} uploads`);
+  const progress = new ProgressLine(() => `${progressBar(done.segments / Math.max(1, done.allSegments))} ${done.uploads} uploads`);
   try {
     const onProgress = (now: RemovalProgress): void => {
       done = now;

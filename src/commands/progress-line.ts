@@ -1,9 +1,4 @@
 const INTERVAL_MS = 200;
-const WIDTH = 20;
-
-/** A share between 0 and 1 as a bar and a percentage. */
-export const bar = (share: number): string =>
-  `[${'#'.repeat(Math.round(share * WIDTH)).padEnd(WIDTH, '.')}] ${String(Math.floor(share * 100)).padStart(3)} %`;
 
 /** A progress line on standard error. Nothing is shown if standard error isn't a terminal. */
 export class ProgressLine {

@@ -7,7 +7,7 @@ import { ProgressLine } from './progress-line.js';
 import { loadEnvironment } from '../configuration/service.js';
 import { verifyStore } from '../ingestion/adapters/out/local-disk/store-verification/verify-store.js';
 import { verifyBucket } from '../ingestion/adapters/out/object-storage/store-verification/verify-bucket.js';
-import { progressBar } from '../ingestion/application/store-verification/progress-bar.js';
+import { verificationProgress } from '../ingestion/application/store-verification/verification-progress.js';
 import { jsonReport, type Report, textReport } from '../ingestion/application/store-verification/report.js';
 import type { StoreVerification } from '../ingestion/application/store-verification/store-verification.js';
 
@@ -57,7 +57,7 @@ async function main(): Promise<number> {
 
 /** @returns the exit code. */
 async function report(verification: StoreVerification, { json }: { json: boolean }): Promise<number> {
-  const progress = new ProgressLine(() => progressBar(verification));
+  const progress = new ProgressLine(() => verificationProgress(verification));
   const lines: Report = json ? jsonReport : textReport;
   try {
     await pipeline(Readable.from(progress.beside(lines(verification))), process.stdout, { end: false });

@@ -15,3 +15,7 @@ export function uuidAt(time: Date): string {
   const random = pool.subarray(used, (used += RANDOM_BYTES));
   return v7({ msecs: time.getTime(), random });
 }
+
+/** The time in a version 7 UUID, in milliseconds since 1970 (RFC 9562, 5.7). NaN for a text that doesn't begin like one. */
+export const timeOfUuid = (uuid: string): number =>
+  /^[0-9a-f]{8}-[0-9a-f]{4}-7/.test(uuid) ? parseInt(uuid.slice(0, 8) + uuid.slice(9, 13), 16) : Number.NaN;

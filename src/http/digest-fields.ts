@@ -77,6 +77,9 @@ export function assertDigests(bytes: Uint8Array, expected: readonly ExpectedDige
   digest.end();
 }
 
+/** The value of a digest field with a sha-256 (RFC 9530, 2). @param sha256 in hex. */
+export const sha256Field = (sha256: string): string => `sha-256=:${Buffer.from(sha256, 'hex').toString('base64')}:`;
+
 async function* verify(
   bytes: AsyncIterable<Buffer>,
   expected: readonly ExpectedDigest[],

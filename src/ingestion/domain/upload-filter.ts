@@ -27,6 +27,9 @@ export const isSelected = (upload: Upload, { kind, customerId, from, to }: Uploa
   (from === undefined || upload.receivedAt >= from) &&
   (to === undefined || upload.receivedAt < to);
 
+/** The position behind all uploads that were received at a time (milliseconds since 1970) or later, and no others. */
+export const positionBehind = (time: number): UploadPosition => ({ receivedAt: new Date(time), uploadId: '' });
+
 /** Compares two positions for sorting, oldest first. */
 export const comparePositions = (one: UploadPosition, other: UploadPosition): number =>
   one.receivedAt.getTime() - other.receivedAt.getTime() || (one.uploadId < other.uploadId ? -1 : Number(one.uploadId > other.uploadId));

@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { HttpCode, Injectable, Post, Req, Res, UseGuards } from '@nestjs/common';
 import { ApiTags } from '@nestjs/swagger';
+import { sha256Field } from '../../../../http/digest-fields.js';
 import { sendJson } from '../../../../http/send-json.js';
 import { ServiceController } from '../../../../http/service-controller.decorator.js';
 import { UploadLoadData } from '../../../application/upload-load-data.use-case.js';
@@ -32,7 +33,7 @@ abstract class UploadController {
       const command = { kind, customerId, filename, manufacturer, idempotencyKey: head.idempotencyKey, file, additionalData };
       const { uploadId, content, replayed } = await this.uploadLoadData.execute(command);
       response.setHeader('X-Upload-Id', uploadId);
-      if (content) response.setHeader('X-Upload-Digest', `sha-256=:${Buffer.from(content.sha256, 'hex').toString('base64')}:`);
+      if (content) response.setHeader('X-Upload-Digest', sha256Field(content.sha256));
       if (replayed) response.setHeader('Idempotent-Replayed', 'true');
       sendJson(response, { status: 'success', message: 'Data uploaded successfully.' });
     } finally {

@@ -2,9 +2,11 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Delete, Get, HttpCode, Param, Req, Res } from '@nestjs/common';
 import { ApiTags } from '@nestjs/swagger';
 import contentDisposition from 'content-disposition';
+import { coversCustomer } from '../../../../authentication/access-token.js';
 import { customersOf } from '../../../../authentication/permission.guard.js';
 import { ServiceError } from '../../../../common/service-error.js';
 import { isCached, requestedRange } from '../../../../http/byte-range.js';
+import { sha256Field } from '../../../../http/digest-fields.js';
 import { RawQuery } from '../../../../http/raw-query.js';
 import { sendJson, sendJsonText } from '../../../../http/send-json.js';
 import { ServiceController } from '../../../../http/service-controller.decorator.js';
@@ -79,7 +81,7 @@ export class StoredUploadsController {
     response.setHeader('X-Content-Type-Options', 'nosniff');
     response.setHeader('Content-Security-Policy', 'sandbox');
     response.setHeader('Accept-Ranges', 'bytes');
-    response.setHeader('Repr-Digest', `sha-256=:${Buffer.from(content.sha256, 'hex').toString('base64')}:`);
+    response.setHeader('Repr-Digest', sha256Field(content.sha256));
     if (bytes) await sendBytes(request, response, bytes, this.limits.idleTimeoutMs);
     else response.end();
   }
@@ -112,14 +114,12 @@ const COMMA = Buffer.from(',');
 
 /** @throws ServiceError `unauthorized` unless the token covers the customer, or all customers if there is none. */
 function assertCovered(request: IncomingMessage, customerId: string | undefined): void {
-  const customers = customersOf(request);
-  const isCovered = customers.has('*') || (customerId !== undefined && customers.has(customerId));
-  if (!isCovered) throw new ServiceError('unauthorized', "The token doesn't cover the customer.");
+  if (!coversCustomer(customersOf(request), customerId)) throw new ServiceError('unauthorized', "The token doesn't cover the customer.");
 }
 
 function accessOf(request: IncomingMessage): (customerId: string) => boolean {
   const customers = customersOf(request);
-  return (customerId) => customers.has('*') || customers.has(customerId);
+  return (customerId) => coversCustomer(customers, customerId);
 }
 
 /** A signal that aborts when the client disconnects. */

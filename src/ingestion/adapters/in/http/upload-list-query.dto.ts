@@ -1,7 +1,8 @@
 import type { IncomingMessage } from 'node:http';
-import { IsIn, IsInt, IsOptional, Max, Min, ValidateBy, validateSync } from 'class-validator';
+import { IsIn, IsInt, IsOptional, Max, Min } from 'class-validator';
 import { ServiceError } from '../../../../common/service-error.js';
 import { RawQuery } from '../../../../http/raw-query.js';
+import { Satisfies, validQuery } from './query-rules.js';
 import type { UploadFilter, UploadPosition } from '../../../application/ports/stored-uploads.port.js';
 import { UPLOAD_ID } from '../../../domain/layout-names.js';
 import { parseTime } from '../../../domain/upload-filter.js';
@@ -9,9 +10,6 @@ import { isCustomerId, UPLOAD_KINDS, type UploadKind } from '../../../domain/upl
 
 const DEFAULT_LIMIT = 100;
 const MAX_LIMIT = 1000;
-
-const Satisfies = (name: string, validate: (value: unknown) => boolean): PropertyDecorator =>
-  ValidateBy({ name, validator: { validate } });
 
 const isTime = (value: unknown): boolean => value instanceof Date;
 
@@ -67,7 +65,7 @@ export interface UploadListQuery {
  */
 export function readUploadListQuery(request: IncomingMessage): UploadListQuery {
   const raw = new RawQuery(request);
-  const query = validated(
+  const query = validQuery(
     Object.assign(new UploadListQueryDto(), {
       customer_id: optional(raw, 'customer_id', (text) => text),
       kind: optional(raw, 'kind', (text) => text),
@@ -90,7 +88,7 @@ export function readUploadRemovalQuery(request: IncomingMessage): UploadFilter {
   const raw = new RawQuery(request);
   // Ignoring one of these would remove more than the client asked for.
   for (const name of ['kind', 'from', 'to', 'limit']) if (raw.values(name)?.length !== 0) throw new ServiceError('invalid-query-parameter', name);
-  const { customer_id: customerId, before: to } = validated(
+  const { customer_id: customerId, before: to } = validQuery(
     Object.assign(new UploadRemovalQueryDto(), {
       customer_id: raw.single('customer_id'),
       before: optional(raw, 'before', toTime),
@@ -123,9 +121,3 @@ function optional<Value>(raw: RawQuery, name: string, read: (text: string) => Va
 }
 
 const toTime = (text: string): Date | typeof INVALID => parseTime(text) ?? INVALID;
-
-function validated<Query extends object>(query: Query): Query {
-  const defects = validateSync(query);
-  if (defects.length > 0) throw new ServiceError('invalid-query-parameter', defects.map(({ property }) => property).join(', '));
-  return query;
-}

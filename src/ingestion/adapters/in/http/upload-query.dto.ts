@@ -1,11 +1,7 @@
 import type { IncomingMessage } from 'node:http';
-import { ValidateBy, validateSync } from 'class-validator';
-import { ServiceError } from '../../../../common/service-error.js';
 import { RawQuery } from '../../../../http/raw-query.js';
 import { isCustomerId, isFilename, isManufacturer } from '../../../domain/upload.js';
-
-const Satisfies = (name: string, validate: (value: unknown) => boolean): PropertyDecorator =>
-  ValidateBy({ name, validator: { validate } });
+import { Satisfies, validQuery } from './query-rules.js';
 
 /** The query parameters of an upload (service interface, part 2). */
 export class UploadQueryDto {
@@ -27,14 +23,11 @@ export class UploadQueryDto {
  */
 export function readUploadQuery(request: IncomingMessage): UploadQueryDto {
   const raw = new RawQuery(request);
-  const query = Object.assign(new UploadQueryDto(), {
-    customer_id: raw.single('customer_id'),
-    filename: raw.single('filename'),
-    manufacturer: raw.single('manufacturer'),
-  });
-  const defects = validateSync(query);
-  if (defects.length > 0) {
-    throw new ServiceError('invalid-query-parameter', `invalid, missing or repeated: ${defects.map(({ property }) => property).join(', ')}`);
-  }
-  return query;
+  return validQuery(
+    Object.assign(new UploadQueryDto(), {
+      customer_id: raw.single('customer_id'),
+      filename: raw.single('filename'),
+      manufacturer: raw.single('manufacturer'),
+    }),
+  );
 }

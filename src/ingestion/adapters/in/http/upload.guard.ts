@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { type CanActivate, type ExecutionContext, Injectable, type Type, mixin } from '@nestjs/common';
-import type { AccessTokenVerifier } from '../../../../authentication/access-token.js';
+import { type AccessTokenVerifier, coversCustomer } from '../../../../authentication/access-token.js';
 import { ServiceError } from '../../../../common/service-error.js';
 import { RawQuery } from '../../../../http/raw-query.js';
 import type { UploadKind } from '../../../domain/upload.js';
@@ -24,8 +24,7 @@ export function UploadGuard(kind: UploadKind): Type<CanActivate> {
 
   async function mayUpload(accessTokens: AccessTokenVerifier, request: IncomingMessage): Promise<boolean> {
     const { permissions, customerIds } = await accessTokens.verify(request);
-    const customer = new RawQuery(request).single('customer_id');
-    const isCovered = customerIds.has('*') || (customer !== undefined && customerIds.has(customer));
+    const isCovered = coversCustomer(customerIds, new RawQuery(request).single('customer_id'));
     if (!permissions.has(`upload:${kind}`)) throw new ServiceError('unauthorized', `The token lacks upload:${kind}.`);
     if (!isCovered) throw new ServiceError('unauthorized', 'The customer_id claim of the token does not cover the customer.');
     return true;

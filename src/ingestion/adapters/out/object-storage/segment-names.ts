@@ -1,3 +1,4 @@
+import { timeOfUuid } from '../../../../common/uuid.js';
 import { linesDirectory, segmentDirectory, utcDate } from '../../../domain/layout.js';
 import type { Upload, UploadKind } from '../../../domain/upload.js';
 import type { Bucket, ListedObject } from './bucket.js';
@@ -49,13 +50,9 @@ export function dayOf(segment: string): Day | undefined {
 /** The day of a time, in milliseconds since 1970. */
 export const dateAt = (time: number): string => utcDate(new Date(time));
 
-/** Time of a version 7 UUID, in milliseconds since 1970. NaN for other texts. */
-export const timeOf = (uuid: string): number =>
-  /^[0-9a-f]{8}-[0-9a-f]{4}-7/.test(uuid) ? parseInt(uuid.slice(0, 8) + uuid.slice(9, 13), 16) : Number.NaN;
-
 /** Whether `received_at` of an upload is so far from the time of its id that its segment is named by `received_at`. */
 export const isSlow = ({ uploadId, receivedAt }: Pick<Upload, 'uploadId' | 'receivedAt'>): boolean =>
-  Math.abs(receivedAt.getTime() - timeOf(uploadId)) > NAME_TOLERANCE_MS;
+  Math.abs(receivedAt.getTime() - timeOfUuid(uploadId)) > NAME_TOLERANCE_MS;
 
 /** The segment that contains only the line of one upload. */
 export function segmentOf(upload: Pick<Upload, 'kind' | 'uploadId' | 'receivedAt'>): string {

@@ -10,8 +10,8 @@ const MOST_SPANS = 10_000;
 
 /** The segments of a store as they are on disk. Anything else in their directories is passed over. */
 export class Segments {
-  /** The spans of segments by path and length. They stay true, because a segment only changes together with its length. */
-  private readonly spans = new Map<string, SegmentSpan | undefined>();
+  /** The spans of segments by path. A span is true as long as its segment has that length. */
+  private readonly spans = new Map<string, { readonly length: number; readonly span: SegmentSpan | undefined }>();
 
   constructor(private readonly store: StoreDirectory) {}
 
@@ -58,14 +58,14 @@ export class Segments {
    */
   async span(path: string): Promise<SegmentSpan | undefined> {
     const length = this.store.openSegments.get(path)?.durableLength ?? (await this.store.disk.plainFileSize(this.store.at(path)));
-    const known = `${path} ${length ?? 0}`;
-    if (this.spans.has(known)) return this.spans.get(known);
+    const known = this.spans.get(path);
+    if (known?.length === length) return known?.span;
     const segment = await this.open(path);
     if (!segment) return undefined;
     try {
       const span = await segment.span();
       if (this.spans.size >= MOST_SPANS) this.spans.clear();
-      this.spans.set(`${path} ${segment.length}`, span);
+      this.spans.set(path, { length: segment.length, span });
       return span;
     } finally {
       await segment.close();

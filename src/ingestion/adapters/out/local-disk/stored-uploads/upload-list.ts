@@ -1,6 +1,6 @@
 import { decodeIndexLine } from '../../../../application/encoded-upload.js';
 import { MAX_PAGE_BYTES, type UploadFilter, type UploadPage, type UploadPosition } from '../../../../application/ports/stored-uploads.port.js';
-import { comparePositions } from '../../../../domain/upload-filter.js';
+import { comparePositions, positionBehind } from '../../../../domain/upload-filter.js';
 import { UPLOAD_KINDS, type Upload, type UploadKind } from '../../../../domain/upload.js';
 import { MAX_DISORDER_MS } from '../segment.js';
 import { headOf, isOfCustomer } from './segment-lines.js';
@@ -118,8 +118,8 @@ export class UploadList {
       this.lineBytes = bytes;
       this.uploads.push({ ...upload, uploadId, receivedAt });
     }
-    if (readTo !== undefined) return justAfter(readTo);
-    return this.bytesRead < MOST_READ_BYTES ? undefined : justAfter(Date.parse(day) - 1);
+    if (readTo !== undefined) return positionBehind(readTo + 1);
+    return this.bytesRead < MOST_READ_BYTES ? undefined : positionBehind(Date.parse(day));
   }
 
   /**
@@ -184,6 +184,3 @@ class Selection {
     return sorted.filter(({ receivedAt }) => receivedAt.getTime() > time);
   }
 }
-
-/** The position between the uploads received up to a time and all later ones. */
-const justAfter = (time: number): UploadPosition => ({ receivedAt: new Date(time + 1), uploadId: '' });

@@ -1,3 +1,4 @@
+import { timeOfUuid } from '../../../../../common/uuid.js';
 import { decodeIndexLine } from '../../../../application/encoded-upload.js';
 import { UPLOAD_ID } from '../../../../domain/layout-names.js';
 import { utcDate } from '../../../../domain/layout.js';
@@ -29,18 +30,12 @@ interface Candidate {
  * Looks first where the line is if the upload took a short time. Reads at most the lines of the 24 hours after the id.
  */
 export async function findLine(segments: Segments, uploadId: string): Promise<FoundLine | undefined> {
-  const beganAt = timeOf(uploadId);
-  if (beganAt === undefined) return undefined;
+  const beganAt = timeOfUuid(uploadId);
+  const isPossible = UPLOAD_ID.test(uploadId) && beganAt + MAX_UPLOAD_DURATION_MS + MAX_DISORDER_MS <= LATEST_MS;
+  if (!isPossible) return undefined;
   const found = await candidates(segments, beganAt);
   const near = found.filter(({ span }) => span.first <= beganAt + MAX_DISORDER_MS && span.last >= beganAt);
   return (await search(segments, near, uploadId, beganAt, true)) ?? (await search(segments, found, uploadId, beganAt, false));
-}
-
-/** The time in a version 7 UUID in milliseconds since 1970 (RFC 9562, 5.7); undefined for another text. */
-function timeOf(uploadId: string): number | undefined {
-  if (!UPLOAD_ID.test(uploadId) || uploadId[14] !== '7') return undefined;
-  const time = Number.parseInt(uploadId.slice(0, 8) + uploadId.slice(9, 13), 16);
-  return time + MAX_UPLOAD_DURATION_MS + MAX_DISORDER_MS > LATEST_MS ? undefined : time;
 }
 
 /** The end of the year 9999, the last time that RFC 3339 can write. */

@@ -1,9 +1,7 @@
 import { MAX_PAGE_BYTES, type UploadFilter, type UploadPage, type UploadPosition } from '../../../../application/ports/stored-uploads.port.js';
-import { comparePositions, isSelected } from '../../../../domain/upload-filter.js';
+import { comparePositions, isSelected, positionBehind } from '../../../../domain/upload-filter.js';
 import type { Upload } from '../../../../domain/upload.js';
 
-/** Precedes all other ids of the same time in a list. */
-const LEAST_ID = '00000000-0000-0000-0000-000000000000';
 const READS_AT_ONCE = 32;
 /** How many bytes of segments are read at once, and for one page. More if one read, or the progress of a page, needs it. */
 const MOST_BYTES_AT_ONCE = 8 * 1024 * 1024;
@@ -118,7 +116,7 @@ class Page {
 
   /** Whether a page that ends at `bound` is a step forward. */
   isProgress(bound: number): boolean {
-    return !this.after || comparePositions(positionAt(bound), this.after) < 0;
+    return !this.after || comparePositions(positionBehind(bound), this.after) < 0;
   }
 
   /** The page, from which no upload is missing. */
@@ -131,7 +129,7 @@ class Page {
   /** The uploads that were received at `bound` or later, which are all known. */
   endAbove(bound: number): UploadPage {
     const uploads = this.entries.map(({ upload }) => upload).filter(({ receivedAt }) => receivedAt.getTime() >= bound);
-    return { uploads, next: positionAt(bound) };
+    return { uploads, next: positionBehind(bound) };
   }
 
   /** Drops the oldest uploads that a page has no room for. */
@@ -143,6 +141,3 @@ class Page {
     this.isCut = true;
   }
 }
-
-/** The position before all uploads that were received at a time, in a list with the newest first. */
-const positionAt = (time: number): UploadPosition => ({ receivedAt: new Date(time), uploadId: LEAST_ID });

@@ -1,7 +1,8 @@
+import { timeOfUuid } from '../../../../../common/uuid.js';
 import { UPLOAD_ID } from '../../../../domain/layout-names.js';
 import { MAX_UPLOAD_DURATION_MS, UPLOAD_KINDS, type Upload } from '../../../../domain/upload.js';
 import type { Bucket, ByteRange, ListedObject } from '../bucket.js';
-import { dateAt, type Day, dayOf, directoryOf, listNamed, NAME_TOLERANCE_MS, parseName, slowPrefix, timeOf, uploadIdIn } from '../segment-names.js';
+import { dateAt, type Day, dayOf, directoryOf, listNamed, NAME_TOLERANCE_MS, parseName, slowPrefix, uploadIdIn } from '../segment-names.js';
 import { firstPage, isFew, mayBeCompacted, targets } from './day-listing.js';
 import { linesWith, SegmentGoneError } from './segment-lines.js';
 import { probe, WHOLE_BYTES } from './sorted-segment.js';
@@ -32,7 +33,7 @@ export interface FoundLine {
  * @returns undefined if no segment contains such a line. Throws errors of the bucket.
  */
 export async function findLine(bucket: Bucket, uploadId: string): Promise<FoundLine | undefined> {
-  const began = timeOf(uploadId);
+  const began = timeOfUuid(uploadId);
   if (!UPLOAD_ID.test(uploadId) || Number.isNaN(began) || began > LATEST) return undefined;
   return new UploadSearch(bucket, uploadId, began).run();
 }
@@ -116,7 +117,7 @@ class UploadSearch {
   /** Searches segments, first those whose names are nearest to the time of the id. */
   private async search(segments: readonly ListedObject[]): Promise<FoundLine | undefined> {
     const distance = ({ key }: ListedObject): number => {
-      const time = timeOf(key.slice(key.lastIndexOf('/') + 1));
+      const time = timeOfUuid(key.slice(key.lastIndexOf('/') + 1));
       return Number.isNaN(time) || time > this.began + DAY_MS ? 0 : Math.abs(time - this.began);
     };
     const rest = segments
@@ -152,7 +153,7 @@ class UploadSearch {
     let first = 0;
     let end = segment.size;
     for (const { offset, upload } of await probe(this.bucket, segment)) {
-      const apart = timeOf(upload.uploadId) - this.began;
+      const apart = timeOfUuid(upload.uploadId) - this.began;
       if (apart < -2 * ID_TOLERANCE_MS) first = Math.max(first, offset);
       if (apart > 2 * ID_TOLERANCE_MS) end = Math.min(end, offset);
     }
