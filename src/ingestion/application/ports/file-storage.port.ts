@@ -1,4 +1,5 @@
 import type { Upload, UploadKind } from '../../domain/upload.js';
+import type { EventOutbox } from './event-outbox.port.js';
 import type { StoredUploads } from './stored-uploads.port.js';
 
 /** Size and digest of a file's bytes, computed by the store as the bytes arrive. */
@@ -75,8 +76,8 @@ export abstract class FileStorage {
    *
    * Holds only a limited part of a file in memory, and reads no faster than it writes. Never overwrites a stored file.
    *
-   * @returns the receipt; the upload that `conclude` returned is one too. For a repeated request, the receipt of the first request, after the repeated bytes were read
-   *   and `conclude` was called too.
+   * @returns the receipt; the upload that `conclude` returned is one too. For a repeated request, the receipt of the first
+   *   request, after the repeated bytes were read and `conclude` was called too.
    * @throws ServiceError `request-in-progress`, before any byte is read, while another upload of the scope is in
    *   progress; `idempotency-key-reused` if the first upload differs (see `requestIdentity`); `storage-failure`. Errors
    *   of `bytes` and of `conclude`.
@@ -88,6 +89,9 @@ export abstract class FileStorage {
    * service then answers 404 for these operations.
    */
   readonly storedUploads?: StoredUploads | undefined;
+
+  /** The events that were not told yet. Undefined if the store doesn't offer that: the service then tells nothing. */
+  readonly eventOutbox?: EventOutbox | undefined;
 
   /** Resolves if an upload could be stored now. Otherwise rejects with the reason, within five seconds. */
   abstract checkHealth(): Promise<void>;

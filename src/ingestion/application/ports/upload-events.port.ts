@@ -1,0 +1,55 @@
+import type { UploadKind } from '../../domain/upload.js';
+
+/** An upload was acknowledged, or removed: a CloudEvent (CloudEvents 1.0) in its JSON form. */
+export interface UploadEvent {
+  readonly specversion: '1.0';
+  readonly type: 'load-data.upload.stored.v1' | 'load-data.upload.removed.v1';
+  /** The upload's id, with `-removed` behind it for a removal. The same whenever the event is told again. */
+  readonly id: string;
+  /** The service's base URL, as clients see it. */
+  readonly source: string;
+  /** The customer. */
+  readonly subject: string;
+  /** When the upload was complete, or removed (RFC 3339, UTC). */
+  readonly time: string;
+  readonly datacontenttype: 'application/json';
+  readonly data: ToldUpload | ToldRemoval;
+}
+
+/** An upload as `GET /uploads/<upload_id>` describes it. */
+export interface ToldUpload {
+  readonly upload_id: string;
+  readonly kind: UploadKind;
+  readonly customer_id: string;
+  readonly filename: string;
+  readonly manufacturer: string;
+  readonly additional_data: string | null;
+  /** RFC 3339, UTC. */
+  readonly received_at: string;
+  /** The members of the content are null for an upload without a file. */
+  readonly content_type: string | null;
+  /** A length in bytes. */
+  readonly content_size: number | null;
+  /** In lower-case hex. */
+  readonly content_sha256: string | null;
+}
+
+/** What is told of an upload that was removed. */
+export interface ToldRemoval {
+  readonly upload_id: string;
+  readonly kind: UploadKind;
+  readonly customer_id: string;
+}
+
+/** Whoever is told of uploads: a webhook, a message broker. */
+export abstract class UploadEvents {
+  /**
+   * Delivers events in their order. Resolves when the receiver has taken all of them. If it rejects, the same events
+   * are delivered again, at growing intervals of up to five minutes, until it resolves; so a receiver may get an event
+   * more than once, and recognises it by its `id`. There is one call at a time.
+   *
+   * @param events at least one, at most 500.
+   * @param signal ends the delivery when the service stops. The events are then delivered again after the next start.
+   */
+  abstract deliver(events: readonly UploadEvent[], signal: AbortSignal): Promise<void>;
+}
