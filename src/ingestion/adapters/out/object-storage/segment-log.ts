@@ -3,6 +3,7 @@ import { uuidAt } from '../../../../common/uuid.js';
 import type { IndexFlush } from '../../../application/ports/index-flush.js';
 import type { Upload } from '../../../domain/upload.js';
 import { type Bucket, StoreSilentError } from './bucket.js';
+import type { LateSegments } from './event-outbox/late-segments.js';
 import { FENCE } from './keys.js';
 import type { Retries } from './retries.js';
 import { isSlow, NAME_TOLERANCE_MS } from './segment-names.js';
@@ -23,6 +24,7 @@ const MOST_APART_MS = NAME_TOLERANCE_MS / 2;
 interface WaitingLine {
   /** When the line began to wait, in milliseconds since 1970 by the store's clock. */
   readonly since: number;
+  readonly uploadId: string;
   readonly bytes: Buffer;
   readonly resolve: () => void;
   readonly reject: (error: unknown) => void;
@@ -36,6 +38,7 @@ export class SegmentLog {
 
   constructor(
     private readonly bucket: Bucket,
+    private readonly late: LateSegments,
     /** Undoes segments that may have been written. Used by this log only. */
     private readonly doubtful: Retries,
     private readonly onFlush: (flush: IndexFlush) => void,
@@ -57,13 +60,13 @@ export class SegmentLog {
    *
    * @param bytes the line, with its newline.
    */
-  append(directory: string, bytes: Buffer): Promise<void> {
+  append(directory: string, uploadId: string, bytes: Buffer): Promise<void> {
     return new Promise((resolve, reject) => {
       if (this.isRefusing) throw new Error('Too much is to be taken back in the store.');
       const lines = this.waiting.get(directory);
       const since = this.now();
-      if (lines) lines.push({ since, bytes, resolve, reject });
-      else this.waiting.set(directory, [{ since, bytes, resolve, reject }]);
+      if (lines) lines.push({ since, uploadId, bytes, resolve, reject });
+      else this.waiting.set(directory, [{ since, uploadId, bytes, resolve, reject }]);
       this.flush();
     });
   }
@@ -107,7 +110,8 @@ export class SegmentLog {
     const began = performance.now();
     let ok = true;
     try {
-      if ((await this.bucket.create(key, joined(batch.map(({ bytes }) => bytes)))) === undefined) throw new Error(`${key} exists.`);
+      const write = () => this.bucket.create(key, joined(batch.map(({ bytes }) => bytes)));
+      if ((await this.late.around(key, () => batch.map(({ uploadId }) => uploadId), write)) === undefined) throw new Error(`${key} exists.`);
       for (const { resolve } of batch) resolve();
     } catch (error) {
       ok = false;

@@ -15,7 +15,11 @@ const MOST_ROUNDS = 10;
 export class BucketUploads extends StoredUploads {
   private readonly removal: UploadRemoval;
 
-  constructor(private readonly bucket: Bucket) {
+  /** @param onRemoved called after each removal. */
+  constructor(
+    private readonly bucket: Bucket,
+    private readonly onRemoved: () => void = () => undefined,
+  ) {
     super();
     this.removal = new UploadRemoval(bucket);
   }
@@ -33,14 +37,14 @@ export class BucketUploads extends StoredUploads {
   }
 
   override remove(uploadId: string): Promise<boolean> {
-    return this.removal.remove(uploadId).catch(storageFailure('An upload could not be removed.'));
+    return this.removal.remove(uploadId).catch(storageFailure('An upload could not be removed.')).finally(this.onRemoved);
   }
 
   override removeAll(filter: UploadFilter, options: RemovalOptions = {}): Promise<number> {
     return this.removal.removeAll(filter, options).catch((error: unknown) => {
       options.signal?.throwIfAborted();
       return storageFailure('Uploads could not be removed.')(error);
-    });
+    }).finally(this.onRemoved);
   }
 
   /** Begins again if compaction has moved lines while they were read. */
