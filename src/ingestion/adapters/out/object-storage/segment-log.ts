@@ -21,6 +21,8 @@ const MOST_DOUBTFUL = 64;
  */
 const MOST_APART_MS = NAME_TOLERANCE_MS / 2;
 
+const MOST_NAMED = 2 ** 32;
+
 interface WaitingLine {
   /** When the line began to wait, in milliseconds since 1970 by the store's clock. */
   readonly since: number;
@@ -35,6 +37,8 @@ export class SegmentLog {
   /** The waiting lines, by the directory of their segment. */
   private readonly waiting = new Map<string, WaitingLine[]>();
   private readonly inFlight = new Set<Promise<void>>();
+  /** Counts the segments, so that those of the same millisecond sort in the order in which they were written. */
+  private named = 0;
 
   constructor(
     private readonly bucket: Bucket,
@@ -106,7 +110,8 @@ export class SegmentLog {
   }
 
   private async write(directory: string, batch: readonly WaitingLine[]): Promise<void> {
-    const key = `${directory}/${uuidAt(new Date(batch[0]?.since ?? this.now()))}.ndjson`;
+    this.named = (this.named + 1) % MOST_NAMED;
+    const key = `${directory}/${uuidAt(new Date(batch[0]?.since ?? this.now()), this.named)}.ndjson`;
     const began = performance.now();
     let ok = true;
     try {

@@ -2,8 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { EventOutbox, type OutboxBatch } from '../../../../application/ports/event-outbox.port.js';
 import { storageFailure } from '../../../../application/storage-failure.js';
 import { UPLOAD_KINDS, type UploadKind } from '../../../../domain/upload.js';
-import type { Bucket } from '../bucket.js';
-import { CURSOR } from '../keys.js';
+import type { Bucket, ListedObject } from '../bucket.js';
+import { CURSOR, EVENTS, LATE_SEGMENTS, REMOVED_UPLOADS } from '../keys.js';
 import { BatchDraft, type EventSource } from './batch.js';
 import { type Cursor, cursorBytes, daysBetween, newCursor } from './cursor.js';
 import { CursorLease, CursorLostError } from './cursor-lease.js';
@@ -14,10 +14,12 @@ import { SegmentReader } from './segment-reader.js';
 import { AHEAD_MS, SegmentScan, SETTLED_MS, timedSegments } from './segment-scan.js';
 
 /** How often the store is asked for events of other processes, in milliseconds. */
-const POLL_EVERY_MS = 4_000;
+const POLL_EVERY_MS = 5_000;
 /** While uploads arrive, the store is listed at most once in this time, in milliseconds, but some times at once. */
 const LISTING_PAUSE_MS = 1_000;
 const LISTINGS_AT_ONCE = 20;
+/** How many announcements, and objects with removals, wait in memory at most. */
+const MOST_LISTED = 1_000;
 
 /**
  * The events of a bucket that were not told yet. The index lines are the events, so an upload costs no further request:
@@ -177,7 +179,10 @@ class Telling {
   private readonly late: LateSource;
   private readonly removed: RemovedSource;
 
-  constructor(bucket: Bucket, cursor: Cursor) {
+  constructor(
+    private readonly bucket: Bucket,
+    cursor: Cursor,
+  ) {
     const reader = new SegmentReader(bucket, cursor);
     this.obsolete = new ObsoleteObjects(bucket);
     this.late = new LateSource(bucket, cursor, reader, this.obsolete);
@@ -200,8 +205,26 @@ class Telling {
     this.listedAt = performance.now();
     const scans = this.scans.filter(({ isBehind, since }) => !isBehind || since === undefined);
     // A segment that is announced is told once, because it is known before segments are listed.
-    await Promise.all([this.late.list(), this.removed.list()]);
+    const { late, removed, isWhole } = await this.listObjects();
+    this.removed.list(removed);
+    await this.late.list(late, isWhole);
     await Promise.all(scans.map((scan) => scan.list()));
+  }
+
+  /** The first announcements and removals, with one request if there are few. */
+  private async listObjects(): Promise<{ late: ListedObject[]; removed: ListedObject[]; isWhole: boolean }> {
+    const late: ListedObject[] = [];
+    let removed: ListedObject[] = [];
+    for await (const object of this.bucket.list(EVENTS)) {
+      if (object.key.startsWith(LATE_SEGMENTS)) late.push(object);
+      else if (object.key.startsWith(REMOVED_UPLOADS)) removed.push(object);
+      if (late.length === MOST_LISTED) break;
+      if (removed.length === MOST_LISTED) return { late, removed, isWhole: true };
+    }
+    if (late.length < MOST_LISTED) return { late, removed, isWhole: true };
+    removed = [];
+    for await (const object of this.bucket.list(REMOVED_UPLOADS)) if (removed.push(object) === MOST_LISTED) break;
+    return { late, removed, isWhole: false };
   }
 
   /** Collects the oldest events. */

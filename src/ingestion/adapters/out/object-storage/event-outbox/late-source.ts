@@ -1,6 +1,6 @@
 import { encodeIndexLine } from '../../../../application/encoded-upload.js';
 import { timeOfUuid } from '../../../../../common/uuid.js';
-import type { Bucket } from '../bucket.js';
+import type { Bucket, ListedObject } from '../bucket.js';
 import { LATE_SEGMENTS } from '../keys.js';
 import { dayOf } from '../segment-names.js';
 import { findLine } from '../stored-uploads/upload-search.js';
@@ -10,8 +10,6 @@ import { ANNOUNCEMENT_AGE_MS, type LateSegment, parseLateSegment } from './late-
 import type { ObsoleteObjects } from './obsolete-objects.js';
 import type { SegmentReader } from './segment-reader.js';
 import { ANNOUNCED_WITHIN_MS } from './segment-scan.js';
-
-const MOST_LISTED = 1_000;
 
 interface Announcement extends LateSegment {
   readonly key: string;
@@ -41,12 +39,16 @@ export class LateSource implements EventSource {
     return this.segments.has(segment);
   }
 
-  /** Throws errors of the bucket. */
-  async list(): Promise<void> {
+  /**
+   * Reads announcements. Throws errors of the bucket.
+   *
+   * @param objects the announcements that were listed.
+   * @param isWhole whether they are all.
+   */
+  async list(objects: readonly ListedObject[], isWhole: boolean): Promise<void> {
     const now = this.bucket.storeTime;
     const waiting: Announcement[] = [];
-    let isWhole = true;
-    for await (const { key, ageMs } of this.bucket.list(LATE_SEGMENTS)) {
+    for (const { key, ageMs } of objects) {
       if (this.obsolete.has(key)) continue;
       const content = this.read.get(key) ?? (await this.contentOf(key));
       if (!content || (isTold(this.cursor, content.segment) && !this.cursor.parts.has(content.segment))) {
@@ -55,10 +57,6 @@ export class LateSource implements EventSource {
       }
       this.read.set(key, content);
       waiting.push({ ...content, key, time: timeOfUuid(key.slice(LATE_SEGMENTS.length)), isOld: ageMs > ANNOUNCEMENT_AGE_MS });
-      if (waiting.length === MOST_LISTED) {
-        isWhole = false;
-        break;
-      }
     }
     this.setWaiting(waiting);
     for (const key of this.read.keys()) if (!waiting.some((each) => each.key === key)) this.read.delete(key);

@@ -1,13 +1,12 @@
 import { timeOfUuid } from '../../../../../common/uuid.js';
 import type { RemovedEvent } from '../../../../application/ports/event-outbox.port.js';
-import type { Bucket } from '../bucket.js';
+import type { Bucket, ListedObject } from '../bucket.js';
 import { REMOVED_UPLOADS } from '../keys.js';
 import type { BatchDraft, EventSource } from './batch.js';
 import type { Cursor } from './cursor.js';
 import type { ObsoleteObjects } from './obsolete-objects.js';
 import { parseRemoved } from './removed-uploads.js';
 
-const MOST_LISTED = 1_000;
 /** About how many bytes of a batch a removal takes. */
 const EVENT_BYTES = 200;
 
@@ -28,13 +27,9 @@ export class RemovedSource implements EventSource {
     return key === undefined ? undefined : timeOfUuid(key.slice(REMOVED_UPLOADS.length));
   }
 
-  /** Throws errors of the bucket. */
-  async list(): Promise<void> {
-    this.waiting = [];
-    for await (const { key } of this.bucket.list(REMOVED_UPLOADS)) {
-      if (!this.obsolete.has(key)) this.waiting.push(key);
-      if (this.waiting.length === MOST_LISTED) break;
-    }
+  /** @param objects the removals that were listed. */
+  list(objects: readonly ListedObject[]): void {
+    this.waiting = objects.map(({ key }) => key).filter((key) => !this.obsolete.has(key));
   }
 
   async fill(batch: BatchDraft): Promise<boolean> {
@@ -42,7 +37,10 @@ export class RemovedSource implements EventSource {
       const events = await this.eventsOf(key);
       const told = this.cursor.counts.get(key) ?? 0;
       let count = told;
-      while (count < events.length && batch.add(events[count] as RemovedEvent, EVENT_BYTES)) count += 1;
+      for (const event of events.slice(told)) {
+        if (!batch.add(event, EVENT_BYTES)) break;
+        count += 1;
+      }
       if (count < events.length) {
         if (count > told) batch.onceTold(() => { this.cursor.counts.set(key, count); });
         return false;

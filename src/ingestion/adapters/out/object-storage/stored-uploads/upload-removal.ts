@@ -148,13 +148,19 @@ export class UploadRemoval {
   private async removeFrom(segments: readonly ListedObject[], { filter, dryRun, hold, signal, removedAt, onRemoved }: BatchRemoval): Promise<void> {
     const isWanted = (upload: Upload): boolean => isSelected(upload, filter);
     const rewritings: Rewriting[] = [];
+    let isMissed = false;
     for await (const [{ key }, object] of readAhead(this.bucket, segments, signal)) {
+      isMissed ||= !object;
       const rewriting = object && (await without(key, object, isWanted));
       if (!rewriting) continue;
       if (dryRun) onRemoved(rewriting.removed.length);
       else rewritings.push(rewriting);
     }
-    if (rewritings.length === 0) return;
+    if (rewritings.length === 0) {
+      // Compaction may have moved the lines of a segment that is gone, if the hold was lost.
+      if (isMissed) await hold?.check();
+      return;
+    }
     const removed = rewritings.flatMap((rewriting) => rewriting.removed);
     const marks = await this.mark(removed.flatMap((upload) => remnantOf(upload, removedAt) ?? []));
     const gone = new Set<string>();
@@ -222,16 +228,21 @@ export class UploadRemoval {
     return removed > 0;
   }
 
-  /** The time of a removal, by the store's clock, if it is to be told. */
+  /** The time, by the store's clock if it differs by minutes, in milliseconds since 1970. */
+  private now(): number {
+    return Date.now() + this.bucket.clockOffsetMs;
+  }
+
+  /** The time of a removal, if it is to be told. */
   private async timeToTell(): Promise<Date | undefined> {
-    return (await this.telling.isBegun()) ? new Date(this.bucket.storeTime) : undefined;
+    return (await this.telling.isBegun()) ? new Date(this.now()) : undefined;
   }
 
   /** Writes a marker of what will be left, or several if there are many uploads. */
   private async mark(remnants: readonly Remnant[]): Promise<Mark[]> {
     const marks: Mark[] = [];
     for (let at = 0; at < remnants.length; at += REMNANTS_AT_ONCE) {
-      const mark = { key: newRemovalKey(this.bucket.storeTime), remnants: remnants.slice(at, at + REMNANTS_AT_ONCE) };
+      const mark = { key: newRemovalKey(this.now()), remnants: remnants.slice(at, at + REMNANTS_AT_ONCE) };
       if ((await this.bucket.create(mark.key, removalBytes(mark.remnants))) === undefined) throw new Error(`${mark.key} exists.`);
       marks.push(mark);
     }
