@@ -130,10 +130,12 @@ export class EventEntries {
     this.hasNew = true;
   }
 
-  /** All names in the directory, in order. */
+  /** All names in the directory, in order, without what crashes left unfinished. Call it within `inTurn`. */
   async names(): Promise<string[]> {
     this.hasNew = false;
-    return (await this.disk.readDirectory(this.path)).sort();
+    const names = (await this.disk.readDirectory(this.path)).sort();
+    for (const name of names) if (isUnfinished(name)) await this.disk.remove(join(this.path, name));
+    return names.filter((name) => !isUnfinished(name));
   }
 
   /** The entry with an id; undefined if the name isn't a valid entry of this store, or is missing. */
@@ -148,7 +150,7 @@ export class EventEntries {
 
   /**
    * Replaces an entry. At any time the old or the new one is in place. A power cut may undo the change until the
-   * directory is synced: everything from the old offset on is then told again.
+   * directory is synced: everything from the old offset on is then told again. Call it within `inTurn`.
    */
   async replace(id: string, entry: EventEntry): Promise<void> {
     this.presence.assertHere(this.parts);
@@ -193,7 +195,10 @@ export class EventEntries {
    * @param pieces the lines of the events.
    */
   async addRemoved(id: string, pieces: Iterable<Buffer>): Promise<void> {
-    if (!this.begun) return;
+    if (this.begun) await this.inTurn(() => this.writeRemoved(id, pieces));
+  }
+
+  private async writeRemoved(id: string, pieces: Iterable<Buffer>): Promise<void> {
     this.presence.assertHere(this.parts);
     const ownId = UPLOAD_ID.test(id) ? id : uuidV7();
     const path = join(this.path, `${ownId}${REMOVED_EXTENSION}`);
@@ -229,4 +234,4 @@ export class EventEntries {
 export const isRemovedFile = (name: string): boolean => /^[0-9a-f-]{36}\.removed$/.test(name);
 
 /** Whether a name in the directory is that of an entry or a file while it is being written. */
-export const isUnfinished = (name: string): boolean => /^[0-9a-f-]{36}(\.removed)?\.unfinished$/.test(name);
+const isUnfinished = (name: string): boolean => /^[0-9a-f-]{36}(\.removed)?\.unfinished$/.test(name);

@@ -7,7 +7,7 @@ import { unlessAbsent } from '../disk-error.js';
 import type { StoreDirectory } from '../store-directory.js';
 import { SegmentReader } from '../stored-uploads/segment-reader.js';
 import type { Segments } from '../stored-uploads/segments.js';
-import { type EventEntries, type EventEntry, type EventsInFlight, EVENTS, isRemovedFile, isUnfinished, removedPath } from './event-entries.js';
+import { type EventEntries, type EventEntry, type EventsInFlight, EVENTS, isRemovedFile, removedPath } from './event-entries.js';
 import { decodeRemovedUpload } from './removed-uploads.js';
 
 /** How many entries are remembered, so that a backlog of any size needs little memory, and `events/` is rarely listed. */
@@ -62,7 +62,7 @@ export class EventQueue {
 
   /** Whether a name may be that of an entry. Warns of others once. */
   private isEntry(name: string): boolean {
-    if (isUnfinished(name) || this.warnedOf.has(name)) return false;
+    if (this.warnedOf.has(name)) return false;
     if (UPLOAD_ID.test(name)) return true;
     this.warnOnce(name, `${this.store.at(EVENTS, name)} is not an entry of this store; leaving it alone.`);
     return false;
