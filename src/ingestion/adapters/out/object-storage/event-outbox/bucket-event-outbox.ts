@@ -154,10 +154,15 @@ export class BucketEventOutbox extends EventOutbox {
 
   private confirm(telling: Telling, batch: BatchDraft): Promise<void> {
     const confirming = this.alone(async () => {
-      if (telling !== this.telling) throw new CursorLostError();
+      if (telling !== this.telling) return;
       this.isUnconfirmed = false;
       batch.settle();
-      await this.lease.write();
+      try {
+        await this.lease.write();
+      } catch (error) {
+        if (error instanceof CursorLostError) return;
+        throw error;
+      }
       await telling.obsolete.remove();
     });
     return confirming.catch(storageFailure('It could not be remembered that events were told.'));
