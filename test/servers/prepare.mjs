@@ -1,10 +1,13 @@
 import { installKeycloak, isKeycloakAvailable } from './keycloak.mjs';
+import { installNatsServer, isNatsServerAvailable } from './nats-server.mjs';
 import { installVersitygw, isVersitygwAvailable } from './versitygw.mjs';
 
 /** Installs the servers that the integration tests use, or prints which tests are left out. */
 export default async function prepare() {
   if (isVersitygwAvailable()) await installVersitygw();
   else console.log('Left out: the tests against S3, for there is no Go to install versitygw with.');
+  if (isNatsServerAvailable()) await installNatsServer();
+  else console.log('Left out: the tests against NATS, for there is no Go to install nats-server with.');
   if (isKeycloakAvailable()) await installKeycloak();
   else console.log('Left out: the tests against Keycloak, for there is no Java, or no Maven to install it with.');
 }
