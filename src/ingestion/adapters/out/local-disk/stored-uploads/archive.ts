@@ -65,7 +65,7 @@ export class Archive {
       if (!found) return false;
       const { segment, upload } = found;
       await this.prepare((upload.content?.size ?? Infinity) <= this.mostSmallBytes, this.store.openSegments.has(segment));
-      await removeUploads(this.store, { segment, uploads: [removedUpload(upload)] });
+      await removeUploads(this.store, { segment, removedAt: new Date().toISOString(), uploads: [removedUpload(upload)] });
       return true;
     });
   }
@@ -82,7 +82,7 @@ export class Archive {
         signal?.throwIfAborted();
         this.ending.signal.throwIfAborted();
         const removed = await this.selected(path, filter);
-        if (removed.length > 0 && !dryRun) await removeUploads(this.store, { segment: path, uploads: removed });
+        if (removed.length > 0 && !dryRun) await removeUploads(this.store, { segment: path, removedAt: new Date().toISOString(), uploads: removed });
         this.store.presence.assertHere();
         uploads += removed.length;
         onProgress({ segments: index + 1, allSegments: paths.length, uploads });
@@ -171,6 +171,7 @@ async function* linesOf(segment: SegmentReader, path: string, customerId: string
 
 const removedUpload = (upload: Upload): RemovedUpload => ({
   uploadId: upload.uploadId,
+  customerId: upload.customerId,
   contentPath: upload.content?.path ?? null,
   scope: idempotencyScope(upload),
 });
