@@ -1,11 +1,12 @@
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Body, ConflictException, Controller, Get, Injectable, Module, type OnApplicationShutdown, type OnModuleInit, Post } from '@nestjs/common';
+import { setImmediate } from 'node:timers/promises';
+import { Body, ConflictException, Controller, Get, Injectable, Logger, Module, type OnApplicationShutdown, type OnModuleInit, Post } from '@nestjs/common';
 import type { NestExpressApplication } from '@nestjs/platform-express';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { type AppOptions, createApp, EnvironmentError } from '../../src/app/index.js';
-import { AuthenticationModule, FileStorage, IdentityProvider } from '../../src/index.js';
+import { AuthenticationModule, FileStorage, IdentityProvider, LocalDiskFileStorage } from '../../src/index.js';
 import { InMemoryFileStorage, InMemoryIdentityProvider } from '../../src/testing/index.js';
 import { AUDIENCE, jwkOf, now, rsaKey, signToken, TestIssuer } from '../../src/testing/test-issuer.js';
 
@@ -174,6 +175,41 @@ describe('createApp with another store', () => {
     expect(await upload(url)).toBe(500);
     storage.recover();
     expect(await upload(url)).toBe(200);
+  });
+});
+
+describe('createApp that fails', () => {
+  const broken = new Error('the provider refuses');
+  /** Fails when everything else that can open at once has opened. */
+  const failing = { useFactory: () => setImmediate().then(() => Promise.reject<IdentityProvider>(broken)) };
+
+  it('closes a store that was open already', async () => {
+    const storage = new TeamStorage();
+    await expect(start({ fileStorage: { useFactory: () => storage }, identityProvider: failing })).rejects.toBe(broken);
+    expect(storage.calls).toEqual(['shutdown']);
+  });
+
+  it('closes a store that was still opening, as soon as it has opened', async () => {
+    let open = (_storage: TeamStorage): void => undefined;
+    const opening = new Promise<TeamStorage>((resolve) => (open = resolve));
+    await expect(start({ fileStorage: { useFactory: () => opening }, identityProvider: failing })).rejects.toBe(broken);
+    await new Promise<void>((resolve) => {
+      open(Object.assign(new TeamStorage(), { onApplicationShutdown: resolve }));
+    });
+  });
+
+  it('releases DATA_DIR', async () => {
+    const directory = await mkdtemp(join(tmpdir(), 'load-data-'));
+    let isOpen = (): void => undefined;
+    const opened = new Promise<void>((resolve) => (isOpen = resolve));
+    const fileStorage = { useFactory: () => LocalDiskFileStorage.open({ directory, logger: new Logger() }).finally(isOpen) };
+    const identityProvider = { useFactory: () => opened.then(failing.useFactory) };
+    try {
+      await expect(start({ fileStorage, identityProvider })).rejects.toBe(broken);
+      await (await LocalDiskFileStorage.open({ directory, logger: new Logger() })).close();
+    } finally {
+      await rm(directory, { recursive: true });
+    }
   });
 });
 
