@@ -4,8 +4,9 @@ export * from './authentication/index.js';
 export { ServiceError, type ErrorKind, type ServiceErrorOptions } from './common/service-error.js';
 export type { ProviderDefinition } from './common/provider-definition.js';
 export { HttpModule } from './http/http.module.js';
+export { ServiceExceptionFilter } from './http/service-exception.filter.js';
 export { LocalDiskFileStorage, type LocalDiskOptions } from './ingestion/adapters/out/local-disk/local-disk.file-storage.adapter.js';
-export { Bucket, type ListedObject, ObjectExistsError, type ReadObject } from './ingestion/adapters/out/object-storage/bucket.js';
+export { Bucket, type ListedObject, missingRight, MissingRightError, ObjectExistsError, type ReadObject, significantOffset } from './ingestion/adapters/out/object-storage/bucket.js';
 export { ObjectStorageFileStorage, type ObjectStorageOptions } from './ingestion/adapters/out/object-storage/object-storage.file-storage.adapter.js';
 export { FileStorage, receiptOf, type StoredContent, type UploadDraft, type UploadReceipt } from './ingestion/application/ports/file-storage.port.js';
 export {

@@ -2,11 +2,12 @@ import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
-import { Body, ConflictException, Controller, Get, Injectable, Logger, Module, type OnApplicationShutdown, type OnModuleInit, Post } from '@nestjs/common';
+import { Body, ConflictException, Controller, Get, Injectable, Logger, Module, type OnApplicationShutdown, type OnModuleInit, Post, UseGuards } from '@nestjs/common';
 import type { NestExpressApplication } from '@nestjs/platform-express';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { type AppOptions, createApp, EnvironmentError } from '../../src/app/index.js';
-import { AuthenticationModule, FileStorage, IdentityProvider, LocalDiskFileStorage } from '../../src/index.js';
+import { TokenIssuer } from '../../src/identity-management/adapters/out/embedded/token-issuer.js';
+import { AuthenticationModule, FileStorage, IdentityProvider, LocalDiskFileStorage, PermissionGuard, RequirePermission } from '../../src/index.js';
 import { InMemoryFileStorage, InMemoryIdentityProvider } from '../../src/testing/index.js';
 import { AUDIENCE, jwkOf, now, rsaKey, signToken, TestIssuer } from '../../src/testing/test-issuer.js';
 
@@ -85,6 +86,13 @@ class ReportsController {
   @Get('conflict')
   conflict(): never {
     throw new ConflictException('taken');
+  }
+
+  @Get('secret')
+  @UseGuards(PermissionGuard)
+  @RequirePermission('read:reports')
+  secret(): object {
+    return { secret: true };
   }
 
   @Get('defect')
@@ -274,6 +282,18 @@ describe("createApp with a team's modules", () => {
     expect(await answerOf(fetch(url + UPLOAD, json('{"additional_data":"x"}')))).toMatchObject({ status: 200 });
     expect(await answerOf(fetch(url + UPLOAD, json('{')))).toEqual({ status: 400, body: '{"error":"Invalid request body."}' });
     expect(await answerOf(fetch(`${url}/nothing`))).toEqual({ status: 404, body: '{"error":"Not found."}' });
+  });
+
+  it('lets them require a permission of their own, by the tokens of the service', async () => {
+    const { url } = await start({ imports: [ReportsModule] });
+    const admin = { headers: { Authorization: `Bearer ${await adminToken(url)}`, 'Content-Type': 'application/json' } };
+    const post = async (operation: string, body: object) => (await (await fetch(`${url}/idpManagementBackend/${operation}`, { ...admin, method: 'POST', body: JSON.stringify(body) })).json()) as Record<string, string>;
+    const secret = (token: string) => answerOf(fetch(`${url}/reports/secret`, { headers: { Authorization: `Bearer ${token}` } }));
+    const { role_id } = await post('create-role', { role_name: 'reporter', permissions: ['read:reports'] });
+    const { user_id } = await post('create-user', { email: 'reporter@grid.example', roles: [role_id] });
+    const token = await apps.at(-1)?.get(TokenIssuer, { strict: false }).userToken(user_id ?? '');
+    expect(await secret(token ?? '')).toEqual({ status: 200, body: '{"secret":true}' });
+    for (const other of ['x', await adminToken(url)]) expect(await secret(other)).toEqual({ status: 403, body: '{"error":"Unauthorized."}' });
   });
 
   it('answers to an unknown path before it looks at the body', async () => {
