@@ -1,0 +1,15 @@
+import { configDefaults, defineConfig } from 'vitest/config';
+
+/** Specs in the process, fast and slow, for one mutant. The mutated sources are run as they are, so nothing is built. */
+export default defineConfig({
+  test: {
+    include: ['src/**/*.spec.ts', 'test/e2e/*.spec.ts'],
+    exclude: configDefaults.exclude,
+    environment: 'node',
+    globalSetup: ['test/support/auth0-description.ts', 'test/support/temporary-directory.ts'],
+    isolate: false,
+    maxWorkers: 2,
+    testTimeout: 60_000,
+    hookTimeout: 60_000,
+  },
+});
