@@ -13,7 +13,9 @@ export const claimKey = (scope: string): string => `${CLAIMS}${createHash('sha25
 
 /** Prefix of the plans of compaction, and of the object that decides which replica's turn it is. */
 export const PLANS = 'compaction/';
-export const TURN = `${PLANS}turn`;
+export const COMPACTION_TURN = `${PLANS}turn`;
+/** The object that decides which replica removes expired uploads. */
+export const RETENTION_TURN = 'retention/turn';
 
 /** Prefix of what is remembered of telling: the cursor, late segments, and removed uploads. */
 export const EVENTS = 'events/';

@@ -20,6 +20,7 @@ const setUp = (): Promise<FileStorageContractSubject> => {
   let storage = open(bucket);
   return Promise.resolve({
     storage,
+    isInMemory: true,
     reopen: async () => {
       await storage.close();
       return (storage = open(bucket));
