@@ -9,7 +9,7 @@ const BENCHES = {
   fuzz: 'random requests, whose answers must all be documented ones [--requests=10000] [--seed=<n>] [--only=<i>]',
   uploads: 'rates compared with other ways to store uploads; as root, on a new disk image [--rounds=5] [--seconds=4] [--only=<rows>] [--directory=<dir>]',
   'object-storage': 'the same with uploads in an S3 with a latency of 10 ms; needs versitygw, or Go to install it [--rounds=5] [--seconds=4] [--only=<rows>]',
-  finding: 'finding and listing in a store of 1,000 days, one with 1,000,000 uploads, and fetching 1 GiB [--uploads=<n>] [--days=<n>] [--requests=300]',
+  finding: 'finding, fetching and removing uploads in a store of 1,000 days, one with 1,000,000 uploads; needs nginx and curl [--only=<parts>] [--uploads=<n>] [--days=<n>] [--requests=300]',
   identity: 'roles and users in Keycloak through the service compared with direct calls; needs Java, and Maven to install Keycloak [--rounds=5] [--seconds=4] [--only=<rows>]',
   auth0: 'roles and users with more requests than an Auth0 tenant allows, on a stand-in; takes three minutes',
 };

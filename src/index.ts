@@ -8,6 +8,7 @@ export { ServiceExceptionFilter } from './http/service-exception.filter.js';
 export { LocalDiskFileStorage, type LocalDiskOptions } from './ingestion/adapters/out/local-disk/local-disk.file-storage.adapter.js';
 export { Bucket, type ListedObject, missingRight, MissingRightError, ObjectExistsError, type ReadObject, significantOffset } from './ingestion/adapters/out/object-storage/bucket.js';
 export { ObjectStorageFileStorage, type ObjectStorageOptions } from './ingestion/adapters/out/object-storage/object-storage.file-storage.adapter.js';
+export { EventOutbox, MAX_EVENTS_BYTES, type OutboxBatch, type OutboxEvent, type RemovedEvent, type StoredEvent } from './ingestion/application/ports/event-outbox.port.js';
 export { FileStorage, receiptOf, type StoredContent, type UploadDraft, type UploadReceipt } from './ingestion/application/ports/file-storage.port.js';
 export {
   type ByteRange,
@@ -18,6 +19,7 @@ export {
   type UploadPage,
   type UploadPosition,
 } from './ingestion/application/ports/stored-uploads.port.js';
+export { DeliveryError, type ToldRemoval, type ToldUpload, type UploadEvent, UploadEvents } from './ingestion/application/ports/upload-events.port.js';
 export type { StorageLogger } from './ingestion/application/storage-logger.js';
 export { idempotencyScope, requestIdentity } from './ingestion/domain/idempotency.js';
 export { contentPath, indexLine, parseIndexLine, segmentDirectory } from './ingestion/domain/layout.js';

@@ -4,6 +4,7 @@ import { TerminusModule } from '@nestjs/terminus';
 import { ThrottlerModule } from '@nestjs/throttler';
 import { baseUrl } from '../configuration/served-address.js';
 import type { Environment } from '../configuration/service.js';
+import { eventsFor } from './events.factory.js';
 import { fileStorageFor } from './file-storage.factory.js';
 import { OriginGuard } from '../http/origin.guard.js';
 import { WholeApplicationModule } from '../http/whole-application.module.js';
@@ -12,12 +13,14 @@ import { IdentityManagementModule } from '../identity-management/identity-manage
 import type { IdentityProvider } from '../identity-management/application/ports/identity-provider.port.js';
 import { identityProviderFor } from './identity-provider.factory.js';
 import type { FileStorage } from '../ingestion/application/ports/file-storage.port.js';
+import type { UploadEvents } from '../ingestion/application/ports/upload-events.port.js';
 import { IngestionModule } from '../ingestion/ingestion.module.js';
 import { HealthController } from '../operations/health/health.controller.js';
 import { Readiness } from '../operations/health/readiness.js';
 import { MetricsController } from '../operations/metrics/metrics.controller.js';
 import { RequestMetrics } from '../operations/metrics/request-metrics.js';
 import { OperationsModule } from '../operations/operations.module.js';
+import { ServiceAddress } from '../operations/service-address.js';
 import { type Imports, provideReplacement, type Replacement } from './replacement.js';
 
 /** The token of the validated environment. */
@@ -27,6 +30,8 @@ export const ENVIRONMENT = Symbol('environment');
 export interface AppParts {
   /** Replaces FILE_STORAGE. */
   readonly fileStorage?: Replacement<FileStorage> | undefined;
+  /** Who is told of uploads. Replaces EVENTS_WEBHOOK_URL. */
+  readonly events?: Replacement<UploadEvents> | undefined;
   /** Replaces the provider of users and roles that IDENTITY_PROVIDER selects. */
   readonly identityProvider?: Replacement<IdentityProvider> | undefined;
   /**
@@ -44,6 +49,7 @@ export class AppModule {
   static forRoot(environment: Environment, { imports: own = [], ...parts }: AppParts = {}): DynamicModule {
     const { maxUploadBytes, maxJsonBytes, rateLimitPerMinute, requestIdleTimeoutMs: idleTimeoutMs, retentionDays } = environment;
     const storage = fileStorageFor(environment, parts.fileStorage && provideReplacement(parts.fileStorage, own));
+    const { imports: importsOfEvents, events } = eventsFor(environment, parts.events && provideReplacement(parts.events, own));
     const { imports, identityProvider, ...chosen } = identityProviderFor(environment, {
       provider: parts.identityProvider && provideReplacement(parts.identityProvider, own),
       authentication: parts.authentication,
@@ -59,9 +65,12 @@ export class AppModule {
         ...(rateLimitPerMinute > 0 ? [ThrottlerModule.forRoot(rateLimit(rateLimitPerMinute))] : []),
         IngestionModule.forRootAsync({
           ...storage,
+          imports: [...storage.imports, ...importsOfEvents],
+          events,
           authentication,
           openUploads: environment.ingestionAuthorization === 'open',
-          useFactory: () => ({ maxUploadBytes, maxJsonBytes, idleTimeoutMs, retentionDays }),
+          inject: [ServiceAddress],
+          useFactory: ({ known: baseUrl }: ServiceAddress) => ({ maxUploadBytes, maxJsonBytes, idleTimeoutMs, retentionDays, baseUrl }),
         }),
         IdentityManagementModule.forRootAsync({
           imports,

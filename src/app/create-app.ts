@@ -29,6 +29,7 @@ export interface AppOptions extends AppParts {
 export async function createApp({ environment, ...parts }: AppOptions = {}): Promise<NestExpressApplication> {
   const ignored = {
     ...(parts.fileStorage && { FILE_STORAGE: undefined }),
+    ...(parts.events && { EVENTS_WEBHOOK_URL: undefined, EVENTS_WEBHOOK_SECRET: undefined }),
     ...(parts.identityProvider && parts.authentication && { IDENTITY_PROVIDER: undefined }),
   };
   return createAppFor(environment ? parseEnvironment({ ...environment, ...ignored }) : loadEnvironment(ignored), parts);

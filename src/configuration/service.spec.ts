@@ -47,6 +47,8 @@ const VARIABLES: Readonly<Record<string, Variable>> = {
     good: [['embedded', 'embedded']],
     wrong: ['other', 'Embedded'],
   },
+  // Its values are tested below, because it needs a secret.
+  EVENTS_WEBHOOK_URL: { read: ({ webhook }) => webhook, unset: undefined, good: [], wrong: [] },
   OIDC_ISSUER: {
     read: ({ oidc }) => oidc.issuer,
     unset: undefined,
@@ -151,6 +153,37 @@ describe('parseEnvironment', () => {
   it('cuts a long value', () => {
     const [problem = ''] = problemsOf(() => parseEnvironment({ PORT: 'x'.repeat(1_000) }));
     expect(problem).toMatch(/"x{80}…"$/);
+  });
+
+  const HOOK = 'https://hooks.example/a?key=b';
+  const secret = (bytes: number, fill = 0): string => `whsec_${Buffer.alloc(bytes, fill).toString('base64')}`;
+
+  it.each<[string, string, Buffer[]]>([
+    [HOOK, secret(24), [Buffer.alloc(24)]],
+    ['http://u:p@127.0.0.1:1', secret(64, 0xff), [Buffer.alloc(64, 0xff)]],
+    ['HTTPS://hooks.example', `${secret(25)} ${secret(26)}`, [Buffer.alloc(25), Buffer.alloc(26)]],
+  ])('accepts the webhook %s', (url, text, secrets) => {
+    const { webhook, warnings } = parseEnvironment({ EVENTS_WEBHOOK_URL: url, EVENTS_WEBHOOK_SECRET: text });
+    expect(webhook).toEqual({ url, secrets });
+    expect(warnings).toEqual([]);
+  });
+
+  it.each<[string, string | undefined, string | undefined, string[]]>([
+    ['a URL without a secret', HOOK, undefined, ['EVENTS_WEBHOOK_SECRET: must be set where EVENTS_WEBHOOK_URL is']],
+    ...['x', 'ftp://a.example', 'http://', 'https://a.example/#f'].map((url): [string, string, string, string[]] => [`the URL ${url}`, url, secret(24), ['EVENTS_WEBHOOK_URL: must be an http or https URL without fragment']]),
+    ...['secret', secret(23), secret(65), secret(24).slice(6), secret(25).slice(0, -1), `${secret(24)} x`, `${secret(24)},${secret(24)}`, [1, 2, 3].map((fill) => secret(24, fill)).join(' ')].map((text): [string, string, string, string[]] => [
+      `the secret ${text}`,
+      HOOK,
+      text,
+      ['EVENTS_WEBHOOK_SECRET: must be whsec_ and the base64 of 24 to 64 bytes, or two such secrets separated by a blank'],
+    ]),
+    ['a wrong secret and a wrong URL', 'x', 'y', ['EVENTS_WEBHOOK_URL: must be an http or https URL without fragment', 'EVENTS_WEBHOOK_SECRET: must be whsec_ and the base64 of 24 to 64 bytes, or two such secrets separated by a blank']],
+  ])('rejects %s, and shows neither', (_, url, text, problems) => {
+    expect(problemsOf(() => parseEnvironment({ EVENTS_WEBHOOK_URL: url, EVENTS_WEBHOOK_SECRET: text }))).toEqual(problems);
+  });
+
+  it('warns of a secret without a URL', () => {
+    expect(parseEnvironment({ EVENTS_WEBHOOK_SECRET: secret(24) }).warnings).toEqual(['EVENTS_WEBHOOK_SECRET: without effect, because EVENTS_WEBHOOK_URL is not set']);
   });
 
   const S3 = { FILE_STORAGE: 's3', S3_BUCKET: 'load-data' };

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { ADMIN_SECRET } from '../identity-management/adapters/out/embedded/admin-secret.js';
 import { adapterModule, adapterName } from './adapter-module.js';
+import { EVENTS_NAMES, EVENTS_VARIABLES } from './events.js';
 import { IDENTITY_PROVIDERS } from './identity.js';
 import { SERVED_VARIABLES, servedAddress } from './served-address.js';
 import { FILE_STORAGES } from './storage.js';
@@ -12,7 +13,7 @@ export type LogLevel = (typeof LOG_LEVELS)[number];
 
 const isOrigin = (text: string): boolean => text === '*' || (URL.canParse(text) && new URL(text).origin === text);
 
-/** The variables of the service, except those of the file storages, of Keycloak and of Auth0. */
+/** The variables of the service, except those of the file storages, of Keycloak, of Auth0 and of events. */
 export const SERVICE_VARIABLES = {
   NODE_ENV: z.string().optional(),
   ...SERVED_VARIABLES,
@@ -46,6 +47,7 @@ const VARIABLES = z.object(SERVICE_VARIABLES);
 const KNOWN_NAMES = [
   ...Object.keys(SERVICE_VARIABLES),
   ...[...Object.values(FILE_STORAGES), ...Object.values(IDENTITY_PROVIDERS)].flatMap(({ in: { shape } }) => Object.keys(shape)),
+  ...EVENTS_NAMES,
   ...['KEYCLOAK_ADMIN_USERNAME', 'KEYCLOAK_ADMIN_PASSWORD', 'AUTH0_SETUP_CLIENT_ID', 'AUTH0_SETUP_CLIENT_SECRET', 'AUTH0_CHECK_DOMAIN'],
 ];
 
@@ -62,8 +64,9 @@ export function parseEnvironment(variables: Variables) {
   const parsed = VARIABLES.safeParse(set);
   const fileStorage = chosen('FILE_STORAGE', FILE_STORAGES, VARIABLES.shape.FILE_STORAGE.catch('local').parse(set.FILE_STORAGE), set);
   const identityProvider = chosen('IDENTITY_PROVIDER', IDENTITY_PROVIDERS, VARIABLES.shape.IDENTITY_PROVIDER.catch('embedded').parse(set.IDENTITY_PROVIDER), set);
-  if (!parsed.success || !fileStorage.success || !identityProvider.success) {
-    const issues = [parsed, fileStorage, identityProvider].flatMap(({ error }) => error?.issues ?? []);
+  const webhook = EVENTS_VARIABLES.safeParse(set);
+  if (!parsed.success || !fileStorage.success || !identityProvider.success || !webhook.success) {
+    const issues = [parsed, fileStorage, identityProvider, webhook].flatMap(({ error }) => error?.issues ?? []);
     throw new EnvironmentError(issues.map((issue) => problemOf(issue, set)));
   }
   const found = parsed.data;
@@ -75,6 +78,7 @@ export function parseEnvironment(variables: Variables) {
     dataDirectory: found.DATA_DIR,
     fileStorage: fileStorage.data,
     identityProvider: identityProvider.data,
+    webhook: webhook.data,
     oidc: { issuer: found.OIDC_ISSUER, audience: found.OIDC_AUDIENCE },
     embeddedAdminSecret: found.EMBEDDED_ADMIN_SECRET,
     ingestionAuthorization: found.INGESTION_AUTH,
@@ -88,7 +92,7 @@ export function parseEnvironment(variables: Variables) {
     requestIdleTimeoutMs: found.REQUEST_IDLE_TIMEOUT_MS,
     shutdownTimeoutMs: found.SHUTDOWN_TIMEOUT_MS,
     logLevel: found.LOG_LEVEL,
-    warnings: [...unusedVariables(set, found.IDENTITY_PROVIDER), ...unknownVariables(Object.keys(set), KNOWN_NAMES)],
+    warnings: [...unusedVariables(set, found.IDENTITY_PROVIDER), ...unusedSecret(set), ...unknownVariables(Object.keys(set), KNOWN_NAMES)],
   };
 }
 
@@ -106,6 +110,9 @@ function unusedVariables(set: Variables, chosen: string): string[] {
   });
   return unused.length === 0 ? [] : [`${unused.join(', ')}: without effect, because IDENTITY_PROVIDER is "${chosen}"`];
 }
+
+const unusedSecret = ({ EVENTS_WEBHOOK_URL: url, EVENTS_WEBHOOK_SECRET: secret }: Variables): string[] =>
+  secret !== undefined && url === undefined ? ['EVENTS_WEBHOOK_SECRET: without effect, because EVENTS_WEBHOOK_URL is not set'] : [];
 
 /**
  * Loads the process's environment. The file `.env` in the working directory supplies variables that aren't set or are

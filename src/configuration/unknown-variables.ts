@@ -1,5 +1,5 @@
 /** Families of variables in which only the service's own names mean something. */
-const OWN_FAMILIES = /^(?:AUTH0|EMBEDDED|INGESTION|KEYCLOAK|OIDC|RATE_LIMIT|REQUEST|S3|SHUTDOWN|SWAGGER_UI)_/;
+const OWN_FAMILIES = /^(?:AUTH0|EMBEDDED|EVENTS_WEBHOOK|INGESTION|KEYCLOAK|OIDC|RATE_LIMIT|REQUEST|S3|SHUTDOWN|SWAGGER_UI)_/;
 /** Names that Kubernetes and Docker set for each service nearby, such as one called `keycloak`. */
 const OF_NEIGHBOURS = /_(?:SERVICE_HOST|SERVICE_PORT\w*|PORT|PORT_\d+_\w+)$/;
 /** A name differs from a known one by a slip if it is at most so many edits away. */

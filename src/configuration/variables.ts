@@ -56,9 +56,9 @@ export function problemOf({ path, message }: z.core.$ZodIssue, variables: Variab
 
 const MOST_SHOWN = 80;
 
-/** A URL can have a user, a password or a key in it. */
+/** A URL can have a user, a password or a key in it. The path of a webhook often is one. */
 const mayBeSecret = (name: string, value: string): boolean =>
-  /SECRET|PASSWORD|CONNECTION_STRING|TOKEN|KEY(?!CLOAK)/.test(name) || /[@?#]/.test(value);
+  /SECRET|PASSWORD|CONNECTION_STRING|TOKEN|WEBHOOK|KEY(?!CLOAK)/.test(name) || /[@?#]/.test(value);
 
 const shown = (value: string): string =>
   JSON.stringify(value.length > MOST_SHOWN ? `${value.slice(0, MOST_SHOWN)}…` : value);

@@ -2,7 +2,9 @@ import { ConfigurableModuleBuilder, type DynamicModule, Module, type Provider } 
 import { AccessTokenVerifier } from '../authentication/access-token.js';
 import { HttpModule } from '../http/http.module.js';
 import { HistoricalIngestionController, NowcastIngestionController } from './adapters/in/http/ingestion.controllers.js';
+import { EventRelay, EventRelayOptions } from './application/event-relay.js';
 import { FileStorage } from './application/ports/file-storage.port.js';
+import { UploadEvents } from './application/ports/upload-events.port.js';
 import { FindUpload } from './application/find-upload.use-case.js';
 import { ListUploads } from './application/list-uploads.use-case.js';
 import { RemoveUploads } from './application/remove-uploads.use-case.js';
@@ -18,10 +20,16 @@ import {
 
 const { ConfigurableModuleClass, MODULE_OPTIONS_TOKEN } = new ConfigurableModuleBuilder<IngestionOptions>()
   .setClassMethodName('forRoot')
-  .setExtras<IngestionAdapters>({ fileStorage: undefined, authentication: undefined, openUploads: false }, withAdapters)
+  .setExtras<IngestionAdapters>({ fileStorage: undefined, authentication: undefined, events: undefined, openUploads: false }, withAdapters)
   .build();
 
-function withAdapters(definition: DynamicModule, { fileStorage, authentication, openUploads }: IngestionAdapters): DynamicModule {
+const RELAY_OPTIONS: Provider = {
+  provide: EventRelayOptions,
+  inject: [MODULE_OPTIONS_TOKEN],
+  useFactory: ({ baseUrl = 'load-data-service' }: IngestionOptions) => new EventRelayOptions(baseUrl),
+};
+
+function withAdapters(definition: DynamicModule, { fileStorage, authentication, events, openUploads }: IngestionAdapters): DynamicModule {
   if (!fileStorage) throw new Error('IngestionModule needs { fileStorage }, for example { useClass: MyFileStorage }.');
   const authorization: Provider = authentication && !openUploads
     ? {
@@ -34,13 +42,18 @@ function withAdapters(definition: DynamicModule, { fileStorage, authentication, 
     ...definition,
     imports: [...(definition.imports ?? []), ...(authentication ? [authentication] : [])],
     controllers: [...(definition.controllers ?? []), ...(authentication ? [StoredUploadsController] : [])],
-    providers: [...(definition.providers ?? []), { provide: FileStorage, ...fileStorage }, authorization],
+    providers: [
+      ...(definition.providers ?? []),
+      { provide: FileStorage, ...fileStorage },
+      authorization,
+      ...(events ? [{ provide: UploadEvents, ...events }, RELAY_OPTIONS, EventRelay] : []),
+    ],
   };
 }
 
 /**
- * The module of the two upload operations, and of those that find, fetch and remove uploads. It can be used on its own
- * in any Nest application on Express.
+ * The module of the two upload operations, and of those that find, fetch and remove uploads. Tells of uploads if it has
+ * `events`. It can be used on its own in any Nest application on Express.
  */
 @Module({
   imports: [HttpModule],

@@ -2,6 +2,7 @@ import type { DynamicModule, Type } from '@nestjs/common';
 import type { AccessTokenVerifier } from '../authentication/access-token.js';
 import type { ProviderDefinition } from '../common/provider-definition.js';
 import type { FileStorage } from './application/ports/file-storage.port.js';
+import type { UploadEvents } from './application/ports/upload-events.port.js';
 
 /** The limits of uploads. */
 export interface IngestionOptions {
@@ -11,6 +12,11 @@ export interface IngestionOptions {
   readonly maxJsonBytes?: number;
   /** Uploads of days that are older than so many days are removed; 0, the default, keeps them for ever. */
   readonly retentionDays?: number;
+  /**
+   * The service's base URL, as clients see it: the `source` of events. Default: `load-data-service`. If it is a promise,
+   * nothing is told before it resolves.
+   */
+  readonly baseUrl?: string | Promise<string>;
   /** How long a client may be silent during its request, in milliseconds. Default: 60,000. */
   readonly idleTimeoutMs?: number;
 }
@@ -24,6 +30,8 @@ export interface IngestionAdapters {
    * anyone may upload, and nobody may find, fetch or remove uploads: these operations don't exist.
    */
   authentication: DynamicModule | Type | undefined;
+  /** Who is told of uploads that were stored and removed. Needs a store with an `eventOutbox`. Default: nobody. */
+  events?: ProviderDefinition<UploadEvents> | undefined;
   /** Whether anyone may upload, although there is an `authentication`. Default: false. */
   openUploads?: boolean;
 }

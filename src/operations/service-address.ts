@@ -8,6 +8,9 @@ export class ServiceAddress {
   private url: string | undefined;
   private readonly listeners: (() => void | Promise<void>)[] = [];
   private announcement: Promise<void> = Promise.resolve();
+  private makeKnown: (baseUrl: string) => void = () => undefined;
+  /** Resolves to the service's `{base_url}`, without a trailing slash, when the service listens. */
+  readonly known = new Promise<string>((resolve) => (this.makeKnown = resolve));
 
   /**
    * The service's `{base_url}`, without a trailing slash.
@@ -27,6 +30,7 @@ export class ServiceAddress {
   /** Called when the service begins to listen. */
   announce(baseUrl: string): void {
     this.url = baseUrl;
+    this.makeKnown(baseUrl);
     this.announcement = this.callListeners();
   }
 

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { describe, expect, it } from 'vitest';
 import { indexLine } from '../ingestion/domain/layout.js';
-import { bucketContract, fileStorageContract, identityProviderContract, storedUploadsContract, type TestRunner } from './contracts.js';
+import { bucketContract, eventOutboxContract, fileStorageContract, identityProviderContract, storedUploadsContract, type TestRunner, uploadEventsContract } from './contracts.js';
 import { InMemoryFileStorage } from './in-memory.file-storage.js';
 
 type Step = () => Promise<void>;
@@ -57,11 +57,13 @@ const nothing = (): never =>
       },
     },
   ) as never;
-const setUp = () => Promise.resolve({ storage: nothing(), provider: nothing(), bucket: nothing(), neighbour: nothing(), tearDown: () => Promise.resolve() } as never);
+const setUp = () => Promise.resolve({ storage: nothing(), provider: nothing(), bucket: nothing(), neighbour: nothing(), events: nothing(), tearDown: () => Promise.resolve() } as never);
 
 const PORTS = [
   ['FileStorage', 'src/ingestion/application/ports/file-storage.port.ts', fileStorageContract],
   ['StoredUploads', 'src/ingestion/application/ports/stored-uploads.port.ts', storedUploadsContract],
+  ['EventOutbox', 'src/ingestion/application/ports/event-outbox.port.ts', eventOutboxContract],
+  ['UploadEvents', 'src/ingestion/application/ports/upload-events.port.ts', uploadEventsContract],
   ['IdentityProvider', 'src/identity-management/application/ports/identity-provider.port.ts', identityProviderContract],
   ['Bucket', 'src/ingestion/adapters/out/object-storage/bucket.ts', bucketContract],
 ] as const;

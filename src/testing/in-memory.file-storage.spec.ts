@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { ServiceError } from '../common/service-error.js';
 import type { UploadDraft, UploadReceipt } from '../ingestion/application/ports/file-storage.port.js';
 import { indexLine } from '../ingestion/domain/layout.js';
+import { eventOutboxContract } from './event-outbox.contract.js';
 import { fileStorageContract, type FileStorageContractSubject } from './file-storage.contract.js';
 import { InMemoryFileStorage } from './in-memory.file-storage.js';
 import { storedUploadsContract } from './stored-uploads.contract.js';
@@ -29,6 +30,7 @@ const setUp = (storage = new InMemoryFileStorage()): Promise<FileStorageContract
 fileStorageContract('in memory', () => setUp());
 fileStorageContract('in memory, with uploads as receipts', () => setUp(new UploadReturningStorage()));
 storedUploadsContract('in memory', () => setUp());
+eventOutboxContract('in memory', () => setUp());
 
 describe('InMemoryFileStorage', () => {
   it('fails with the given error and keeps nothing until it recovers', async () => {

@@ -7,6 +7,7 @@ import { idempotencyScope, isKeptUnderKey, requestIdentity } from '../ingestion/
 import { indexLine } from '../ingestion/domain/layout.js';
 import { comparePositions, isSelected } from '../ingestion/domain/upload-filter.js';
 import type { Upload } from '../ingestion/domain/upload.js';
+import { InMemoryEventOutbox } from './in-memory.event-outbox.js';
 
 interface Kept {
   readonly upload: Upload;
@@ -17,6 +18,8 @@ interface Kept {
 export class InMemoryFileStorage extends FileStorage {
   /** The port of the stored uploads. */
   override readonly storedUploads: StoredUploads = new InMemoryUploads(this);
+  /** The events of the uploads that were stored and removed since it was opened. */
+  override readonly eventOutbox: InMemoryEventOutbox = new InMemoryEventOutbox(() => this.checkHealth());
   /** Uploads with their bytes, in the order in which the uploads were complete. */
   readonly kept: Kept[] = [];
   private readonly running = new Set<string>();
@@ -67,6 +70,7 @@ export class InMemoryFileStorage extends FileStorage {
 
   private keep(kept: Kept): Upload {
     this.kept.push(kept);
+    this.eventOutbox.stored(kept.upload);
     return kept.upload;
   }
 }
@@ -130,10 +134,10 @@ class InMemoryUploads extends StoredUploads {
   }
 
   private removeWhere(isWanted: (upload: Upload) => boolean): number {
-    const { kept } = this.storage;
-    const others = kept.filter(({ upload }) => !isWanted(upload));
-    const removed = kept.length - others.length;
-    kept.splice(0, kept.length, ...others);
-    return removed;
+    const { kept, eventOutbox } = this.storage;
+    const removed = this.storage.uploads.filter(isWanted);
+    kept.splice(0, kept.length, ...kept.filter(({ upload }) => !isWanted(upload)));
+    for (const upload of removed) eventOutbox.removed(upload);
+    return removed.length;
   }
 }

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { LineMayRemainError } from '../ingestion/adapters/out/local-disk/index-log.js';
 import { LocalDiskFileStorage } from '../ingestion/adapters/out/local-disk/local-disk.file-storage.adapter.js';
+import type { EventOutbox, OutboxEvent } from '../ingestion/application/ports/event-outbox.port.js';
 import type { UploadDraft } from '../ingestion/application/ports/file-storage.port.js';
 import { indexLine } from '../ingestion/domain/layout.js';
 import { type DiskDefects, ForgetfulDisk } from './forgetful-disk.js';
@@ -11,7 +12,7 @@ const ROOT = '/store';
 const MOST_CUTS = 3;
 const MOST_CALLERS = 12;
 /** The most operations before a cut: a few, which end within a boot or soon after, or many. */
-const MOST_OPERATIONS = [60, 500] as const;
+const MOST_OPERATIONS = [80, 1_000] as const;
 
 export interface PowerCutReport {
   readonly cuts: number;
@@ -22,37 +23,50 @@ export interface PowerCutReport {
   readonly refused: number;
   /** Acknowledged uploads that are missing or differ from what was sent; one sentence each. */
   readonly lost: readonly string[];
+  /** The number of events that were told, and of those that were told again. */
+  readonly told: number;
+  readonly toldAgain: number;
+  /** Uploads and removals that were not told, or in a wrong order, or again although that was confirmed; one sentence each. */
+  readonly mistold: readonly string[];
   /** Files and lines that should not be in the store, or are incomplete; one sentence each. */
   readonly halfShown: readonly string[];
 }
 
 /**
- * Lets callers upload to a `ForgetfulDisk` until the power is cut. Does so one to three times in a row. The cut can
- * come during a boot. Then boots, and compares the contents of the disk with the acknowledged uploads. The same
- * seed repeats the same run.
+ * Lets callers upload to a `ForgetfulDisk`, and tells a receiver of the uploads, until the power is cut. Does so one to
+ * three times in a row. The cut can come during a boot. Then boots, tells the rest, and compares the contents of the disk
+ * and what was told with the acknowledged uploads. The same seed repeats the same run.
  */
 export async function rehearsePowerCut(seed: number, defects: DiskDefects = {}): Promise<PowerCutReport> {
   const random = new Random(seed);
   const ledger = new Ledger();
+  const receiver = new Receiver();
   const cuts = 1 + random.below(MOST_CUTS);
   let disk = new ForgetfulDisk(random, defects);
   for (let cut = 1; cut <= cuts; cut++) {
     disk.cutAfter(1 + random.below(random.pick(MOST_OPERATIONS)));
-    await Promise.race([load(disk, random, ledger), disk.cut]);
+    await Promise.race([load(disk, random, ledger, receiver), disk.cut]);
     disk = disk.afterCut();
   }
   await open(disk, 1e6);
   const first = ledger.compare(disk.files());
   // A boot must make its repairs durable too, so the power is cut once more.
   disk = disk.afterCut();
-  await open(disk, 1e6);
+  const storage = await open(disk, 1e6);
   const second = ledger.compare(disk.files());
+  const lines = segmentsOf(disk.files());
+  await storage.eventOutbox.open();
+  await receiver.tellAll(storage.eventOutbox);
+  const mistold = [...receiver.findings(lines, ledger), ...leftInEvents(disk.files())];
   const both = <Finding>(one: readonly Finding[], other: readonly Finding[]) => [...new Set([...one, ...other])];
   return {
     cuts,
     acknowledged: ledger.acknowledged.size,
     removed: ledger.removed.size,
     refused: ledger.refused.size,
+    told: receiver.told,
+    toldAgain: receiver.toldAgain,
+    mistold,
     lost: both(first.lost, second.lost),
     halfShown: both(first.halfShown, second.halfShown),
   };
@@ -61,9 +75,10 @@ export async function rehearsePowerCut(seed: number, defects: DiskDefects = {}):
 const open = (disk: ForgetfulDisk, maxSegmentBytes: number): Promise<LocalDiskFileStorage> =>
   LocalDiskFileStorage.open({ directory: ROOT, disk, maxSegmentBytes, maxJournalBytes: 4_000, logger: { warn: () => undefined } });
 
-/** Boots, then uploads and removes endlessly until the cut. */
-async function load(disk: ForgetfulDisk, random: Random, ledger: Ledger): Promise<never> {
+/** Boots, then uploads, removes and tells endlessly until the cut. */
+async function load(disk: ForgetfulDisk, random: Random, ledger: Ledger, receiver: Receiver): Promise<never> {
   const storage = await open(disk, random.pick([1e6, 4_000]));
+  await storage.eventOutbox.open();
   disk.failureRate = random.pick([0, 0, 0.03]);
   const shareOfFiles = random.pick([0, 0.6, 1]);
   const shareOfRemovals = random.pick([0, 0, 0.1, 0.4]);
@@ -73,7 +88,8 @@ async function load(disk: ForgetfulDisk, random: Random, ledger: Ledger): Promis
       else await ledger.enter(storage, someDraft(random, shareOfFiles));
     }
   });
-  return Promise.race(callers);
+  const telling = receiver.tell(storage.eventOutbox, random, ledger, disk.failureRate === 0);
+  return Promise.race([...callers, telling]);
 }
 
 function someDraft(random: Random, shareOfFiles: number): UploadDraft {
@@ -94,9 +110,16 @@ class Ledger {
   /** Ids of refused uploads that must not be in the store after the next boot. */
   readonly refused = new Set<string>();
   /** Ids of uploads whose removal was begun. Until it is acknowledged, they may be in the store or not. */
-  private readonly removing = new Set<string>();
+  readonly removing = new Set<string>();
+  private changed = (): void => undefined;
+  private change = this.nextChange();
   /** Ids of uploads whose removal was acknowledged. */
   readonly removed = new Set<string>();
+
+  /** Resolves when an upload or a removal has ended. */
+  async ended(): Promise<void> {
+    await this.change;
+  }
 
   async enter(storage: LocalDiskFileStorage, draft: UploadDraft): Promise<void> {
     try {
@@ -104,6 +127,7 @@ class Ledger {
     } catch (error) {
       if (!(error instanceof Error && error.cause instanceof LineMayRemainError)) this.refused.add(draft.uploadId);
     }
+    this.tellChange();
   }
 
   async remove(storage: LocalDiskFileStorage, random: Random): Promise<void> {
@@ -117,6 +141,16 @@ class Ledger {
     } catch {
       // The upload is either whole or gone after the next boot.
     }
+    this.tellChange();
+  }
+
+  private tellChange(): void {
+    this.changed();
+    this.change = this.nextChange();
+  }
+
+  private nextChange(): Promise<void> {
+    return new Promise((resolve) => (this.changed = resolve));
   }
 
   compare(files: Map<string, Buffer>): { lost: string[]; halfShown: string[] } {
@@ -131,6 +165,79 @@ class Ledger {
     };
   }
 }
+
+/** The receiver of all processes, and what it was told. */
+class Receiver {
+  /** When each event was told for the first time, by its id. */
+  private readonly firstTold = new Map<string, number>();
+  private readonly repeated: string[] = [];
+  told = 0;
+
+  get toldAgain(): number {
+    return this.told - this.firstTold.size;
+  }
+
+  /** Tells endlessly what the outbox has. Some batches get lost. */
+  async tell(outbox: EventOutbox, random: Random, ledger: Ledger, isHealthy: boolean): Promise<never> {
+    const confirmed = new Set<string>();
+    for (;;) {
+      const change = ledger.ended();
+      try {
+        const batch = await outbox.next(1 + random.below(5));
+        if (!batch) await change;
+        else if (random.chance(0.9)) {
+          const ids = this.take(batch.events);
+          if (isHealthy) this.repeated.push(...ids.filter((id) => confirmed.has(id)));
+          await batch.confirm();
+          for (const id of ids) confirmed.add(id);
+        }
+      } catch {
+        await change;
+      }
+    }
+  }
+
+  async tellAll(outbox: EventOutbox): Promise<void> {
+    for (let batch = await outbox.next(500); batch; batch = await outbox.next(500)) {
+      this.take(batch.events);
+      await batch.confirm();
+    }
+  }
+
+  /** @param segments the ids of the lines of each segment, in their order. */
+  findings(segments: readonly (readonly string[])[], { removing, removed, refused }: Ledger): string[] {
+    const shown = new Set(segments.flat());
+    const gone = [...removing].filter((id) => removed.has(id) || !shown.has(id));
+    const disordered = segments.flatMap((ids) => ids.filter((id, index) => index > 0 && this.order(id) < this.order(ids[index - 1] ?? '')));
+    return [
+      ...[...shown].filter((id) => !this.firstTold.has(id)).map((id) => `${id} was not told`),
+      ...gone.filter((id) => !this.firstTold.has(`${id}-removed`)).map((id) => `${id} was not told to be removed`),
+      ...[...refused].filter((id) => this.firstTold.has(id)).map((id) => `${id} was refused and told`),
+      ...disordered.map((id) => `${id} was told before the line in front of it`),
+      ...this.repeated.map((id) => `${id} was told again although that was confirmed`),
+    ];
+  }
+
+  private order(id: string): number {
+    return this.firstTold.get(id) ?? Infinity;
+  }
+
+  private take(events: readonly OutboxEvent[]): string[] {
+    const ids = events.map((event) => (event.type === 'stored' ? event.upload.uploadId : `${event.uploadId}-removed`));
+    for (const id of ids) {
+      this.told += 1;
+      if (!this.firstTold.has(id)) this.firstTold.set(id, this.told);
+    }
+    return ids;
+  }
+}
+
+/** The ids of the lines of each segment, in their order. */
+const segmentsOf = (files: Map<string, Buffer>): string[][] =>
+  [...files].filter(([path]) => path.startsWith(`${ROOT}/uploads/`)).map(([, segment]) => segment.toString().split('\n').flatMap((text) => parse(text)?.upload_id ?? []));
+
+/** A sentence for everything that is left in `events/` after all was told. */
+const leftInEvents = (files: Map<string, Buffer>): string[] => [...files.keys()].filter((path) => path.startsWith(`${ROOT}/events/`)).map((path) => `${path} is left over`);
 
 /** The index lines of a store by upload id, and a sentence for everything that is incomplete or left over. */
 function readStore(files: Map<string, Buffer>): { lines: Map<string, string>; halfShown: string[] } {

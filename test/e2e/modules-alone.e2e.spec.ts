@@ -17,6 +17,7 @@ import {
 } from '../../src/index.js';
 import { InMemoryFileStorage } from '../../src/testing/in-memory.file-storage.js';
 import { InMemoryIdentityProvider } from '../../src/testing/in-memory.identity-provider.js';
+import { InMemoryUploadEvents } from '../../src/testing/in-memory.upload-events.js';
 import { AUDIENCE, jwkOf, now, rsaKey, signToken, TestIssuer } from '../../src/testing/test-issuer.js';
 
 /** The smallest possible storage of a team. */
@@ -342,6 +343,19 @@ describe('several applications in one process', () => {
     await one.app.close();
     await closed;
     await expectAnswer(fetch(`${two.url}${BASE}/roles`, { headers: bearer(otherIssuer) }), 200, { roles: [] });
+  });
+
+  it('each tell their own receiver, with their own address', async () => {
+    const receivers = [new InMemoryUploadEvents(), new InMemoryUploadEvents()];
+    const modules = receivers.map((events, index) =>
+      IngestionModule.forRoot({ fileStorage: { useClass: InMemoryFileStorage }, events: { useValue: events }, ...(index === 0 && { baseUrl: 'https://load.example' }) }),
+    );
+    for (const module of modules) {
+      const { url } = await start([module]);
+      await expectAnswer(fetch(url + UPLOAD + QUERY, { method: 'POST' }), 200, SUCCESS);
+    }
+    for (const events of receivers) await events.atLeast(1);
+    expect(receivers.map(({ delivered }) => delivered.map(({ source }) => source))).toEqual([['https://load.example'], ['load-data-service']]);
   });
 
   it('can contain both features in one', async () => {

@@ -9,6 +9,7 @@ import {
 } from '../../src/ingestion/adapters/out/object-storage/azure-blob/azure-blob.bucket.js';
 import { type Bucket, ObjectExistsError } from '../../src/ingestion/adapters/out/object-storage/bucket.js';
 import { bucketContract, PAGE_SIZE } from '../../src/testing/bucket.contract.js';
+import { mostBegunAtOnce } from '../support/begun-requests.js';
 import { type Azurite, startAzurite } from '../servers/azurite.mjs';
 import { type FaultProxy, startFaultProxy } from '../servers/fault-proxy.mjs';
 
@@ -90,6 +91,12 @@ describe('AzureBlobBucket', () => {
     server.resume();
     await proxy.close();
     await client.delete();
+  });
+
+  it('begins many calls a few at a time, so that other requests are answered between them', async () => {
+    const direct = bucketWith({});
+    const calls = () => Promise.all(Array.from({ length: 60 }, (_, index) => direct.create(`key-${index}`, Buffer.from('bytes'))));
+    expect(await mostBegunAtOnce(calls)).toBeLessThan(6);
   });
 
   it('rejects every call while the store does not respond, and works again afterwards', async () => {

@@ -12,6 +12,7 @@ import { ObjectExistsError, StoreSilentError } from '../../src/ingestion/adapter
 import { S3Bucket, type S3BucketOptions } from '../../src/ingestion/adapters/out/object-storage/s3/s3.bucket.js';
 import { bucketContract, PAGE_SIZE } from '../../src/testing/bucket.contract.js';
 import { type FaultProxy, type ProxiedRequest, startFaultProxy } from '../servers/fault-proxy.mjs';
+import { mostBegunAtOnce } from '../support/begun-requests.js';
 import { isVersitygwAvailable, startVersitygw, type Versitygw } from '../servers/versitygw.mjs';
 
 const MIB = 1024 * 1024;
@@ -77,6 +78,13 @@ describe.runIf(isVersitygwAvailable())('S3Bucket on versitygw', () => {
         return Promise.resolve();
       },
     });
+  });
+
+  it('begins many calls a few at a time, so that other requests are answered between them', async () => {
+    const bucket = open(`many-${randomUUID()}`);
+    const calls = () => Promise.all(Array.from({ length: 60 }, (_, index) => bucket.create(`key-${index}`, Buffer.from('bytes'))));
+    expect(await mostBegunAtOnce(calls)).toBeLessThan(6);
+    bucket.close();
   });
 
   describe('when the store or the network fails', () => {

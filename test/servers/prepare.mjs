@@ -1,8 +1,11 @@
+import { installDuckDb, isDuckDbAvailable } from './duckdb.mjs';
 import { installKeycloak, isKeycloakAvailable } from './keycloak.mjs';
 import { installVersitygw, isVersitygwAvailable } from './versitygw.mjs';
 
 /** Installs the servers that the integration tests use, or prints which tests are left out. */
 export default async function prepare() {
+  if (isDuckDbAvailable()) await installDuckDb();
+  else console.log('Left out: the tests with DuckDB, for there is no Python with pip.');
   if (isVersitygwAvailable()) await installVersitygw();
   else console.log('Left out: the tests against S3, for there is no Go to install versitygw with.');
   if (isKeycloakAvailable()) await installKeycloak();

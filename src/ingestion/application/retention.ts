@@ -46,7 +46,7 @@ export class Retention implements OnApplicationBootstrap, OnApplicationShutdown 
     const first = utcDate(new Date(Date.now() - days * DAY_MS));
     const { signal } = this.ending;
     try {
-      const uploads = (await this.fileStorage.storedUploads?.removeAll({ to: new Date(first) }, { signal })) ?? 0;
+      const uploads = (await this.fileStorage.storedUploads?.removeExpired(new Date(first), { signal })) ?? 0;
       if (uploads > 0) this.logger.log(`Removed ${uploads} uploads of the days before ${first}, because RETENTION_DAYS is ${days}.`);
     } catch (error) {
       if (!signal.aborted) this.logger.warn(`Removing the uploads of the days before ${first} failed; retrying in an hour.`, error);

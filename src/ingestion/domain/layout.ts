@@ -43,11 +43,11 @@ export const indexLine = (upload: Upload): string =>
     ...(upload.idempotencyKey === null ? {} : { idempotency_key: upload.idempotencyKey }),
   });
 
-/**
- * An upload as clients see it, as JSON: the members of its index line, except its file's path and its idempotency key.
- */
-export const uploadDescription = (upload: Upload): string =>
-  JSON.stringify({ ...requestMembers(upload), ...contentMembers(upload) });
+/** An upload as clients see it: the members of its index line, except its file's path and its idempotency key. */
+export const describedUpload = (upload: Upload) => ({ ...requestMembers(upload), ...contentMembers(upload) });
+
+/** `describedUpload` as JSON. */
+export const uploadDescription = (upload: Upload): string => JSON.stringify(describedUpload(upload));
 
 const requestMembers = (upload: Upload) => ({
   upload_id: upload.uploadId,

@@ -1,8 +1,10 @@
 import type { OnApplicationShutdown } from '@nestjs/common';
 import { ServiceError } from '../../common/service-error.js';
 import { FileStorage, type UploadDraft, type UploadReceipt } from '../../ingestion/application/ports/file-storage.port.js';
+import type { EventOutbox } from '../../ingestion/application/ports/event-outbox.port.js';
 import type { StoredUploads } from '../../ingestion/application/ports/stored-uploads.port.js';
 import type { IndexFlush } from '../../ingestion/application/ports/index-flush.js';
+import { MeasuredEventOutbox } from './measured-event-outbox.js';
 import type { Metrics } from './metrics.js';
 import type { Ownership } from './ownership.js';
 
@@ -16,6 +18,7 @@ export const measuredFlush = (metrics: Metrics) => ({ lines, seconds, ok }: Inde
 /** Counts the uploads to a file storage, and forwards the application's shutdown to a storage that it owns. */
 export class MeasuredFileStorage extends FileStorage implements OnApplicationShutdown {
   override readonly storedUploads: StoredUploads | undefined;
+  override readonly eventOutbox: EventOutbox | undefined;
 
   constructor(
     private readonly storage: FileStorage & Partial<OnApplicationShutdown>,
@@ -24,6 +27,7 @@ export class MeasuredFileStorage extends FileStorage implements OnApplicationShu
   ) {
     super();
     this.storedUploads = storage.storedUploads;
+    this.eventOutbox = storage.eventOutbox && new MeasuredEventOutbox(storage.eventOutbox, metrics);
   }
 
   override async store(draft: UploadDraft): Promise<UploadReceipt> {

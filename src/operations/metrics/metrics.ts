@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import type { ErrorKind } from '../../common/service-error.js';
 import { UPLOAD_KINDS } from '../../ingestion/domain/upload.js';
-import { collectDefaultMetrics, Counter, Histogram, Registry } from 'prom-client';
+import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
 
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60];
 
@@ -31,6 +31,10 @@ export class Metrics {
   readonly flushes = this.counter('load_data_flushes_total', 'Flushes of the index', ['outcome']);
   readonly flushedLines = this.counter('load_data_flushed_lines_total', 'Lines in the flushes of the index', []);
   readonly flushSeconds = this.histogram('load_data_flush_duration_seconds', 'Time of a flush of the index', []);
+  readonly eventDeliveries = this.counter('load_data_event_deliveries_total', 'Deliveries of events', ['outcome']);
+  readonly eventsDelivered = this.counter('load_data_events_delivered_total', 'Events in the deliveries that succeeded', ['type']);
+  /** When the oldest event that was not told happened; undefined if all events were told. */
+  oldestEvent: Date | undefined;
   readonly providerCalls = this.counter('identity_provider_calls_total', 'Calls to the identity provider', [
     'operation',
     'outcome',
@@ -40,6 +44,9 @@ export class Metrics {
   ]);
 
   constructor() {
+    this.registry.registerMetric(this.eventsLag());
+    for (const outcome of ['ok', 'failed']) this.eventDeliveries.inc({ outcome }, 0);
+    for (const type of ['stored', 'removed']) this.eventsDelivered.inc({ type }, 0);
     collectDefaultMetrics({ register: this.registry });
     for (const kind of UPLOAD_KINDS) {
       this.uploads.inc({ kind }, 0);
@@ -47,6 +54,18 @@ export class Metrics {
       // A rate can't be computed over the first failure if its series begins with it.
       for (const reason of UPLOAD_FAILURES) this.uploadFailures.inc({ kind, reason }, 0);
     }
+  }
+
+  private eventsLag(): Gauge {
+    const oldestAt = (): number => this.oldestEvent?.getTime() ?? Infinity;
+    return new Gauge({
+      name: 'load_data_events_lag_seconds',
+      help: 'Age of the oldest event that was not told',
+      registers: [],
+      collect() {
+        this.set(Math.max(0, (Date.now() - oldestAt()) / 1000));
+      },
+    });
   }
 
   private counter<const Label extends string>(name: string, help: string, labelNames: Label[]): Counter<Label> {

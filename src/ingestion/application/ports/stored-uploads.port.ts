@@ -71,6 +71,16 @@ export abstract class StoredUploads {
    * @returns the number of uploads that were removed.
    */
   abstract removeAll(filter: UploadFilter, options?: RemovalOptions): Promise<number>;
+
+  /**
+   * Removes the uploads that were received before a time, as `removeAll` does. Called regularly by each process that
+   * uses the store. A store that several processes may use lets one of them do the work, and overrides this.
+   *
+   * @returns the number of uploads that this call removed.
+   */
+  removeExpired(end: Date, options?: RemovalOptions): Promise<number> {
+    return this.removeAll({ to: end }, options);
+  }
 }
 
 export interface RemovalOptions {

@@ -41,15 +41,30 @@ export interface ToldRemoval {
   readonly customer_id: string;
 }
 
-/** Whoever is told of uploads: a webhook, a message broker. */
+/** A receiver that is told of uploads, such as a webhook or a message broker. */
 export abstract class UploadEvents {
   /**
-   * Delivers events in their order. Resolves when the receiver has taken all of them. If it rejects, the same events
-   * are delivered again, at growing intervals of up to five minutes, until it resolves; so a receiver may get an event
-   * more than once, and recognises it by its `id`. There is one call at a time.
+   * Delivers events in their order. Resolves when the receiver has taken all of them. If it rejects, the same events are
+   * delivered again, at growing intervals of up to five minutes, until it resolves. So a receiver may get an event more
+   * than once, and recognises it by its `id`. There is one call at a time.
    *
    * @param events at least one, at most 500.
-   * @param signal ends the delivery when the service stops. The events are then delivered again after the next start.
+   * @param signal aborts when the service stops. The delivery must then end soon; the events are delivered again after
+   *   the next start.
+   * @throws DeliveryError, or any other error. Its message is logged, so it contains no secret.
    */
   abstract deliver(events: readonly UploadEvent[], signal: AbortSignal): Promise<void>;
+}
+
+/** A delivery failed. */
+export class DeliveryError extends Error {
+  /** How long the receiver wants to be left alone, in seconds; undefined if it didn't say. */
+  readonly retryAfterSeconds: number | undefined;
+
+  /** @param message is logged, so it contains no secret. */
+  constructor(message: string, { cause, retryAfterSeconds }: { readonly cause?: unknown; readonly retryAfterSeconds?: number | undefined } = {}) {
+    super(message, cause === undefined ? undefined : { cause });
+    this.name = new.target.name;
+    this.retryAfterSeconds = retryAfterSeconds;
+  }
 }

@@ -52,8 +52,9 @@ export class HealthProbe {
   }
 
   private async write(): Promise<void> {
-    const { disk, idempotency, presence, parts } = this.store;
-    presence.assertHere();
+    const { disk, events, idempotency, presence } = this.store;
+    const parts = [...this.store.parts, ...events.parts];
+    presence.assertHere(parts);
     for (const part of parts) await disk.assertWritable(part);
     for (const kind of UPLOAD_KINDS) await this.assertDay(segmentDirectory(kind, new Date()));
     await idempotency.assertWritable();

@@ -124,6 +124,7 @@ export class IndexLog {
     let failure = await this.write(batch);
     if (failure?.error instanceof FileRemovedError) failure = await this.write(batch);
     this.options.onFlush({ lines: batch.length, seconds: (performance.now() - began) / 1000, ok: !failure });
+    if (!failure) this.store.events.news.wake();
     for (const line of batch) {
       if (failure) line.reject(failure.error);
       else line.resolve();

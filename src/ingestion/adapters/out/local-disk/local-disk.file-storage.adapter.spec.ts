@@ -9,6 +9,7 @@ import type { FileIdentity } from '../../../../common/data-directory/file-identi
 import { DataDirectoryView } from '../../../../testing/data-directory.view.js';
 import { fileStorageContract, type FileStorageContractSubject } from '../../../../testing/file-storage.contract.js';
 import { GatedDisk } from '../../../../testing/gated-disk.js';
+import { eventOutboxContract } from '../../../../testing/event-outbox.contract.js';
 import { storedUploadsContract } from '../../../../testing/stored-uploads.contract.js';
 import { anUploadDraft, storeUpload } from '../../../../testing/upload-draft.builder.js';
 import { type DirectoryOrigin, NodeDisk } from './disk.js';
@@ -64,6 +65,7 @@ const setUp = async (): Promise<FileStorageContractSubject> => {
 };
 fileStorageContract('local disk', setUp);
 storedUploadsContract('local disk', setUp);
+eventOutboxContract('local disk', setUp);
 
 describe('LocalDiskFileStorage', () => {
   let base: string;

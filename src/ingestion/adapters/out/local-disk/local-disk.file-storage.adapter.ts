@@ -2,6 +2,8 @@ import { resolve } from 'node:path';
 import { Logger, type OnApplicationShutdown } from '@nestjs/common';
 import { ServiceError } from '../../../../common/service-error.js';
 import { SharedProbe } from '../../../../common/shared-probe.js';
+import { Wakeup } from '../../../../common/wakeup.js';
+import type { EventOutbox } from '../../../application/ports/event-outbox.port.js';
 import { FileStorage, type UploadDraft, type UploadReceipt } from '../../../application/ports/file-storage.port.js';
 import type { IndexFlush } from '../../../application/ports/index-flush.js';
 import { storageFailure } from '../../../application/storage-failure.js';
@@ -9,6 +11,8 @@ import type { StorageLogger } from '../../../application/storage-logger.js';
 import { StoreAwayError } from './disk-error.js';
 import { type Disk, NodeDisk } from './disk.js';
 import { makeRoot } from './durable-directories.js';
+import { EVENTS } from './event-outbox/event-entries.js';
+import { LocalDiskEventOutbox } from './event-outbox/local-disk.event-outbox.adapter.js';
 import { OpenStore, type OpenStoreOptions } from './open-store.js';
 import { ensureStoreId, readStoreId } from './store-id.js';
 import { StoreVolumes } from './store-volumes.js';
@@ -40,6 +44,7 @@ export interface LocalDiskOptions {
  */
 export class LocalDiskFileStorage extends FileStorage implements OnApplicationShutdown {
   override readonly storedUploads: StoredUploads = new LocalDiskStoredUploads((work) => this.withStore(work));
+  override readonly eventOutbox: EventOutbox;
   /** Undefined while the store is away. */
   private current: OpenStore | undefined;
   /** Settles when nothing of the store that went away is in progress any more. */
@@ -57,6 +62,9 @@ export class LocalDiskFileStorage extends FileStorage implements OnApplicationSh
   ) {
     super();
     this.current = store;
+    const useEvents = () => { this.volumes.add(EVENTS); };
+    if (store.isTelling) useEvents();
+    this.eventOutbox = new LocalDiskEventOutbox((work) => this.withStore(work), options.news, useEvents);
   }
 
   /**
@@ -70,7 +78,7 @@ export class LocalDiskFileStorage extends FileStorage implements OnApplicationSh
     const root = resolve(directory);
     await makeRoot(disk, root);
     await disk.assertWritable(root);
-    const openOptions = { root, directory, disk, logger, maxSegmentBytes, maxJournalBytes, onFlush };
+    const openOptions = { root, directory, disk, logger, maxSegmentBytes, maxJournalBytes, onFlush, news: new Wakeup() };
     const store = await OpenStore.open(openOptions);
     try {
       return new LocalDiskFileStorage(openOptions, await ensureStoreId(disk, root, logger), new StoreVolumes(disk, root), store);
@@ -154,6 +162,7 @@ export class LocalDiskFileStorage extends FileStorage implements OnApplicationSh
     });
     this.warn(`DATA_DIR ${this.options.directory} is back; uploads are accepted again.`);
     this.current = store;
+    this.options.news.wake();
     if (this.isClosing()) await store.close();
   }
 

@@ -1,5 +1,6 @@
 import { joined } from '../../../../common/joined.js';
 import { ServiceError } from '../../../../common/service-error.js';
+import type { Wakeup } from '../../../../common/wakeup.js';
 import type { DataDirectoryLock } from '../../../../common/data-directory/data-directory-lock.js';
 import { digestOf, readContent } from '../../../application/content-digest.js';
 import { encodeIndexLine } from '../../../application/encoded-upload.js';
@@ -11,6 +12,7 @@ import type { Upload, UploadKind } from '../../../domain/upload.js';
 import { JournalUnavailableError } from './content-journals.js';
 import type { StoreAwayError } from './disk-error.js';
 import type { Disk } from './disk.js';
+import { EventQueue } from './event-outbox/event-queue.js';
 import { HealthProbe } from './health-probe.js';
 import { IndexLog, type IndexLogOptions } from './index-log.js';
 import { type Publication, publishSmall, publishStaged, type StagedFile } from './publication.js';
@@ -18,6 +20,7 @@ import { recover } from './recovery.js';
 import { behindHead, closeQuietly, type Head, readHead, writeStagedFile } from './staged-file.js';
 import { StoreDirectory } from './store-directory.js';
 import { Archive } from './stored-uploads/archive.js';
+import { Segments } from './stored-uploads/segments.js';
 
 /** Longest file that is stored without staging, in bytes. */
 const MOST_SMALL_BYTES = 16 * 1024;
@@ -30,6 +33,8 @@ export interface OpenStoreOptions extends IndexLogOptions {
   readonly disk: Disk;
   readonly logger: StorageLogger;
   readonly maxJournalBytes: number;
+  /** Announces new lines and removals. */
+  readonly news: Wakeup;
 }
 
 /**
@@ -44,6 +49,9 @@ export class OpenStore {
   private readonly finishing = new Set<Promise<void>>();
   /** Finds, reads and removes stored uploads. */
   readonly archive: Archive;
+  /** The uploads that were stored or removed, and not told yet. */
+  readonly events: EventQueue;
+  private everySegmentTold: boolean;
   private closing: Promise<void> | undefined;
 
   private constructor(
@@ -55,6 +63,8 @@ export class OpenStore {
     this.health = new HealthProbe(directory);
     this.staging = directory.at('staging');
     this.archive = new Archive(directory, (purge, rotate) => this.settle(purge, rotate), MOST_SMALL_BYTES);
+    this.events = new EventQueue(directory, new Segments(directory));
+    this.everySegmentTold = directory.events.isBegun;
   }
 
   /**
@@ -63,15 +73,16 @@ export class OpenStore {
    * @throws DataDirectoryInUseError; DataDirectoryError; StoreAwayError; an error of the file system.
    */
   static async open(options: OpenStoreOptions): Promise<OpenStore> {
-    const { disk, root, logger, maxJournalBytes } = options;
+    const { disk, root, logger, maxJournalBytes, news } = options;
     const lock = await disk.lock(options.directory, 'uploads');
-    const directory = new StoreDirectory(disk, root, logger, maxJournalBytes, lock);
+    const directory = new StoreDirectory(disk, root, logger, maxJournalBytes, lock, news);
     try {
       for (const part of directory.parts) {
         await directory.directories.ensure(part);
         await disk.assertWritable(part);
       }
       directory.presence.watchParts();
+      await directory.events.find();
       directory.presence.assertHere();
       await recover(directory);
     } catch (error) {
@@ -108,6 +119,19 @@ export class OpenStore {
   close(): Promise<void> {
     this.closing ??= this.finishAll();
     return this.closing;
+  }
+
+  /** Whether all uploads that are acknowledged from now on are told. */
+  get isTelling(): boolean {
+    return this.everySegmentTold;
+  }
+
+  /** Begins telling if this store hasn't yet. Every upload that is acknowledged afterwards is told. */
+  async beginEvents(): Promise<void> {
+    if (this.everySegmentTold) return;
+    await this.directory.events.begin();
+    await this.rotate();
+    this.everySegmentTold = true;
   }
 
   private async keep(draft: UploadDraft): Promise<Upload> {
@@ -203,10 +227,14 @@ export class OpenStore {
   }
 
   private async settle(purge: boolean, rotate: boolean): Promise<void> {
-    if (rotate) await Promise.all(Object.values(this.logs).map((log) => log.rotate()));
+    if (rotate) await this.rotate();
     // Uploads in flight may refer to the segments that were just closed.
     await Promise.allSettled([...this.finishing]);
     await this.directory.journals.settleAll(purge);
+  }
+
+  private async rotate(): Promise<void> {
+    await Promise.all(Object.values(this.logs).map((log) => log.rotate()));
   }
 
   private async finishAll(): Promise<void> {

@@ -1,5 +1,6 @@
 import { basename, dirname } from 'node:path';
 import { v7 as uuidV7 } from 'uuid';
+import { allDone } from './all-done.js';
 import { FileRemovedError } from './disk-error.js';
 import type { DiskFile } from './disk.js';
 import { closeQuietly } from './staged-file.js';
@@ -88,7 +89,10 @@ export class Segment {
     const { file } = this;
     if (file) await closeQuietly(file);
     await this.store.attempt(`Closing ${this.path}`, async () => {
-      if (this.length === 0) await this.store.disk.remove(this.absolutePath);
+      if (this.length === 0) {
+        await this.store.disk.remove(this.absolutePath);
+        await this.store.events.remove(this.id);
+      }
       await this.store.markers.remove(this.id);
     });
   }
@@ -116,9 +120,10 @@ export class Segment {
   }
 
   private async create(): Promise<DiskFile> {
-    const { disk, directories, markers, presence } = this.store;
-    await markers.add(this.id, { segment: this.path });
+    const { disk, directories, markers, presence, events } = this.store;
+    // An entry of a segment that is neither open nor on the disk would be removed.
     this.store.openSegments.set(this.path, this);
+    await allDone([markers.add(this.id, { segment: this.path }), events.add(this.id, this.path)]);
     const directory = this.store.at(this.directory);
     this.file = await directories.within(directory, () => disk.create(this.absolutePath));
     presence.assertOnVolumeOf(dirname(directory), this.absolutePath);

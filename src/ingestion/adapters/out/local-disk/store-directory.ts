@@ -2,11 +2,13 @@ import { dirname, join } from 'node:path';
 import type { DataDirectoryLock } from '../../../../common/data-directory/data-directory-lock.js';
 import { hasCode, OtherVolumeError } from './disk-error.js';
 import { ContentJournals } from './content-journals.js';
+import { Wakeup } from '../../../../common/wakeup.js';
 import type { StorageLogger } from '../../../application/storage-logger.js';
 import { contentDirectory, linesDirectory } from '../../../domain/layout.js';
 import { UPLOAD_KINDS } from '../../../domain/upload.js';
 import type { Disk } from './disk.js';
 import { DurableDirectories } from './durable-directories.js';
+import { EventEntries } from './event-outbox/event-entries.js';
 import { IdempotencyKeys, type OpenSegment } from './idempotency-keys.js';
 import { PendingMarkers } from './pending-markers.js';
 import { SharedSyncs } from './shared-syncs.js';
@@ -28,6 +30,7 @@ export class StoreDirectory {
   readonly markers: PendingMarkers;
   readonly journals: ContentJournals;
   readonly idempotency: IdempotencyKeys;
+  readonly events: EventEntries;
   /** The segments that this process writes to, by their paths relative to the root. */
   readonly openSegments = new Map<string, OpenSegment>();
 
@@ -39,6 +42,8 @@ export class StoreDirectory {
     /** The size of a journal in bytes. */
     maxJournalBytes: number,
     lock: DataDirectoryLock,
+    /** Announces new lines and removals. */
+    news = new Wakeup(),
   ) {
     this.parts = STORE_PARTS.map((name) => this.at(name));
     this.presence = new StorePresence(disk, root, this.parts, lock);
@@ -47,6 +52,7 @@ export class StoreDirectory {
     this.markers = new PendingMarkers(disk, this.directories, this.syncs, this.presence, this.at('pending'));
     this.journals = new ContentJournals(this, logger, this.at('pending'), maxJournalBytes);
     this.idempotency = new IdempotencyKeys(disk, this.directories, this.presence, logger, root, this.openSegments);
+    this.events = new EventEntries(disk, this.directories, this.syncs, this.presence, logger, root, news);
   }
 
   /** The absolute path of a path that is relative to the root. */

@@ -38,6 +38,11 @@ export class StorePresence {
     for (const part of this.parts) this.identities.set(part, this.disk.identityOf(part));
   }
 
+  /** Watches one more directory, which exists. Checks that don't name it leave it out. */
+  watch(directory: string): void {
+    this.identities.set(directory, this.disk.identityOf(directory));
+  }
+
   /**
    * Checks the lock and the given parts. Synchronous: one stat for the lock, and one for each part.
    *

@@ -8,7 +8,7 @@ import { STORE_PARTS } from './store-directory.js';
  * parts is missing, replaced or covered by another volume.
  */
 export class StoreVolumes {
-  private readonly parts: ReadonlyMap<string, DirectoryOrigin | undefined>;
+  private readonly parts: Map<string, DirectoryOrigin | undefined>;
   private readonly rootOrigin: DirectoryOrigin | undefined;
 
   constructor(
@@ -20,6 +20,12 @@ export class StoreVolumes {
     // `uploads` and `files` come first, so that an error message names them if they are missing.
     const names = [...new Set([...STORE_PARTS.map((name) => name.split('/')[0] ?? name), ...STORE_PARTS])];
     this.parts = new Map(names.map((name) => [join(root, name), disk.originOf(join(root, name))]));
+  }
+
+  /** Remembers one more part, which exists. */
+  add(name: string): void {
+    const path = join(this.root, name);
+    if (!this.parts.has(path)) this.parts.set(path, this.disk.originOf(path));
   }
 
   /**

@@ -1,10 +1,10 @@
 import { Logger } from '@nestjs/common';
-import { uuidAt } from '../../../../common/uuid.js';
 import { UPLOAD_KINDS } from '../../../domain/upload.js';
 import type { Bucket } from './bucket.js';
 import { compactDay, type Day, lastDays, plannedDays, removeOldClaims } from './compaction.js';
-import { TURN } from './keys.js';
+import { COMPACTION_TURN } from './keys.js';
 import type { StorageLogger } from '../../../application/storage-logger.js';
+import { Turn } from './turn.js';
 
 const MINUTE_MS = 60_000;
 /** Maximum time from the start to the first turn. */
@@ -58,19 +58,10 @@ export class Compactor {
 
   private async turn(): Promise<void> {
     await this.attempt('Taking the turn of compaction', async () => {
-      if (!(await this.take())) return;
+      if (!(await new Turn(this.bucket, COMPACTION_TURN, TURN_MS).take())) return;
       for (const day of await this.days()) await this.attempt(`Compacting ${day.kind} of ${day.date}`, () => this.compact(day));
       await this.attempt('Removing old claims', () => removeOldClaims(this.bucket, { signal: this.ending.signal }));
     });
-  }
-
-  private async take(): Promise<boolean> {
-    const last = await this.bucket.read(TURN);
-    if (last && last.ageMs < TURN_MS) return false;
-    // The bytes differ each time, because in some stores the same bytes have the same version.
-    const bytes = Buffer.from(JSON.stringify({ turn: uuidAt(new Date()) }));
-    const taken = await (last ? this.bucket.replace(TURN, bytes, last.version) : this.bucket.create(TURN, bytes));
-    return taken !== undefined;
   }
 
   private async days(): Promise<Day[]> {

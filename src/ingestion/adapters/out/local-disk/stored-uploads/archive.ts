@@ -1,13 +1,11 @@
 import { decodeIndexLine } from '../../../../application/encoded-upload.js';
 import type { ByteRange, RemovalOptions, UploadFilter, UploadPage, UploadPosition } from '../../../../application/ports/stored-uploads.port.js';
-import { storageFailure } from '../../../../application/storage-failure.js';
 import { idempotencyScope } from '../../../../domain/idempotency.js';
 import { isSelected } from '../../../../domain/upload-filter.js';
 import { UPLOAD_KINDS, type Upload, type UploadKind } from '../../../../domain/upload.js';
 import { unlessAbsent } from '../disk-error.js';
-import type { DiskFile } from '../disk.js';
-import { closeQuietly } from '../staged-file.js';
 import type { StoreDirectory } from '../store-directory.js';
+import { FileBytes } from './file-bytes.js';
 import { completeRemovals, removeUploads } from './removal.js';
 import type { RemovedUpload } from './removal-list.js';
 import { headOf, isOfCustomer } from './segment-lines.js';
@@ -16,8 +14,6 @@ import { Segments } from './segments.js';
 import { UploadList } from './upload-list.js';
 import { findLine, type FoundLine } from './upload-search.js';
 
-/** How much of a file is read at once, in bytes. As many slow clients as there are connections may each hold as much. */
-const READ_BYTES = 64 * 1024;
 const DAY_MS = 24 * 60 * 60 * 1000;
 
 /** The part of an open store that finds, reads and removes uploads. Throws errors of the file system. */
@@ -69,7 +65,7 @@ export class Archive {
       if (!found) return false;
       const { segment, upload } = found;
       await this.prepare((upload.content?.size ?? Infinity) <= this.mostSmallBytes, this.store.openSegments.has(segment));
-      await removeUploads(this.store, { segment, uploads: [removedUpload(upload)] });
+      await removeUploads(this.store, { segment, removedAt: new Date().toISOString(), uploads: [removedUpload(upload)] });
       return true;
     });
   }
@@ -86,7 +82,7 @@ export class Archive {
         signal?.throwIfAborted();
         this.ending.signal.throwIfAborted();
         const removed = await this.selected(path, filter);
-        if (removed.length > 0 && !dryRun) await removeUploads(this.store, { segment: path, uploads: removed });
+        if (removed.length > 0 && !dryRun) await removeUploads(this.store, { segment: path, removedAt: new Date().toISOString(), uploads: removed });
         this.store.presence.assertHere();
         uploads += removed.length;
         onProgress({ segments: index + 1, allSegments: paths.length, uploads });
@@ -175,39 +171,7 @@ async function* linesOf(segment: SegmentReader, path: string, customerId: string
 
 const removedUpload = (upload: Upload): RemovedUpload => ({
   uploadId: upload.uploadId,
+  customerId: upload.customerId,
   contentPath: upload.content?.path ?? null,
   scope: idempotencyScope(upload),
 });
-
-/** The bytes of a part of a file. Closes the file at the end, and when the caller stops. */
-class FileBytes implements AsyncIterableIterator<Uint8Array> {
-  constructor(
-    private readonly file: DiskFile,
-    private at: number,
-    private readonly end: number,
-  ) {}
-
-  [Symbol.asyncIterator](): this {
-    return this;
-  }
-
-  async next(): Promise<IteratorResult<Uint8Array, undefined>> {
-    if (this.at >= this.end) return this.return();
-    try {
-      const chunk = Buffer.allocUnsafeSlow(Math.min(READ_BYTES, this.end - this.at));
-      const read = await this.file.read(chunk, this.at);
-      if (read === 0) throw new Error('The file is shorter than its line says.');
-      this.at += read;
-      return { done: false, value: chunk.subarray(0, read) };
-    } catch (error) {
-      await this.return();
-      return storageFailure('A file could not be read.')(error);
-    }
-  }
-
-  async return(): Promise<{ done: true; value: undefined }> {
-    this.at = this.end;
-    await closeQuietly(this.file);
-    return { done: true, value: undefined };
-  }
-}

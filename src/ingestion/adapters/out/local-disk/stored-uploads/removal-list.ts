@@ -11,6 +11,8 @@ const UPLOADS_AT_ONCE = 1_000;
 /** An upload that is to be removed. */
 export interface RemovedUpload {
   readonly uploadId: string;
+  /** Undefined in a list that an earlier version has written. */
+  readonly customerId?: string;
   /** Path of the upload's file relative to the root; null without a file. */
   readonly contentPath: string | null;
   /** The scope of the upload's idempotency key; null without a key. */
@@ -21,12 +23,14 @@ export interface RemovedUpload {
 export interface RemovalList {
   /** A path relative to the store's root. */
   readonly segment: string;
+  /** When the removal was decided (RFC 3339, UTC). */
+  readonly removedAt: string;
   readonly uploads: readonly RemovedUpload[];
 }
 
 /** A list in bytes, piece by piece: one line with the segment, and one for each upload. */
-export function* encodeRemovalList({ segment, uploads }: RemovalList): Generator<Buffer> {
-  yield encodeLines([{ segment }]);
+export function* encodeRemovalList({ segment, removedAt, uploads }: RemovalList): Generator<Buffer> {
+  yield encodeLines([{ segment, removedAt }]);
   for (let at = 0; at < uploads.length; at += UPLOADS_AT_ONCE) yield encodeLines(uploads.slice(at, at + UPLOADS_AT_ONCE));
 }
 
@@ -40,14 +44,14 @@ export function decodeRemovalList(bytes: Buffer): RemovalList | undefined {
   const lines = bytes.toString().split('\n');
   if (lines.pop() !== '') return undefined;
   const [first, ...uploads] = lines.map((line) => parseJson(Buffer.from(line)));
-  const segment = (first as { segment?: unknown } | undefined)?.segment;
+  const { segment, removedAt } = (first ?? {}) as { readonly segment?: unknown; readonly removedAt?: unknown };
   if (typeof segment !== 'string' || !isLayoutPath(segment, SEGMENTS)) return undefined;
-  return uploads.every(isRemovedUpload) ? { segment, uploads } : undefined;
+  return uploads.every(isRemovedUpload) ? { segment, removedAt: typeof removedAt === 'string' ? removedAt : new Date().toISOString(), uploads } : undefined;
 }
 
 function isRemovedUpload(value: unknown): value is RemovedUpload {
   if (typeof value !== 'object' || value === null) return false;
-  const { uploadId, contentPath, scope } = value as Partial<Record<string, unknown>>;
+  const { uploadId, customerId, contentPath, scope } = value as Partial<Record<string, unknown>>;
   const isFileOfUpload = typeof contentPath === 'string' && isLayoutPath(contentPath, CONTENT) && uploadIdOfFile(basename(contentPath)) === uploadId;
-  return typeof uploadId === 'string' && (contentPath === null || isFileOfUpload) && (scope === null || typeof scope === 'string');
+  return typeof uploadId === 'string' && (customerId === undefined || typeof customerId === 'string') && (contentPath === null || isFileOfUpload) && (scope === null || typeof scope === 'string');
 }

@@ -2,6 +2,7 @@ import { basename, dirname } from 'node:path';
 import { v7 as uuidV7 } from 'uuid';
 import { unlessAbsent } from '../disk-error.js';
 import { type DiskFile, readWhole } from '../disk.js';
+import { encodeRemovedUploads } from '../event-outbox/removed-uploads.js';
 import { NEWLINE_BYTES, readLines } from '../index-lines.js';
 import { closeQuietly } from '../staged-file.js';
 import type { StoreDirectory } from '../store-directory.js';
@@ -19,13 +20,14 @@ const FILES_AT_ONCE = 16;
  * 2. Replace the segment by a copy without their lines.
  * 3. Remove their idempotency keys from the index.
  * 4. Remove their files.
- * 5. Remove the list.
+ * 5. If somebody is told of uploads, write the events of the removal to `events/`.
+ * 6. Remove the list.
  *
  * If a step fails, the list stays, and the removal is completed by the next one or at the next boot.
  */
 export async function removeUploads(store: StoreDirectory, list: RemovalList): Promise<void> {
   const path = await decide(store, list);
-  await complete(store, list);
+  await complete(store, path, list);
   await store.disk.remove(path);
 }
 
@@ -74,7 +76,7 @@ export async function completeRemovals(
     try {
       const list = decodeRemovalList((await readWhole(store.disk, path)) ?? Buffer.alloc(0));
       if (list && (await isSafe(list))) {
-        await complete(store, list);
+        await complete(store, path, list);
         await store.disk.remove(path);
       } else {
         store.logger.warn(`${path} is not a removal list of this store; leaving it alone.`);
@@ -86,7 +88,8 @@ export async function completeRemovals(
   }
 }
 
-async function complete(store: StoreDirectory, list: RemovalList): Promise<void> {
+/** @param path the absolute path of the list. */
+async function complete(store: StoreDirectory, path: string, list: RemovalList): Promise<void> {
   store.presence.assertHere();
   const length = await rewrite(store, list);
   await store.idempotency.forget(list.segment, length, list.uploads);
@@ -99,6 +102,7 @@ async function complete(store: StoreDirectory, list: RemovalList): Promise<void>
     await removeEmpty(store, directory);
   }
   if (length === 0) await removeEmpty(store, dirname(list.segment));
+  await store.events.addRemoved(basename(path, REMOVAL_EXTENSION), encodeRemovedUploads(list));
   // A volume that went away in the meantime made everything look removed.
   store.presence.assertHere();
 }
@@ -124,20 +128,23 @@ async function rewrite(store: StoreDirectory, { segment, uploads }: RemovalList)
     await disk.remove(staged);
     const copy = await disk.create(staged);
     let length: number;
+    let movedTo: (position: number) => number;
     try {
-      length = await copyLines(source, copy, new Set(uploads.map(({ uploadId }) => uploadId)));
+      ({ length, movedTo } = await copyLines(source, copy, new Set(uploads.map(({ uploadId }) => uploadId))));
       await copy.sync();
     } finally {
       await closeQuietly(copy);
     }
     store.presence.assertHere();
-    if (length === 0) {
-      await disk.remove(store.at(segment));
-      await disk.remove(staged);
-    } else {
-      await disk.rename(staged, store.at(segment));
-    }
-    await disk.syncDirectory(directory);
+    await store.events.whileReplacing(segment, movedTo, async () => {
+      if (length === 0) {
+        await disk.remove(store.at(segment));
+        await disk.remove(staged);
+      } else {
+        await disk.rename(staged, store.at(segment));
+      }
+      await disk.syncDirectory(directory);
+    });
     return length;
   } catch (error) {
     await disk.remove(staged).catch(() => undefined);
@@ -155,9 +162,18 @@ function copyPath(store: StoreDirectory, segment: string): string {
   return isOneVolume ? store.at('staging', name) : store.at(dirname(segment), `.${name}`);
 }
 
-/** Copies the lines whose ids aren't in a set. Resolves to the length of the copy in bytes. */
-async function copyLines(source: DiskFile, copy: DiskFile, removed: ReadonlySet<string>): Promise<number> {
+interface Copy {
+  /** In bytes. */
+  readonly length: number;
+  /** Where a position in the source is in the copy. */
+  readonly movedTo: (position: number) => number;
+}
+
+/** Copies the lines whose ids aren't in a set. */
+async function copyLines(source: DiskFile, copy: DiskFile, removed: ReadonlySet<string>): Promise<Copy> {
   let length = 0;
+  const gaps: { readonly begin: number; readonly length: number }[] = [];
+  let begin = 0;
   let gathered: Buffer[] = [];
   let gatheredBytes = 0;
   const write = async () => {
@@ -167,11 +183,17 @@ async function copyLines(source: DiskFile, copy: DiskFile, removed: ReadonlySet<
     gatheredBytes = 0;
   };
   for await (const line of readLines(source, 0)) {
-    if (removed.has(headOf(line)?.uploadId ?? '')) continue;
+    const lineBegin = begin;
+    begin += line.length + 1;
+    if (removed.has(headOf(line)?.uploadId ?? '')) {
+      gaps.push({ begin: lineBegin, length: line.length + 1 });
+      continue;
+    }
     gathered.push(Buffer.from(line), NEWLINE_BYTES);
     gatheredBytes += line.length + 1;
     if (gatheredBytes >= WRITE_BYTES) await write();
   }
   await write();
-  return length;
+  const movedTo = (position: number) => gaps.reduce((moved, gap) => moved - Math.min(gap.length, Math.max(0, position - gap.begin)), position);
+  return { length, movedTo };
 }

@@ -85,6 +85,18 @@ export class SegmentReader {
     }
   }
 
+  /** The lines that begin at a position or after it; a chunk of them. Empty if there are none. */
+  async linesFrom(position: number, chunkBytes = CHUNK_BYTES): Promise<readonly SegmentLine[]> {
+    const from = Math.max(0, position - 1);
+    for (let size = chunkBytes; ; size *= 2) {
+      const to = Math.min(this.length, from + size);
+      const bytes = to > from ? await this.read(from, to) : Buffer.alloc(0);
+      const begin = position === 0 ? 0 : bytes.indexOf(NEWLINE) + 1;
+      const lines = position === 0 || begin > 0 ? linesIn(bytes, begin, from) : [];
+      if (lines.length > 0 || to >= this.length) return lines;
+    }
+  }
+
   /** The first line that begins at a position or after it; undefined if there is none. */
   async lineFrom(position: number): Promise<SegmentLine | undefined> {
     const from = Math.max(0, position - 1);

@@ -27,6 +27,7 @@ import {
   type UploadPartCommandInput,
 } from '@aws-sdk/client-s3';
 import { withTimeLimit } from '../../../../../common/time-limit.js';
+import { Turns } from '../../../../../common/turns.js';
 import { Bucket, type ByteRange, type ListedObject, missingRight, ObjectExistsError, type ReadObject, significantOffset, StoreSilentError } from '../bucket.js';
 import { PartMemory } from '../part-memory.js';
 import { sendParts } from '../parts.js';
@@ -72,6 +73,17 @@ const PART_PAUSE_MS = 500;
 const READ_ATTEMPTS = 3;
 /** Metadata by which a write recognizes its own object, if an answer was lost and the retry is refused. */
 const WRITE_ID = 'write-id';
+
+/** Makes the calls of a client begin one after the other, because the SDK needs milliseconds of processor time for each. */
+function beginInTurn(client: S3Client): void {
+  client.middlewareStack.add(
+    (next) => async (args) => {
+      await new Turns().next();
+      return next(args);
+    },
+    { step: 'initialize', priority: 'high', name: 'beginInTurn' },
+  );
+}
 
 /**
  * A bucket of S3, or of a store that speaks its protocol and supports `If-None-Match` and `If-Match`.
@@ -120,12 +132,17 @@ export class S3Bucket extends Bucket {
     };
     this.client = new S3Client(config);
     this.uploading = new S3Client({ ...config, maxAttempts: 1 });
+    for (const client of [this.client, this.uploading]) beginInTurn(client);
     this.watch = new StoreWatch([this.client, this.uploading], timeoutMs);
   }
 
   /** The offset that the SDK has determined. The SDK needs it, because it signs requests by the store's clock. */
   override get clockOffsetMs(): number {
     return significantOffset(this.uploading.config.systemClockOffset || this.client.config.systemClockOffset);
+  }
+
+  override get storeTime(): number {
+    return this.watch.storeTime;
   }
 
   override async create(key: string, bytes: Uint8Array): Promise<string | undefined> {

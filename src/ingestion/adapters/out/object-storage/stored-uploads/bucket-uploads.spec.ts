@@ -136,3 +136,25 @@ describe.each([
     expect(count.requests).toBeLessThan(300);
   });
 });
+
+describe('expired uploads', () => {
+  afterEach(() => vi.useRealTimers());
+
+  it('are removed by one of several processes, and again after almost an hour', async () => {
+    const bucket = new InMemoryBucket();
+    const end = new Date(MIDNIGHT + HOUR_MS);
+    const kept = uploadAt(MIDNIGHT + HOUR_MS);
+    await own(bucket, uploadAt(MIDNIGHT));
+    await own(bucket, kept);
+    const processes = [bucket.another(), bucket.another(), bucket.another()].map((each) => new BucketUploads(each));
+    const removed = await Promise.all(processes.map((each) => each.removeExpired(end)));
+    expect(removed.sort()).toEqual([0, 0, 1]);
+    expect(await listed(bucket, {}, 10)).toEqual([kept]);
+
+    await own(bucket, uploadAt(MIDNIGHT + 1));
+    await expect(processes[0]?.removeExpired(end)).resolves.toBe(0);
+    const later = bucket.another();
+    later.aheadMs = HOUR_MS;
+    await expect(new BucketUploads(later).removeExpired(end)).resolves.toBe(1);
+  });
+});

@@ -2,6 +2,8 @@ import { storageFailure } from '../../../../application/storage-failure.js';
 import { type ByteRange, type RemovalOptions, StoredUploads, type UploadFilter, type UploadPage, type UploadPosition } from '../../../../application/ports/stored-uploads.port.js';
 import type { Upload } from '../../../../domain/upload.js';
 import type { Bucket } from '../bucket.js';
+import { RETENTION_TURN } from '../keys.js';
+import { Turn } from '../turn.js';
 import { openFile } from './content.js';
 import { DaySources } from './day-sources.js';
 import { readPage } from './newest-first.js';
@@ -10,12 +12,18 @@ import { UploadRemoval } from './upload-removal.js';
 import { findLine } from './upload-search.js';
 
 const MOST_ROUNDS = 10;
+/** Expired uploads are looked for once in this time, whichever process does it. A service looks every hour. */
+const RETENTION_TURN_MS = 50 * 60_000;
 
 /** The uploads in a bucket. They are found by the names of segments (segment-names.ts), without another index. */
 export class BucketUploads extends StoredUploads {
   private readonly removal: UploadRemoval;
 
-  constructor(private readonly bucket: Bucket) {
+  /** @param onRemoved called after each removal. */
+  constructor(
+    private readonly bucket: Bucket,
+    private readonly onRemoved: () => void = () => undefined,
+  ) {
     super();
     this.removal = new UploadRemoval(bucket);
   }
@@ -33,14 +41,19 @@ export class BucketUploads extends StoredUploads {
   }
 
   override remove(uploadId: string): Promise<boolean> {
-    return this.removal.remove(uploadId).catch(storageFailure('An upload could not be removed.'));
+    return this.removal.remove(uploadId).catch(storageFailure('An upload could not be removed.')).finally(this.onRemoved);
   }
 
   override removeAll(filter: UploadFilter, options: RemovalOptions = {}): Promise<number> {
     return this.removal.removeAll(filter, options).catch((error: unknown) => {
       options.signal?.throwIfAborted();
       return storageFailure('Uploads could not be removed.')(error);
-    });
+    }).finally(this.onRemoved);
+  }
+
+  override async removeExpired(end: Date, options: RemovalOptions = {}): Promise<number> {
+    const isOurs = await new Turn(this.bucket, RETENTION_TURN, RETENTION_TURN_MS).take().catch(storageFailure('Expired uploads could not be removed.'));
+    return isOurs ? this.removeAll({ to: end }, options) : 0;
   }
 
   /** Begins again if compaction has moved lines while they were read. */

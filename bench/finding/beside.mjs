@@ -1,0 +1,102 @@
+import { connect } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
+import { MemoryMeter } from '../support/memory-meter.mjs';
+import { Progress } from '../support/progress.mjs';
+import { json } from '../uploads/loads.mjs';
+import { uploadFile } from './content.mjs';
+import { fillStore } from './filled-store.mjs';
+
+const MIB = 1024 * 1024;
+const ROUNDS = 5;
+const SECONDS = 4;
+const CONNECTIONS = 32;
+const READERS = 1_000;
+const READER_BYTES = 16 * 1024;
+const LOOKUPS_PER_SECOND = 50;
+
+const median = (list) => [...list].sort((one, other) => one - other)[Math.floor(list.length / 2)];
+
+/** The rate of small uploads while uploads are found and listed, compared with uploads alone, in turns. */
+export async function measureUploadsBesideLookups(services, { uploads, days }) {
+  const { large } = await fillStore(services.data, { uploads, days });
+  const service = await services.start();
+  const headers = { Authorization: `Bearer ${await service.token()}` };
+  const look = async (index) => {
+    const target = index % 2 ? '/uploads' : `/uploads/${large[index % large.length]}`;
+    await (await fetch(service.url + target, { headers })).text();
+  };
+  const whileLooking = async (work) => {
+    const ending = new AbortController();
+    const looking = (async () => {
+      for (let index = 0; !ending.signal.aborted; index++) await Promise.all([look(index), delay(1000 / LOOKUPS_PER_SECOND)]);
+    })();
+    const result = await work();
+    ending.abort();
+    await looking;
+    return result;
+  };
+  const { ratio, text } = await compareRates(service, `beside ${LOOKUPS_PER_SECOND} lookups/s`, whileLooking);
+  return [{ title: `small uploads beside ${LOOKUPS_PER_SECOND} lookups/s`, figure: text, goal: '>= 0.95', ok: ratio >= 0.95 }];
+}
+
+/** The rate of small uploads while many clients read a file slowly, and what these readers cost in memory. */
+export async function measureSlowReaders(services) {
+  const service = await services.start();
+  const token = await service.token();
+  const { id } = await uploadFile(services, service, 64);
+  const meter = new MemoryMeter(service.child.pid);
+  await meter.begin();
+  const whileReading = async (work) => {
+    const readers = Array.from({ length: READERS }, () => slowReader(service, id, token));
+    await Promise.all(readers.map(({ begun }) => begun));
+    const result = await work();
+    for (const { end } of readers) end();
+    await delay(500);
+    return result;
+  };
+  const { ratio, text } = await compareRates(service, 'beside slow readers', whileReading);
+  const { growth } = await meter.read();
+  return [
+    { title: `small uploads beside ${READERS} slow readers`, figure: text, goal: '>= 0.95', ok: ratio >= 0.95 },
+    { title: 'growth of memory meanwhile', figure: `${Math.round(growth / MIB)} MiB`, goal: '< 300 MiB', ok: growth < 300 * MIB },
+  ];
+}
+
+/** A client that reads 16 KiB, and a little more each second. */
+function slowReader({ port }, id, token) {
+  const socket = connect({ port, host: '127.0.0.1' });
+  socket.on('error', () => undefined);
+  socket.write(`GET /uploads/${id}/content HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\nAuthorization: Bearer ${token}\r\n\r\n`);
+  socket.pause();
+  const timer = setInterval(() => socket.read(READER_BYTES), 1000);
+  const begun = new Promise((done, failed) => socket.once('readable', done).once('close', () => failed(new Error('A reader was cut off.'))));
+  begun.catch(() => undefined);
+  const end = () => {
+    clearInterval(timer);
+    socket.destroy();
+  };
+  return { begun, end };
+}
+
+/** Measures the rate of small uploads alone and within `during`, in turns. */
+async function compareRates(service, title, during) {
+  const progress = new Progress();
+  const load = json(CONNECTIONS);
+  const rates = { alone: [], beside: [] };
+  const { signal } = new AbortController();
+  const rate = async () => {
+    const { figures, others } = await load(service, SECONDS, signal);
+    if (Object.keys(others).length > 0) throw new Error(`Uploads failed: ${JSON.stringify(others)}`);
+    return figures.rate;
+  };
+  for (let round = 1; round <= ROUNDS; round++) {
+    progress.show(`uploads ${title}: round ${round} of ${ROUNDS}`);
+    rates.alone.push(await rate());
+    rates.beside.push(await during(rate));
+  }
+  progress.clear();
+  const ratios = rates.beside.map((each, round) => each / rates.alone[round]);
+  const ratio = median(ratios);
+  const text = `${Math.round(median(rates.beside))}/s, alone ${Math.round(median(rates.alone))}/s: ${ratio.toFixed(2)} (${Math.min(...ratios).toFixed(2)}-${Math.max(...ratios).toFixed(2)})`;
+  return { ratio, text };
+}

@@ -1,0 +1,48 @@
+import { v7 as uuidV7 } from 'uuid';
+import { figuresOf } from '../support/latencies.mjs';
+import { Progress } from '../support/progress.mjs';
+import { CUSTOMERS, DAY_MS, fillStore } from './filled-store.mjs';
+
+const pick = (list) => list[Math.floor(Math.random() * list.length)];
+
+/** How long it takes to find and list uploads, one request after the other. */
+export async function measureLookups(services, { uploads, days, requests }) {
+  const { large, others, day } = await fillStore(services.data, { uploads, days });
+  const service = await services.start();
+  const headers = { Authorization: `Bearer ${await service.token()}` };
+  const begin = Date.parse(day);
+  const noon = new Date(begin + DAY_MS / 2).toISOString();
+  const rows = [
+    { title: 'find an upload of the large day', target: () => `/uploads/${pick(large)}`, most: 5 },
+    { title: 'find an upload of any other day', target: () => `/uploads/${pick(others)}`, most: 5 },
+    { title: 'first page, 100 uploads of all customers', target: () => '/uploads', most: 10 },
+    { title: 'a page in the middle of the large day', target: () => `/uploads?to=${noon}`, most: 10 },
+    { title: 'first page of one customer of 1,000', target: () => `/uploads?customer_id=c${Math.floor(Math.random() * CUSTOMERS)}&limit=10` },
+    { title: 'find an id that nobody has', target: () => `/uploads/${uuidV7({ msecs: begin + Math.random() * DAY_MS })}`, status: 404 },
+  ];
+  const results = [];
+  for (const { title, target, status = 200, most } of rows) {
+    const { median, p99 } = await timed(title, most === undefined ? Math.ceil(requests / 10) : requests, async () => {
+      const answer = await fetch(service.url + target(), { headers });
+      await answer.text();
+      if (answer.status !== status) throw new Error(`${title}: ${answer.status}`);
+    });
+    const goal = most === undefined ? '' : `p50 <= ${most} ms`;
+    results.push({ title, figure: `p50 ${median.toFixed(1)} ms, p99 ${p99.toFixed(1)} ms`, goal, ok: most === undefined || median <= most });
+  }
+  return results;
+}
+
+async function timed(title, count, work) {
+  const progress = new Progress();
+  const times = [];
+  const began = performance.now();
+  for (let index = 0; index < count; index++) {
+    progress.show(`${title}: ${index} of ${count}`);
+    const start = performance.now();
+    await work();
+    times.push(performance.now() - start);
+  }
+  progress.clear();
+  return figuresOf(times, (performance.now() - began) / 1000);
+}

@@ -1,0 +1,38 @@
+import type { DynamicModule } from '@nestjs/common';
+import type { ProviderDefinition } from '../common/provider-definition.js';
+import type { Environment } from '../configuration/service.js';
+import type { UploadEvents } from '../ingestion/application/ports/upload-events.port.js';
+import { MeasuredUploadEvents } from '../operations/metrics/measured-upload-events.js';
+import { Metrics } from '../operations/metrics/metrics.js';
+import type { ProvidedReplacement } from './replacement.js';
+
+export interface ChosenEvents {
+  /** The modules that the adapter depends on. */
+  readonly imports: DynamicModule[];
+  /** Undefined if nobody is told of uploads. */
+  readonly events: ProviderDefinition<UploadEvents> | undefined;
+}
+
+/** The replacement if there is one, otherwise the webhook of the environment. */
+export function eventsFor({ webhook }: Environment, replacement?: ProvidedReplacement): ChosenEvents {
+  if (replacement) {
+    return {
+      imports: [replacement.module],
+      events: {
+        inject: [replacement.token, Metrics],
+        useFactory: (events: UploadEvents, metrics: Metrics) => new MeasuredUploadEvents(events, metrics, 'provider'),
+      },
+    };
+  }
+  if (!webhook) return { imports: [], events: undefined };
+  return {
+    imports: [],
+    events: {
+      inject: [Metrics],
+      useFactory: async (metrics: Metrics) => {
+        const { WebhookUploadEvents } = await import('../ingestion/adapters/out/webhook/webhook.upload-events.adapter.js');
+        return new MeasuredUploadEvents(new WebhookUploadEvents(webhook), metrics);
+      },
+    },
+  };
+}

@@ -1,0 +1,37 @@
+import { z } from 'zod';
+
+const SECRET_PREFIX = 'whsec_';
+const [LEAST_SECRET_BYTES, MOST_SECRET_BYTES] = [24, 64];
+
+/** The bytes of a secret in the form of Standard Webhooks; undefined if the text is no such secret. */
+function secretBytes(text: string): Buffer | undefined {
+  const bytes = Buffer.from(text.slice(SECRET_PREFIX.length), 'base64');
+  const isCanonical = `${SECRET_PREFIX}${bytes.toString('base64')}` === text;
+  return isCanonical && bytes.length >= LEAST_SECRET_BYTES && bytes.length <= MOST_SECRET_BYTES ? bytes : undefined;
+}
+
+const isWebhookUrl = (text: string): boolean => /^https?:\/\//i.test(text) && URL.canParse(text) && !text.includes('#');
+
+export const EVENTS_NAMES = ['EVENTS_WEBHOOK_URL', 'EVENTS_WEBHOOK_SECRET'];
+
+/** Who is told of uploads; undefined if nobody is. */
+export const EVENTS_VARIABLES = z
+  .object({
+    EVENTS_WEBHOOK_URL: z.string().refine(isWebhookUrl, 'must be an http or https URL without fragment').optional(),
+    EVENTS_WEBHOOK_SECRET: z
+      .string()
+      .transform((text, context) => {
+        const secrets = text.trim().split(/\s+/).map(secretBytes).filter((secret) => secret !== undefined);
+        const isValid = secrets.length === text.trim().split(/\s+/).length && secrets.length <= 2;
+        if (!isValid) context.addIssue({ code: 'custom', message: `must be ${SECRET_PREFIX} and the base64 of ${LEAST_SECRET_BYTES} to ${MOST_SECRET_BYTES} bytes, or two such secrets separated by a blank` });
+        return secrets;
+      })
+      .optional(),
+  })
+  .superRefine(({ EVENTS_WEBHOOK_URL: url, EVENTS_WEBHOOK_SECRET: secret }, context) => {
+    if (url !== undefined && secret === undefined) context.addIssue({ code: 'custom', path: ['EVENTS_WEBHOOK_SECRET'], message: 'must be set where EVENTS_WEBHOOK_URL is' });
+  })
+  .transform(({ EVENTS_WEBHOOK_URL: url, EVENTS_WEBHOOK_SECRET: secrets = [] }) => (url === undefined ? undefined : { url, secrets }));
+
+/** The webhook that is told of uploads, and the secrets that its requests are signed with. */
+export type WebhookEnvironment = NonNullable<z.infer<typeof EVENTS_VARIABLES>>;

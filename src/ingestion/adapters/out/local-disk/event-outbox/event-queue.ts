@@ -1,0 +1,184 @@
+import { decodeIndexLine } from '../../../../application/encoded-upload.js';
+import { MAX_EVENTS_BYTES, type OutboxBatch, type OutboxEvent } from '../../../../application/ports/event-outbox.port.js';
+import { linesDirectory } from '../../../../domain/layout.js';
+import { UPLOAD_ID } from '../../../../domain/layout-names.js';
+import { UPLOAD_KINDS, type Upload } from '../../../../domain/upload.js';
+import { unlessAbsent } from '../disk-error.js';
+import type { StoreDirectory } from '../store-directory.js';
+import { SegmentReader } from '../stored-uploads/segment-reader.js';
+import type { Segments } from '../stored-uploads/segments.js';
+import { type EventEntries, type EventEntry, type EventsInFlight, EVENTS, isRemovedFile, removedPath } from './event-entries.js';
+import { decodeRemovedUpload } from './removed-uploads.js';
+
+/** How many entries are remembered, so that a backlog of any size needs little memory, and `events/` is rarely listed. */
+const MOST_KNOWN = 1_000;
+const ID_LENGTH = 36;
+
+/**
+ * The events of an open store that were not told yet. A batch has the lines of one file: the file of the oldest entry
+ * that has any.
+ */
+export class EventQueue {
+  private readonly entries: EventEntries;
+  /** The ids of the oldest entries, as the directory had them when it was last listed. */
+  private known: string[] = [];
+  /** Names that aren't entries, and the files of entries with a damaged line. There was a warning for each. */
+  private readonly warnedOf = new Set<string>();
+
+  constructor(
+    private readonly store: StoreDirectory,
+    private readonly segments: Segments,
+  ) {
+    this.entries = store.events;
+  }
+
+  /** The next batch; undefined if all events were told, or telling wasn't begun. Throws errors of the file system. */
+  next(limit: number): Promise<OutboxBatch | undefined> {
+    return this.entries.inTurn(async () => {
+      if (!this.entries.isBegun) return undefined;
+      this.store.presence.assertHere(this.entries.parts);
+      // Events that came meanwhile may belong to an older entry. They wait until the batch is confirmed.
+      const { inFlight } = this.entries;
+      const repeated = inFlight && (await this.batchOf(inFlight.id, limit));
+      return repeated ?? (await this.oldest(limit));
+    });
+  }
+
+  private async oldest(limit: number): Promise<OutboxBatch | undefined> {
+    for (;;) {
+      for (const id of [...this.known]) {
+        const batch = await this.batchOf(id, limit);
+        if (batch) return batch;
+      }
+      if (!this.entries.hasNew) return undefined;
+      const names = await this.entries.names();
+      // A power cut may have kept the file of an entry, and not the entry.
+      const ids = [...new Set(names.map((name) => (isRemovedFile(name) ? name.slice(0, ID_LENGTH) : name)))].filter((name) => this.isEntry(name));
+      this.known = ids.slice(0, MOST_KNOWN);
+      // The others are listed when these have been told.
+      if (ids.length > MOST_KNOWN) this.entries.hasNew = true;
+    }
+  }
+
+  /** Whether a name may be that of an entry. Warns of others once. */
+  private isEntry(name: string): boolean {
+    if (this.warnedOf.has(name)) return false;
+    if (UPLOAD_ID.test(name)) return true;
+    this.warnOnce(name, `${this.store.at(EVENTS, name)} is not an entry of this store; leaving it alone.`);
+    return false;
+  }
+
+  private async batchOf(id: string, limit: number): Promise<OutboxBatch | undefined> {
+    const entry = (await this.entries.read(id)) ?? (await this.repaired(id));
+    if (!entry) {
+      this.forget(id);
+      return undefined;
+    }
+    const open = this.store.openSegments.get(entry.lines);
+    if (open && open.durableLength <= entry.offset) return undefined;
+    const file = await this.openLines(id, entry.lines);
+    if (!file) {
+      // Checked afterwards, because without its volume a store looks empty.
+      this.store.presence.assertHere();
+      if (open) return undefined;
+      if (await this.store.disk.isNameTaken(this.store.at(entry.lines))) this.warnOnce(id, `${this.store.at(entry.lines)} is not a file of this store, so its uploads are not told.`);
+      else await this.entries.remove(id);
+      this.forget(id);
+      return undefined;
+    }
+    try {
+      return await this.read(id, entry, file, limit, open === undefined);
+    } finally {
+      await file.close();
+    }
+  }
+
+  /** @param isComplete whether the file gets no more lines. */
+  private async read(id: string, entry: EventEntry, file: SegmentReader, limit: number, isComplete: boolean): Promise<OutboxBatch | undefined> {
+    const decode = entry.lines === removedPath(id) ? decodeRemovedUpload : decodeStored;
+    for (let { offset } = entry; ; ) {
+      const lines = await file.linesFrom(offset);
+      const events: OutboxEvent[] = [];
+      const begin = lines[0]?.begin ?? offset;
+      for (const { end, bytes } of lines) {
+        if (events.length === limit || (events.length > 0 && end - begin > MAX_EVENTS_BYTES)) break;
+        const event = await decode(bytes);
+        if (event) events.push(event);
+        else this.warnOnce(entry.lines, `${this.store.at(entry.lines)} has a line that is not valid, so it is not told.`);
+        offset = end + 1;
+      }
+      if (events.length > 0) return this.inFlight(events, { id, end: offset, isLast: isComplete && offset >= file.length }, entry.lines);
+      if (lines.length > 0) continue;
+      if (!isComplete) return undefined;
+      await this.entries.remove(id);
+      this.forget(id);
+      return undefined;
+    }
+  }
+
+  private inFlight(events: readonly OutboxEvent[], batch: EventsInFlight, lines: string): OutboxBatch {
+    this.entries.inFlight = batch;
+    const { id } = batch;
+    const confirm = () =>
+      this.entries.inTurn(async () => {
+        // Another batch was given out since, or the store was opened again.
+        if (this.entries.inFlight !== batch) return;
+        if (batch.isLast) await this.entries.remove(id);
+        else await this.entries.replace(id, { lines, offset: batch.end });
+        if (batch.isLast) this.forget(id);
+        this.entries.inFlight = undefined;
+      });
+    return { events, confirm };
+  }
+
+  /** Opens the lines of an entry; undefined if they are missing. */
+  private async openLines(id: string, path: string): Promise<SegmentReader | undefined> {
+    if (path !== removedPath(id)) return this.segments.open(path);
+    const file = await unlessAbsent(this.store.disk.open(this.store.at(path)));
+    return file && new SegmentReader(file, path, await file.size());
+  }
+
+  /**
+   * Creates a damaged or missing entry again if its lines can be found by its name. All of them are told again. Undefined
+   * if there are no such lines, with a warning if the entry is there.
+   */
+  private async repaired(id: string): Promise<EventEntry | undefined> {
+    const path = this.store.at(EVENTS, id);
+    const isTaken = await this.store.disk.isNameTaken(path);
+    const lines = await this.linesOf(id, isTaken);
+    if (lines === undefined) {
+      if (isTaken) this.warnOnce(id, `${path} is not an entry of this store; leaving it alone.`);
+      return undefined;
+    }
+    if (isTaken) this.warnOnce(`${id} is repaired`, `${path} is damaged; the events of ${lines} are told again.`);
+    const entry = { lines, offset: 0 };
+    await this.entries.replace(id, entry);
+    return entry;
+  }
+
+  private async linesOf(id: string, isSegment: boolean): Promise<string | undefined> {
+    const days = isSegment ? await this.segments.days() : [];
+    const candidates = [removedPath(id), ...UPLOAD_KINDS.flatMap((kind) => days.map((day) => `${linesDirectory(kind)}/date=${day}/${id}.ndjson`))];
+    for (const path of candidates) if ((await this.store.disk.plainFileSize(this.store.at(path))) !== undefined) return path;
+    return undefined;
+  }
+
+  private forget(id: string): void {
+    this.known = this.known.filter((other) => other !== id);
+    if (this.entries.inFlight?.id === id) this.entries.inFlight = undefined;
+  }
+
+  private warnOnce(about: string, message: string): void {
+    if (!this.warnedOf.has(about)) this.store.logger.warn(message);
+    this.warnedOf.add(about);
+  }
+}
+
+async function decodeStored(line: Buffer): Promise<OutboxEvent | undefined> {
+  const upload = await decodeIndexLine(line);
+  return upload && isComplete(upload) ? { type: 'stored', upload } : undefined;
+}
+
+/** Whether a line had the members that an event needs. Somebody may have edited it. */
+const isComplete = ({ uploadId, kind, customerId, receivedAt }: Upload): boolean =>
+  UPLOAD_ID.test(uploadId) && UPLOAD_KINDS.includes(kind) && typeof customerId === 'string' && !Number.isNaN(receivedAt.getTime());

@@ -1,0 +1,265 @@
+import { appendFile, lstat, mkdir, mkdtemp, readdir, readFile, readlink, rename, rm, symlink, unlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { basename, join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { DataDirectoryView } from '../../../../../testing/data-directory.view.js';
+import { GatedDisk } from '../../../../../testing/gated-disk.js';
+import { anUploadDraft, storeUpload } from '../../../../../testing/upload-draft.builder.js';
+import type { EventOutbox, OutboxEvent } from '../../../../application/ports/event-outbox.port.js';
+import { LocalDiskFileStorage, type LocalDiskOptions } from '../local-disk.file-storage.adapter.js';
+
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+
+let view: DataDirectoryView;
+let storage: LocalDiskFileStorage;
+let outbox: EventOutbox;
+let warnings: string[];
+beforeEach(async () => {
+  view = new DataDirectoryView(await mkdtemp(join(tmpdir(), 'events-')));
+  warnings = [];
+  await open();
+});
+afterEach(async () => {
+  await storage.close();
+  await rm(view.directory, { recursive: true });
+});
+
+async function open(options: Partial<LocalDiskOptions> = {}): Promise<void> {
+  storage = await LocalDiskFileStorage.open({ directory: view.directory, logger: { warn: (message) => warnings.push(message) }, ...options });
+  outbox = storage.eventOutbox;
+}
+
+async function reopen(): Promise<void> {
+  await storage.close();
+  await open();
+  await outbox.open();
+}
+
+const store = async (draft = anUploadDraft()): Promise<string> => (await storeUpload(storage, draft.build())).uploadId;
+const idOf = (event: OutboxEvent): string => (event.type === 'stored' ? event.upload.uploadId : `${event.uploadId}-removed`);
+
+async function tell(limit = 500): Promise<string[]> {
+  const batch = await outbox.next(limit);
+  await batch?.confirm();
+  return batch?.events.map(idOf) ?? [];
+}
+
+async function tellAll(): Promise<string[]> {
+  const told: string[] = [];
+  for (let ids = await tell(); ids.length > 0; ids = await tell()) told.push(...ids);
+  return told;
+}
+
+const entries = (): Promise<string[]> => readdir(view.at('events'));
+const entry = async (name: string): Promise<unknown> => JSON.parse(await readlink(view.at(`events/${name}`)));
+const segments = async (): Promise<string[]> => (await view.files('uploads')).map((path) => basename(path, '.ndjson'));
+
+describe('the outbox on a local disk', () => {
+  it('keeps nothing before it is opened, and then one entry for each segment', async () => {
+    await store();
+    expect(await readdir(view.directory)).not.toContain('events');
+    const [before] = await segments();
+    await outbox.open();
+    expect(await entries()).toEqual([]);
+    await store();
+    await store();
+    await store(anUploadDraft().with({ kind: 'nowcast' }));
+    expect((await entries()).sort()).toEqual((await segments()).filter((id) => id !== before).sort());
+  });
+
+  it('moves the offset of an entry as its lines are told, and removes it once its segment is closed and told', async () => {
+    await outbox.open();
+    const first = await store();
+    await store();
+    const [segment = ''] = await segments();
+    const [path = ''] = await view.files('uploads');
+    expect(await entry(segment)).toEqual({ lines: path, offset: 0 });
+    expect(await tell(1)).toEqual([first]);
+    expect(await entry(segment)).toEqual({ lines: path, offset: (await readFile(view.at(path), 'utf8')).indexOf('\n') + 1 });
+    await tellAll();
+    expect(await entry(segment)).toEqual({ lines: path, offset: (await lstat(view.at(path))).size });
+    await reopen();
+    expect(await tellAll()).toEqual([]);
+    expect(await entries()).toEqual([]);
+  });
+
+  it('notes what is to be told while nobody tells, in a process that never opens it', async () => {
+    await outbox.open();
+    await storage.close();
+    await open();
+    const id = await store();
+    await reopen();
+    expect(await tellAll()).toEqual([id]);
+  });
+
+  it('tells segments in the order of their creation', async () => {
+    await outbox.open();
+    const ids: string[] = [];
+    for (let day = 1; day < 6; day++) {
+      ids.push(await store(anUploadDraft().with({ kind: day % 2 ? 'nowcast' : 'historical', receivedAt: new Date(`2026-01-0${day}T00:00:00Z`) })));
+    }
+    expect(await tellAll()).toEqual(ids);
+  });
+
+  it('keeps a copy of nothing but ids, kind and customer of what was removed, until that was told', async () => {
+    await outbox.open();
+    const secret = anUploadDraft().with({ customerId: 'the customer', filename: 'the file', additionalData: 'the data', idempotencyKey: 'the key', manufacturer: 'the meter' });
+    const id = await store(secret.file('the bytes'));
+    await storage.storedUploads.remove(id);
+    const [name = ''] = (await entries()).filter((each) => each.endsWith('.removed'));
+    const line = JSON.parse(await readFile(view.at(`events/${name}`), 'utf8')) as object;
+    expect(line).toEqual({ upload_id: id, kind: 'historical', customer_id: 'the customer', removed_at: expect.stringMatching(/Z$/) as string });
+    expect(await tellAll()).toEqual([`${id}-removed`]);
+    await reopen();
+    await tellAll();
+    expect(await entries()).toEqual([]);
+  });
+
+  it('tells the removal of 1,200 uploads in batches, and goes on after a restart', async () => {
+    await outbox.open();
+    const ids = await Promise.all(Array.from({ length: 1_200 }, () => store()));
+    await storage.storedUploads.removeAll({});
+    const told = [...(await tell()), ...(await tell())];
+    await reopen();
+    told.push(...(await tellAll()));
+    expect(told.sort()).toEqual(ids.map((id) => `${id}-removed`).sort());
+  });
+
+  it('removes the entry of a segment that is gone', async () => {
+    await outbox.open();
+    await store();
+    await store(anUploadDraft().with({ kind: 'nowcast' }));
+    await storage.close();
+    await unlink(view.at((await view.files('uploads'))[0] ?? ''));
+    await open();
+    expect(await tellAll()).toHaveLength(1);
+    expect(await entries()).toEqual([]);
+    expect(warnings).toEqual([]);
+  });
+
+  it('skips lines that are not valid, with one warning, and tells the others', async () => {
+    await outbox.open();
+    const first = await store();
+    await storage.close();
+    const [path = ''] = await view.files('uploads');
+    const line = await readFile(view.at(path), 'utf8');
+    const second = `${first.slice(0, -4)}abcd`;
+    for (const text of ['no JSON\n', '{}\n', line.replace(/"customer_id":"[^"]*",/, ''), line.replace('historical', 'other'), line.replace(first, second)]) await appendFile(view.at(path), text);
+    await open();
+    expect(await tell(1)).toEqual([first]);
+    const batch = await outbox.next(1);
+    expect(batch?.events.map(idOf)).toEqual([second]);
+    expect((await outbox.next(1))?.events.map(idOf)).toEqual([second]);
+    expect(await tellAll()).toEqual([second]);
+    expect(warnings).toEqual([expect.stringContaining('has a line that is not valid, so it is not told')]);
+    expect(await entries()).toEqual([]);
+  });
+
+  it.each<[string, (path: string) => Promise<unknown>]>([
+    ['is no JSON', (path) => symlink('x', path)],
+    ['names another segment', (path) => symlink(JSON.stringify({ lines: 'uploads/kind=nowcast/date=2026-01-01/x.ndjson', offset: 3 }), path)],
+    ['leads out of the store', (path) => symlink(JSON.stringify({ lines: '../../etc/passwd', offset: 0 }), path)],
+    ['has no valid offset', (path) => symlink(JSON.stringify({ lines: 'x', offset: -1 }), path)],
+    ['is a file', (path) => writeFile(path, '')],
+  ])('tells everything of a segment again whose entry %s, with a warning', async (_, damage) => {
+    await outbox.open();
+    const ids = [await store(), await store()];
+    await tell(1);
+    await storage.close();
+    const [segment = ''] = await segments();
+    await unlink(view.at(`events/${segment}`));
+    await damage(view.at(`events/${segment}`));
+    await open();
+    expect(await tellAll()).toEqual(ids);
+    expect(warnings).toEqual([expect.stringContaining('is damaged; the events of')]);
+    expect(await entries()).toEqual([]);
+  });
+
+  it('leaves foreign names in its directory alone, with one warning for each', async () => {
+    await outbox.open();
+    const foreign = ['notes.txt', '.snapshot', '0195e6f0-0000-7000-8000-000000000000', '0195e6f0-0000-7000-8000-000000000000.removed.bak'];
+    for (const name of foreign) await writeFile(view.at(`events/${name}`), 'x');
+    await mkdir(view.at('events/lost+found'));
+    for (let count = 0; count < 3; count++) {
+      const id = await store();
+      expect(await tellAll()).toEqual([id]);
+      await reopen();
+    }
+    expect(new Set(warnings).size).toBe(foreign.length + 1);
+    expect((await entries()).filter((name) => !UUID.test(name)).sort()).toEqual(['lost+found', ...foreign.filter((name) => !UUID.test(name))].sort());
+  });
+
+  it('accepts uploads beside something else with the name events, with a warning', async () => {
+    await storage.close();
+    await writeFile(view.at('events'), 'x');
+    await open();
+    await store();
+    expect(warnings).toEqual([expect.stringContaining('is not a directory, so uploads are stored without being told')]);
+    await expect(outbox.open()).rejects.toMatchObject({ kind: 'storage-failure' });
+    await store();
+    expect(await outbox.next(1)).toBeUndefined();
+  });
+
+  it('refuses uploads that it could not tell while its directory is away, and goes on when it is back', async () => {
+    await outbox.open();
+    const first = await store();
+    await rename(view.at('events'), view.at('aside'));
+    await expect(storage.checkHealth()).rejects.toMatchObject({ kind: 'storage-failure' });
+    await expect(store()).rejects.toMatchObject({ kind: 'storage-failure' });
+    await expect(outbox.next(1)).rejects.toMatchObject({ kind: 'storage-failure' });
+    expect(warnings.join('\n')).toContain(`${view.at('events')} is missing`);
+    await rename(view.at('aside'), view.at('events'));
+    await expect.poll(() => storage.checkHealth().then(() => 'healthy', () => 'away'), { timeout: 5_000 }).toBe('healthy');
+    const second = await store();
+    expect(await tellAll()).toEqual([first, second]);
+  });
+
+  it('keeps the entries of segments whose volume is away', async () => {
+    await outbox.open();
+    const id = await store();
+    await reopen();
+    await rename(view.at('uploads'), view.at('aside'));
+    await expect(outbox.next(1)).rejects.toMatchObject({ kind: 'storage-failure' });
+    await rename(view.at('aside'), view.at('uploads'));
+    await expect.poll(() => storage.checkHealth().then(() => 'healthy', () => 'away'), { timeout: 5_000 }).toBe('healthy');
+    expect(await tellAll()).toEqual([id]);
+  });
+
+  it('costs an upload no operation of the disk', async () => {
+    await storage.close();
+    const counts: number[] = [];
+    for (const isTelling of [false, true]) {
+      const disk = new GatedDisk();
+      await open({ disk });
+      if (isTelling) await outbox.open();
+      await store();
+      let operations = 0;
+      disk.gate = (perform) => {
+        operations += 1;
+        return perform();
+      };
+      await store();
+      await store(anUploadDraft().file('bytes'));
+      counts.push(operations);
+      await storage.close();
+    }
+    expect(counts[1]).toBe(counts[0]);
+    await open();
+  });
+
+  it('lists its directory rarely while there is a backlog', async () => {
+    await outbox.open();
+    for (let day = 10; day < 30; day++) await store(anUploadDraft().with({ receivedAt: new Date(`2026-01-${day}T00:00:00Z`) }));
+    await storage.close();
+    const disk = new GatedDisk();
+    await open({ disk });
+    let listings = 0;
+    const readDirectory = disk.readDirectory.bind(disk);
+    disk.readDirectory = (path) => {
+      if (path === view.at('events')) listings += 1;
+      return readDirectory(path);
+    };
+    expect(await tellAll()).toHaveLength(20);
+    expect(listings).toBe(1);
+  });
+});

@@ -1,0 +1,39 @@
+import type { Wakeup } from '../../../../../common/wakeup.js';
+import { EventOutbox, type OutboxBatch } from '../../../../application/ports/event-outbox.port.js';
+import { storageFailure } from '../../../../application/storage-failure.js';
+import type { OpenStore } from '../open-store.js';
+
+const LONGEST_WAIT_MS = 60_000;
+
+/** The outbox of a directory of the local file system. */
+export class LocalDiskEventOutbox extends EventOutbox {
+  constructor(
+    /** Passes the open store to `work`. Rejects with `storage-failure` while the store is away. */
+    private readonly withStore: <T>(work: (store: OpenStore) => Promise<T>) => Promise<T>,
+    private readonly news: Wakeup,
+    /** Called when the outbox was opened. */
+    private readonly onOpened: () => void,
+  ) {
+    super();
+  }
+
+  override async open(): Promise<void> {
+    await this.withStore((store) => store.beginEvents()).catch(storageFailure('The outbox could not be opened.'));
+    this.onOpened();
+  }
+
+  override async next(limit: number): Promise<OutboxBatch | undefined> {
+    this.news.clear();
+    const batch = await this.withStore((store) => store.events.next(limit)).catch(storageFailure('The events could not be read.'));
+    return batch && { ...batch, confirm: () => this.withStore(() => batch.confirm()).catch(storageFailure('Events could not be confirmed.')) };
+  }
+
+  override wait(signal: AbortSignal): Promise<void> {
+    return this.news.sleep(LONGEST_WAIT_MS, signal);
+  }
+
+  /** The lock of the directory keeps other processes away anyway. */
+  override close(): Promise<void> {
+    return Promise.resolve();
+  }
+}

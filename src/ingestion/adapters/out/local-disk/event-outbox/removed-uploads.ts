@@ -1,0 +1,30 @@
+import type { RemovedEvent } from '../../../../application/ports/event-outbox.port.js';
+import { parseJson } from '../../../../application/line-text.js';
+import { UPLOAD_KINDS, type UploadKind } from '../../../../domain/upload.js';
+import type { RemovalList } from '../stored-uploads/removal-list.js';
+
+const UPLOADS_AT_ONCE = 1_000;
+
+/** The events of a removal in bytes, piece by piece: one line for each upload. */
+export function* encodeRemovedUploads({ segment, removedAt, uploads }: RemovalList): Generator<Buffer> {
+  const kind = kindOf(segment);
+  const known = uploads.filter(({ customerId }) => customerId !== undefined);
+  for (let at = 0; at < known.length; at += UPLOADS_AT_ONCE) {
+    const lines = known.slice(at, at + UPLOADS_AT_ONCE).map(({ uploadId, customerId }) =>
+      JSON.stringify({ upload_id: uploadId, kind, customer_id: customerId, removed_at: removedAt }),
+    );
+    yield Buffer.from(lines.map((line) => `${line}\n`).join(''));
+  }
+}
+
+/** The event that a line describes; undefined if the line isn't valid. */
+export function decodeRemovedUpload(line: Buffer): RemovedEvent | undefined {
+  const parsed = parseJson(line);
+  if (typeof parsed !== 'object' || parsed === null) return undefined;
+  const { upload_id: uploadId, kind, customer_id: customerId, removed_at: time } = parsed as Partial<Record<string, unknown>>;
+  const removedAt = new Date(String(time));
+  const isValid = typeof uploadId === 'string' && typeof customerId === 'string' && UPLOAD_KINDS.some((each) => each === kind) && !Number.isNaN(removedAt.getTime());
+  return isValid ? { type: 'removed', uploadId, kind: kind as UploadKind, customerId, removedAt } : undefined;
+}
+
+const kindOf = (segment: string): UploadKind => UPLOAD_KINDS.find((kind) => segment.includes(`/kind=${kind}/`)) ?? 'historical';

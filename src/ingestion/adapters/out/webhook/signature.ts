@@ -1,0 +1,21 @@
+import { createHmac } from 'node:crypto';
+import { Turns } from '../../../../common/turns.js';
+
+/** How much is hashed in one go, in bytes. */
+const STEP_BYTES = 256 * 1024;
+
+/**
+ * The value of `webhook-signature` (Standard Webhooks 1.0): one signature for each secret, separated by blanks. Yields to
+ * other work if the body is long.
+ *
+ * @param timestamp the value of `webhook-timestamp`, in seconds since 1970.
+ */
+export async function signatureOf(secrets: readonly Uint8Array[], id: string, timestamp: number, body: Buffer): Promise<string> {
+  const hashes = secrets.map((secret) => createHmac('sha256', secret).update(`${id}.${timestamp}.`));
+  const turns = new Turns();
+  for (let at = 0; at < body.length; at += STEP_BYTES) {
+    if (at > 0 && turns.isOver) await turns.next();
+    for (const hash of hashes) hash.update(body.subarray(at, at + STEP_BYTES));
+  }
+  return hashes.map((hash) => `v1,${hash.digest('base64')}`).join(' ');
+}

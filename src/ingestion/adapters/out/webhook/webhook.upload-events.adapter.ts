@@ -1,0 +1,102 @@
+import { createHash } from 'node:crypto';
+import type { OnApplicationShutdown } from '@nestjs/common';
+import { Agent, type Dispatcher, request } from 'undici';
+import { DeliveryError, type UploadEvent, UploadEvents } from '../../../application/ports/upload-events.port.js';
+import { encodeBatch } from './encoded-batch.js';
+import { signatureOf } from './signature.js';
+
+/** How much of an answer's body is read, in bytes, so that its connection can be used again. */
+const MOST_ANSWER_BYTES = 16 * 1024;
+/** How long an unused connection is kept, in milliseconds: less than any server keeps it. */
+const KEPT_ALIVE_MS = 1_000;
+
+export interface WebhookOptions {
+  /** An http or https URL. A user and password in it are sent as HTTP Basic. */
+  readonly url: string;
+  /** At least one secret, as bytes. Each request is signed with all of them. */
+  readonly secrets: readonly Uint8Array[];
+  /** How long a receiver may take to answer a request, in milliseconds. Default: 15,000. */
+  readonly timeoutMs?: number;
+}
+
+/**
+ * Delivers events to a webhook: each call is one POST of a CloudEvents 1.0 batch, signed as in Standard Webhooks 1.0. A
+ * status of 2xx within 15 s means that the receiver has taken the events. Redirects aren't followed.
+ *
+ * A repeated delivery of the same events has the same `webhook-id`, also after a restart.
+ */
+export class WebhookUploadEvents extends UploadEvents implements OnApplicationShutdown {
+  private readonly agent: Agent;
+  private readonly url: URL;
+  private readonly headers: Readonly<Record<string, string>>;
+  private readonly timeoutMs: number;
+
+  constructor(private readonly options: WebhookOptions) {
+    super();
+    this.timeoutMs = options.timeoutMs ?? 15_000;
+    this.url = new URL(options.url);
+    const { username, password } = this.url;
+    [this.url.username, this.url.password] = ['', ''];
+    this.headers = {
+      'content-type': 'application/cloudevents-batch+json',
+      'user-agent': 'load-data-service',
+      ...(username + password !== '' && { authorization: basic(username, password) }),
+    };
+    this.agent = new Agent({
+      connections: 1,
+      connect: { timeout: this.timeoutMs },
+      keepAliveTimeout: KEPT_ALIVE_MS,
+      keepAliveMaxTimeout: KEPT_ALIVE_MS,
+      // The time limit of a delivery covers the whole exchange.
+      headersTimeout: 0,
+      bodyTimeout: 0,
+    });
+  }
+
+  override async deliver(events: readonly UploadEvent[], signal: AbortSignal): Promise<void> {
+    const body = await encodeBatch(events);
+    const id = webhookId(events);
+    const timestamp = Math.floor(Date.now() / 1000);
+    const signature = await signatureOf(this.options.secrets, id, timestamp, body);
+    const headers = { ...this.headers, 'webhook-id': id, 'webhook-timestamp': String(timestamp), 'webhook-signature': signature };
+    const limit = AbortSignal.timeout(this.timeoutMs);
+    const either = AbortSignal.any([signal, limit]);
+    const answer = await request(this.url, { method: 'POST', headers, body, dispatcher: this.agent, signal: either }).catch((cause: unknown) => {
+      signal.throwIfAborted();
+      throw new DeliveryError(limit.aborted ? `The webhook didn't answer within ${this.timeoutMs} ms.` : "The webhook can't be reached.", { cause });
+    });
+    await passOver(answer, either);
+    const { statusCode: status } = answer;
+    if (status < 200 || status > 299) throw new DeliveryError(`The webhook answered ${status}.`, { retryAfterSeconds: retryAfterOf(answer) });
+  }
+
+  /** Closes all connections, and ends a delivery in progress. */
+  async onApplicationShutdown(): Promise<void> {
+    await this.agent.destroy();
+  }
+}
+
+/** Reads what little of an answer's body is needed to use its connection again. Closes the connection of a longer or slow one. */
+async function passOver({ body }: Dispatcher.ResponseData, signal: AbortSignal): Promise<void> {
+  // Without a listener, an error of the body would end the process.
+  body.on('error', () => undefined);
+  await body.dump({ limit: MOST_ANSWER_BYTES, signal }).catch(() => undefined);
+}
+
+/** The id of a request. Depends only on which events it has, and in which order. */
+function webhookId(events: readonly UploadEvent[]): string {
+  const hash = createHash('sha256');
+  for (const { id } of events) hash.update(`${id}\n`);
+  return `msg_${hash.digest('base64url').slice(0, 32)}`;
+}
+
+/** The `Retry-After` of 429 and 503 (RFC 9110, 10.2.3) in seconds; undefined for other answers. */
+function retryAfterOf({ statusCode, headers }: Dispatcher.ResponseData): number | undefined {
+  const value = headers['retry-after'];
+  if ((statusCode !== 429 && statusCode !== 503) || typeof value !== 'string') return undefined;
+  const seconds = /^\d{1,9}$/.test(value) ? Number(value) : (Date.parse(value) - Date.now()) / 1000;
+  return Number.isNaN(seconds) ? undefined : Math.max(0, seconds);
+}
+
+const basic = (username: string, password: string): string =>
+  `Basic ${Buffer.from(`${decodeURIComponent(username)}:${decodeURIComponent(password)}`).toString('base64')}`;

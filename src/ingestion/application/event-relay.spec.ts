@@ -1,0 +1,235 @@
+import { Logger } from '@nestjs/common';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { CollectingLogger } from '../../../test/support/collecting-logger.js';
+import { ServiceError } from '../../common/service-error.js';
+import { anUploadDraft, InMemoryFileStorage, InMemoryUploadEvents } from '../../testing/index.js';
+import { storeUpload } from '../../testing/upload-draft.builder.js';
+import { EventRelay, EventRelayOptions } from './event-relay.js';
+import type { FileStorage } from './ports/file-storage.port.js';
+import { DeliveryError, type UploadEvent, UploadEvents } from './ports/upload-events.port.js';
+
+const SOURCE = 'https://load.example/api';
+
+let storage: InMemoryFileStorage;
+let events: InMemoryUploadEvents;
+let log: CollectingLogger;
+let pauses: number[];
+let relays: EventRelay[];
+/** Called at each pause. */
+let onPause: () => void;
+beforeEach(() => {
+  storage = new InMemoryFileStorage();
+  events = new InMemoryUploadEvents();
+  log = new CollectingLogger();
+  pauses = [];
+  relays = [];
+  onPause = () => undefined;
+  Logger.overrideLogger(log);
+});
+afterEach(async () => {
+  for (const relay of relays) await relay.beforeApplicationShutdown();
+  Logger.overrideLogger(false);
+});
+
+/** Starts a relay whose pauses are only recorded. */
+async function start(receiver: UploadEvents = events, store: FileStorage = storage, source: string | Promise<string> = SOURCE): Promise<EventRelay> {
+  const sleep = (milliseconds: number): Promise<void> => {
+    pauses.push(milliseconds);
+    onPause();
+    return new Promise((resolve) => setImmediate(resolve));
+  };
+  const relay = new EventRelay(store, receiver, new EventRelayOptions(source, sleep));
+  relays.push(relay);
+  await relay.onApplicationBootstrap();
+  return relay;
+}
+
+const upload = () => storeUpload(storage, anUploadDraft().build());
+const idsOf = (told: readonly UploadEvent[]): string[] => told.map(({ id }) => id);
+
+describe('EventRelay', () => {
+  it('tells an upload that was stored, and that it was removed, as CloudEvents', async () => {
+    await start();
+    const stored = await storeUpload(storage, anUploadDraft().with({ kind: 'nowcast', idempotencyKey: 'key', additionalData: 'x', contentType: 'text/csv' }).file('at,kwh').build());
+    await events.atLeast(1);
+    await storage.storedUploads.remove(stored.uploadId);
+    const [first, second] = await events.atLeast(2);
+
+    const always = { specversion: '1.0', source: SOURCE, subject: 'customer-1', datacontenttype: 'application/json' };
+    expect(first).toEqual({
+      ...always,
+      type: 'load-data.upload.stored.v1',
+      id: stored.uploadId,
+      time: stored.receivedAt.toISOString(),
+      data: {
+        upload_id: stored.uploadId,
+        kind: 'nowcast',
+        customer_id: 'customer-1',
+        filename: 'load.csv',
+        manufacturer: 'Acme',
+        additional_data: 'x',
+        received_at: stored.receivedAt.toISOString(),
+        content_type: 'text/csv',
+        content_size: 6,
+        content_sha256: stored.content?.sha256,
+      },
+    });
+    expect(second).toEqual({
+      ...always,
+      type: 'load-data.upload.removed.v1',
+      id: `${stored.uploadId}-removed`,
+      time: expect.stringMatching(/^\d{4}-.*Z$/) as string,
+      data: { upload_id: stored.uploadId, kind: 'nowcast', customer_id: 'customer-1' },
+    });
+  });
+
+  it('delivers a backlog of 1,200 uploads in order, 500 at most at once', async () => {
+    const sizes: number[] = [];
+    const receiver = new (class extends InMemoryUploadEvents {
+      override deliver(told: readonly UploadEvent[], signal: AbortSignal): Promise<void> {
+        sizes.push(told.length);
+        return super.deliver(told, signal);
+      }
+    })();
+    await storage.eventOutbox.open();
+    const uploads = [];
+    for (let count = 0; count < 1_200; count++) uploads.push(await upload());
+    await start(receiver);
+    expect(idsOf(await receiver.atLeast(1_200))).toEqual(uploads.map(({ uploadId }) => uploadId));
+    expect(sizes).toEqual([500, 500, 200]);
+  });
+
+  it('repeats a failed delivery with the same events until it succeeds, and logs that once', async () => {
+    const attempts: string[][] = [];
+    const failing = new (class extends InMemoryUploadEvents {
+      override async deliver(told: readonly UploadEvent[], signal: AbortSignal): Promise<void> {
+        attempts.push(idsOf(told));
+        // Stored during the attempt, so it must not be in the next one.
+        if (attempts.length < 5) await upload();
+        if (attempts.length < 4) throw new Error('secret-free reason');
+        return super.deliver(told, signal);
+      }
+    })();
+    const { uploadId } = await storage.eventOutbox.open().then(upload);
+    await start(failing);
+    await failing.atLeast(1);
+    expect(attempts.slice(0, 4)).toEqual([[uploadId], [uploadId], [uploadId], [uploadId]]);
+    await vi.waitUntil(() => log.text.includes('told again'));
+    expect(log.entries.filter(({ level }) => level === 'warn').map(({ text }) => text)).toEqual([expect.stringMatching(/^Telling of uploads failed; retrying until it succeeds\. .*secret-free reason/)]);
+    expect(log.entries.filter(({ text }) => text.startsWith('Uploads are told again.'))).toHaveLength(1);
+  });
+
+  it.each<[string, Error, (failure: number) => [number, number]]>([
+    ['of 1 s, 2 s, 4 s and so on, up to five minutes', new Error('away'), (failure) => [Math.min(500 * 2 ** failure, 300_000), Math.min(1_000 * 2 ** failure, 300_000)]],
+    ['as long as the receiver wants', new DeliveryError('throttled', { retryAfterSeconds: 200 }), (failure) => [200_000, Math.max(200_000, Math.min(1_000 * 2 ** failure, 300_000))]],
+    ['of five minutes if the receiver wants longer ones', new DeliveryError('throttled', { retryAfterSeconds: 86_400 }), () => [300_000, 300_000]],
+  ])('pauses between attempts: %s', async (_, error, bounds) => {
+    events.failWith(error);
+    onPause = () => {
+      if (pauses.length === 12) events.recover();
+    };
+    await storage.eventOutbox.open();
+    await upload();
+    await start();
+    await events.atLeast(1);
+    for (const [failure, pause] of pauses.slice(0, 12).entries()) {
+      const [least, most] = bounds(failure);
+      expect(pause).toBeGreaterThanOrEqual(least);
+      expect(pause).toBeLessThanOrEqual(most);
+    }
+  });
+
+  it('delivers a batch only once if confirming it fails for a while', async () => {
+    const receiver = new (class extends InMemoryUploadEvents {
+      override async deliver(told: readonly UploadEvent[], signal: AbortSignal): Promise<void> {
+        await super.deliver(told, signal);
+        if (this.delivered.length === 1) storage.failWith(new ServiceError('storage-failure'));
+      }
+    })();
+    await start(receiver);
+    onPause = () => {
+      if (pauses.length > 3) storage.recover();
+    };
+    const first = await upload();
+    await vi.waitUntil(() => log.text.includes('told again'));
+    const second = await upload();
+    expect(idsOf(await receiver.atLeast(2))).toEqual([first.uploadId, second.uploadId]);
+  });
+
+  it('tells nothing of an upload again that was removed while its delivery failed, except that it was removed', async () => {
+    const { uploadId } = await storage.eventOutbox.open().then(upload);
+    events.failWith(new Error('away'));
+    onPause = () => {
+      if (pauses.length === 2) void storage.storedUploads.remove(uploadId).then(() => { events.recover(); });
+    };
+    await start();
+    expect(idsOf(await events.atLeast(1))).toEqual([`${uploadId}-removed`]);
+  });
+
+  it('opens the outbox in a store that fails at first', async () => {
+    storage.failWith(new ServiceError('storage-failure'));
+    onPause = () => { storage.recover(); };
+    await start();
+    const { uploadId } = await upload();
+    expect(idsOf(await events.atLeast(1))).toEqual([uploadId]);
+  });
+
+  it('begins when the address of the service is known', async () => {
+    let announce: (source: string) => void = () => undefined;
+    await start(events, storage, new Promise((resolve) => (announce = resolve)));
+    await upload();
+    announce('http://127.0.0.1:1');
+    expect((await events.atLeast(1))[0]?.source).toBe('http://127.0.0.1:1');
+  });
+
+  it('says in one line that a store without an outbox tells nothing', async () => {
+    await start(events, Object.assign(new InMemoryFileStorage(), { eventOutbox: undefined }));
+    expect(log.entries).toEqual([{ level: 'warn', text: expect.stringContaining("doesn't offer an outbox") as string }]);
+  });
+
+  it('stops during a pause, during a delivery, and before the address is known', async () => {
+    let begun: () => void = () => undefined;
+    const delivering = new Promise<void>((resolve) => (begun = resolve));
+    const hanging = new (class extends UploadEvents {
+      override deliver(_: readonly UploadEvent[], signal: AbortSignal): Promise<void> {
+        begun();
+        return new Promise((_resolve, reject) => { signal.addEventListener('abort', () => { reject(signal.reason as Error); }); });
+      }
+    })();
+    const during = await start(hanging);
+    await upload();
+    await delivering;
+    await during.beforeApplicationShutdown();
+    expect(log.entries).toEqual([]);
+    const before = await start(events, storage, new Promise(() => undefined));
+    await before.beforeApplicationShutdown();
+    events.failWith(new Error('away'));
+    const pausing = new EventRelay(storage, events, new EventRelayOptions(SOURCE));
+    await pausing.onApplicationBootstrap();
+    await vi.waitUntil(() => log.entries.length > 0);
+    await pausing.beforeApplicationShutdown();
+    expect(events.delivered).toEqual([]);
+  });
+
+  it('lets a delivery in progress end when it stops, and tells its events no more', async () => {
+    let finish: () => void = () => undefined;
+    const finishing = new Promise<void>((resolve) => (finish = resolve));
+    let begun: () => void = () => undefined;
+    const delivering = new Promise<void>((resolve) => (begun = resolve));
+    const slow = new (class extends InMemoryUploadEvents {
+      override async deliver(told: readonly UploadEvent[], signal: AbortSignal): Promise<void> {
+        begun();
+        await finishing;
+        return super.deliver(told, signal);
+      }
+    })();
+    const relay = await start(slow);
+    await upload();
+    await delivering;
+    const stopped = relay.beforeApplicationShutdown();
+    finish();
+    await stopped;
+    expect(slow.delivered).toHaveLength(1);
+    expect(await storage.eventOutbox.next(1)).toBeUndefined();
+  });
+});

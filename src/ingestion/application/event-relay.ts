@@ -1,0 +1,135 @@
+import { once } from 'node:events';
+import { setTimeout as delay } from 'node:timers/promises';
+import { type BeforeApplicationShutdown, Injectable, Logger, type OnApplicationBootstrap } from '@nestjs/common';
+import type { EventOutbox, OutboxBatch, OutboxEvent } from './ports/event-outbox.port.js';
+import { FileStorage } from './ports/file-storage.port.js';
+import { DeliveryError, UploadEvents } from './ports/upload-events.port.js';
+import { uploadEventOf } from './upload-event.js';
+
+/** The most events in one delivery. */
+const MOST_EVENTS = 500;
+const FIRST_PAUSE_MS = 1_000;
+const LONGEST_PAUSE_MS = 5 * 60 * 1000;
+/** How long new events gather before the next delivery, while no older ones wait. */
+const GATHERING_MS = 200;
+/** How long the boot waits for the outbox, which may be in a store that is unavailable. */
+const OPENING_MS = 5_000;
+/** How long a delivery in progress may go on when the service stops, before it is cut off. */
+const ENDING_MS = 700;
+
+/** Settings of the relay, apart from its adapters. */
+export class EventRelayOptions {
+  constructor(
+    /** The `source` of events. If it is a promise, nothing is told before it resolves. */
+    readonly source: string | Promise<string>,
+    /** Resolves after so many milliseconds; rejects when the signal aborts. */
+    readonly sleep: (milliseconds: number, signal: AbortSignal) => Promise<void> = (milliseconds, signal) => delay(milliseconds, undefined, { signal, ref: false }),
+  ) {}
+}
+
+/**
+ * Tells a receiver of uploads: takes the events of the store's outbox and delivers them, one batch at a time. A failed
+ * delivery is repeated until it succeeds, with pauses of 1 s, 2 s, 4 s, and so on up to five minutes, or as long as the
+ * receiver asks for. Uploads never wait for it.
+ */
+@Injectable()
+export class EventRelay implements OnApplicationBootstrap, BeforeApplicationShutdown {
+  private readonly logger = new Logger(EventRelay.name);
+  /** Ends all pauses, and lets no further step begin. */
+  private readonly stopping = new AbortController();
+  /** Ends the delivery in progress. */
+  private readonly cutting = new AbortController();
+  private running: Promise<void> | undefined;
+
+  constructor(
+    private readonly fileStorage: FileStorage,
+    private readonly events: UploadEvents,
+    private readonly options: EventRelayOptions,
+  ) {}
+
+  /** Resolves when the outbox is open, so that every upload from then on is told. */
+  async onApplicationBootstrap(): Promise<void> {
+    const { eventOutbox: outbox } = this.fileStorage;
+    if (!outbox) {
+      this.logger.warn("Nobody is told of uploads, because the store doesn't offer an outbox (FileStorage.eventOutbox).");
+      return;
+    }
+    const opened = this.untilSuccess(() => outbox.open());
+    this.running = opened.then(() => this.relay(outbox));
+    await Promise.race([opened, delay(OPENING_MS, undefined, { signal: this.stopping.signal, ref: false })]).catch(() => undefined);
+  }
+
+  async beforeApplicationShutdown(): Promise<void> {
+    const ended = (): Promise<void> => Promise.race([this.running, delay(ENDING_MS, undefined, { ref: false })]);
+    this.stopping.abort();
+    await ended();
+    this.cutting.abort();
+    await ended();
+  }
+
+  private async relay(outbox: EventOutbox): Promise<void> {
+    if (this.isStopping()) return;
+    const stopped = once(this.stopping.signal, 'abort').then(() => undefined);
+    const source = await Promise.race([this.options.source, stopped]);
+    while (source !== undefined && !this.isStopping()) {
+      const batch = await this.deliverNext(outbox, source);
+      if (!batch) await outbox.wait(this.stopping.signal);
+      else if (await this.untilSuccess(() => batch.confirm().then(() => true))) await this.gather(batch);
+    }
+    await outbox.close().catch((error: unknown) => {
+      this.logger.warn('Leaving the events to another process failed.', error);
+    });
+  }
+
+  /** Resolves to a batch that was delivered; undefined if there is none, or the service stops. */
+  private deliverNext(outbox: EventOutbox, source: string): Promise<OutboxBatch | undefined> {
+    let limit = MOST_EVENTS;
+    return this.untilSuccess(async () => {
+      const batch = await outbox.next(limit);
+      if (!batch) return undefined;
+      // A repeated delivery has the same events, although more may have been stored meanwhile.
+      limit = batch.events.length;
+      await this.events.deliver(batch.events.map((event) => uploadEventOf(event, source)), this.cutting.signal);
+      return batch;
+    });
+  }
+
+  /** Pauses after a small batch, unless older events wait. */
+  private async gather({ events }: OutboxBatch): Promise<void> {
+    if (events.length < MOST_EVENTS && Date.now() - timeOf(events.at(-1)) < GATHERING_MS) await this.pause(GATHERING_MS);
+  }
+
+  /** Repeats a step until it succeeds. Resolves to undefined if the service stops before that. */
+  private async untilSuccess<T>(step: () => Promise<T>): Promise<T | undefined> {
+    for (let failures = 1; ; failures++) {
+      try {
+        const result = await step();
+        if (failures > 1) this.logger.log('Uploads are told again.');
+        return result;
+      } catch (error) {
+        if (!this.isStopping()) {
+          if (failures === 1) this.logger.warn('Telling of uploads failed; retrying until it succeeds.', error);
+          await this.pause(pauseAfter(failures, error));
+        }
+        if (this.isStopping()) return undefined;
+      }
+    }
+  }
+
+  private isStopping(): boolean {
+    return this.stopping.signal.aborted;
+  }
+
+  private async pause(milliseconds: number): Promise<void> {
+    await this.options.sleep(milliseconds, this.stopping.signal).catch(() => undefined);
+  }
+}
+
+/** How long to wait after so many failures in a row, in milliseconds. */
+function pauseAfter(failures: number, error: unknown): number {
+  const growing = FIRST_PAUSE_MS * 2 ** Math.min(failures - 1, 20) * (0.5 + Math.random() / 2);
+  const wanted = error instanceof DeliveryError ? (error.retryAfterSeconds ?? 0) * 1000 : 0;
+  return Math.min(Math.max(growing, wanted), LONGEST_PAUSE_MS);
+}
+
+const timeOf = (event: OutboxEvent | undefined): number => (event?.type === 'stored' ? event.upload.receivedAt : event?.removedAt)?.getTime() ?? 0;

@@ -1,0 +1,33 @@
+import { EventOutbox, type OutboxBatch, type OutboxEvent } from '../../ingestion/application/ports/event-outbox.port.js';
+import type { Metrics } from './metrics.js';
+
+/** Measures how old the oldest event is that this process has yet to tell. */
+export class MeasuredEventOutbox extends EventOutbox {
+  constructor(
+    private readonly outbox: EventOutbox,
+    private readonly metrics: Metrics,
+  ) {
+    super();
+  }
+
+  override open(): Promise<void> {
+    return this.outbox.open();
+  }
+
+  override async next(limit: number): Promise<OutboxBatch | undefined> {
+    const batch = await this.outbox.next(limit);
+    // After a batch was confirmed, its age counts until the next look, because older events may follow.
+    this.metrics.oldestEvent = batch?.events[0] && timeOf(batch.events[0]);
+    return batch;
+  }
+
+  override wait(signal: AbortSignal): Promise<void> {
+    return this.outbox.wait(signal);
+  }
+
+  override close(): Promise<void> {
+    return this.outbox.close();
+  }
+}
+
+const timeOf = (event: OutboxEvent): Date => (event.type === 'stored' ? event.upload.receivedAt : event.removedAt);

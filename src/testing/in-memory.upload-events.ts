@@ -1,0 +1,36 @@
+import { type UploadEvent, UploadEvents } from '../ingestion/application/ports/upload-events.port.js';
+
+/** An `UploadEvents` for tests. Keeps what was delivered in memory, and fails on demand. */
+export class InMemoryUploadEvents extends UploadEvents {
+  /** What was delivered, in the order of delivery. An event that was delivered twice is here twice. */
+  readonly delivered: UploadEvent[] = [];
+  private readonly watchers = new Set<() => void>();
+  private failure: Error | null = null;
+
+  /** Makes every delivery reject with this error, until `recover`. */
+  failWith(error: Error): void {
+    this.failure = error;
+  }
+
+  /** Ends `failWith`. */
+  recover(): void {
+    this.failure = null;
+  }
+
+  /** Resolves to what was delivered as soon as there are so many events, or more. */
+  async atLeast(count: number): Promise<readonly UploadEvent[]> {
+    while (this.delivered.length < count) await new Promise<void>((resolve) => this.watchers.add(resolve));
+    return this.delivered;
+  }
+
+  override deliver(events: readonly UploadEvent[], signal: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      signal.throwIfAborted();
+      if (this.failure) throw this.failure;
+      this.delivered.push(...events);
+      for (const notify of this.watchers) notify();
+      this.watchers.clear();
+      resolve();
+    });
+  }
+}

@@ -1,0 +1,19 @@
+import type { UploadEvent } from '../ingestion/application/ports/upload-events.port.js';
+import { uploadEventOf } from '../ingestion/application/upload-event.js';
+import { anUploadDraft, type UploadDraftBuilder } from './upload-draft.builder.js';
+
+const SOURCE = 'http://127.0.0.1:3000';
+
+/** The event of an upload without a file that was stored. */
+export async function anUploadEvent(draft: UploadDraftBuilder = anUploadDraft()): Promise<UploadEvent> {
+  return uploadEventOf({ type: 'stored', upload: await draft.with({ bytes: null }).build().conclude(null) }, SOURCE);
+}
+
+/** The events of so many uploads that were stored, each with an id of its own. */
+export const someUploadEvents = (count: number): Promise<UploadEvent[]> => Promise.all(Array.from({ length: count }, () => anUploadEvent()));
+
+/** The event of an upload that was removed. */
+export function aRemovalEvent(): UploadEvent {
+  const { uploadId, kind } = anUploadDraft().build();
+  return uploadEventOf({ type: 'removed', uploadId, kind, customerId: 'customer-1', removedAt: new Date() }, SOURCE);
+}

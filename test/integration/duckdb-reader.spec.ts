@@ -1,0 +1,52 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { DUCKDB_ENVIRONMENT, isDuckDbAvailable } from '../servers/duckdb.mjs';
+import { Load } from '../support/load.js';
+import { Workspace } from '../support/process.js';
+
+const REMOVALS = 40;
+const WATCHER = new URL('../servers/watch-uploads.py', import.meta.url).pathname;
+
+interface Watched {
+  readonly queries: number;
+  readonly errors: readonly string[];
+  readonly not_found: readonly string[];
+  readonly doubled: readonly number[];
+  readonly without_bytes: readonly string[];
+}
+
+describe.runIf(isDuckDbAvailable())('DuckDB, in a loop', () => {
+  let workspace: Workspace;
+  beforeEach(async () => {
+    workspace = await Workspace.create();
+  });
+  afterEach(() => workspace.dispose());
+
+  it('sees each upload whole or not at all while others are stored and removed', async () => {
+    const { program, origin } = await workspace.start({ LOG_LEVEL: 'silent' });
+    const headers = { Authorization: `Bearer ${(await workspace.token()).stdout.trim()}` };
+    const load = new Load(origin);
+    await load.reached(REMOVALS * 2);
+    const watcher = spawn('python3', [WATCHER, workspace.data], { env: { ...process.env, ...DUCKDB_ENVIRONMENT }, stdio: ['pipe', 'pipe', 'inherit'] });
+    const lines = createInterface({ input: watcher.stdout })[Symbol.asyncIterator]();
+    await lines.next();
+
+    const [removed, kept] = [load.acknowledged.slice(0, REMOVALS), load.acknowledged.slice(REMOVALS)];
+    watcher.stdin.write(kept.map(({ uploadId }) => `${uploadId}\n`).join(''));
+    for (const { uploadId } of removed) {
+      const answer = await fetch(`${origin}/uploads/${uploadId}`, { method: 'DELETE', headers });
+      expect(answer.status).toBe(204);
+    }
+    watcher.stdin.end();
+    const { value } = (await lines.next()) as { value: string };
+    await once(watcher, 'exit');
+    await program.end('SIGTERM');
+    await load.ended();
+
+    const { queries, ...wrong } = JSON.parse(value) as Watched;
+    expect(wrong).toEqual({ errors: [], not_found: [], doubled: [], without_bytes: [] });
+    expect(queries).toBeGreaterThan(3);
+  }, 120_000);
+});

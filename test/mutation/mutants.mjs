@@ -1,0 +1,79 @@
+import ts from 'typescript';
+
+const { SyntaxKind } = ts;
+
+/** Operators, and what they are replaced by. */
+const OPERATORS = new Map([
+  [SyntaxKind.LessThanToken, '<='],
+  [SyntaxKind.LessThanEqualsToken, '<'],
+  [SyntaxKind.GreaterThanToken, '>='],
+  [SyntaxKind.GreaterThanEqualsToken, '>'],
+  [SyntaxKind.EqualsEqualsEqualsToken, '!=='],
+  [SyntaxKind.ExclamationEqualsEqualsToken, '==='],
+  [SyntaxKind.AmpersandAmpersandToken, '||'],
+  [SyntaxKind.BarBarToken, '&&'],
+  [SyntaxKind.QuestionQuestionToken, '&&'],
+  [SyntaxKind.PlusToken, '-'],
+  [SyntaxKind.MinusToken, '+'],
+  [SyntaxKind.AsteriskToken, '/'],
+]);
+const METHODS = new Map([['some', 'every'], ['every', 'some'], ['min', 'max'], ['max', 'min'], ['startsWith', 'endsWith'], ['endsWith', 'startsWith']]);
+/** Calls that only tell somebody. */
+const TELLING = /(^|\.)(logger|log|warn|debug|verbose|emitWarning)\b/;
+
+/**
+ * Every single change of a source file that a test should notice: another operator, condition, literal or method, or a
+ * statement left out.
+ *
+ * @param {string} path
+ * @param {string} text the file's text.
+ * @returns {{ path: string, line: number, from: number, to: number, original: string, replacement: string }[]} `from` and
+ *   `to` are positions in the text.
+ */
+export function mutantsOf(path, text) {
+  const source = ts.createSourceFile(path, text, ts.ScriptTarget.Latest, true);
+  const mutants = [];
+  const add = (node, replacement) => {
+    const from = node.getStart(source);
+    const to = node.getEnd();
+    const line = source.getLineAndCharacterOfPosition(from).line + 1;
+    mutants.push({ path, line, from, to, original: text.slice(from, to), replacement });
+  };
+  const visit = (node) => {
+    // Types, decorators and imports don't run, or run once at the start.
+    if (ts.isTypeNode(node) || ts.isImportDeclaration(node) || ts.isDecorator(node) || ts.isInterfaceDeclaration(node)) return;
+    if (ts.isBinaryExpression(node)) changeOperator(node);
+    if (ts.isIfStatement(node) || ts.isConditionalExpression(node)) {
+      const condition = ts.isIfStatement(node) ? node.expression : node.condition;
+      add(condition, 'true');
+      add(condition, 'false');
+    }
+    if (node.kind === SyntaxKind.TrueKeyword) add(node, 'false');
+    if (node.kind === SyntaxKind.FalseKeyword) add(node, 'true');
+    if (ts.isPrefixUnaryExpression(node) && node.operator === SyntaxKind.ExclamationToken) add(node, node.operand.getText(source));
+    if (ts.isNumericLiteral(node)) add(node, `(${node.getText(source)} + 1)`);
+    if (ts.isStringLiteral(node) && node.text !== '' && !isName(node)) add(node, "''");
+    if (ts.isPropertyAccessExpression(node) && METHODS.has(node.name.text) && ts.isCallExpression(node.parent)) add(node.name, METHODS.get(node.name.text));
+    if (ts.isExpressionStatement(node) && isEffect(node.expression)) add(node, ';');
+    ts.forEachChild(node, visit);
+  };
+  const changeOperator = ({ operatorToken, left, right }) => {
+    const replacement = OPERATORS.get(operatorToken.kind);
+    const isText = [left, right].some((side) => ts.isStringLiteralLike(side) || ts.isTemplateExpression(side));
+    if (replacement && !(isText && operatorToken.kind === SyntaxKind.PlusToken)) add(operatorToken, replacement);
+  };
+  const isEffect = (expression) => {
+    const inner = ts.isAwaitExpression(expression) || ts.isVoidExpression(expression) ? expression.expression : expression;
+    return ts.isCallExpression(inner) && inner.expression.kind !== SyntaxKind.SuperKeyword && !TELLING.test(inner.expression.getText(source));
+  };
+  visit(source);
+  return mutants;
+}
+
+/** Whether a text names something, or is shown to people, so that the program doesn't depend on it. */
+function isName(node) {
+  const { parent } = node;
+  if (ts.isPropertyAssignment(parent) && parent.name === node) return true;
+  if (ts.isExportDeclaration(parent) || ts.isLiteralTypeNode(parent)) return true;
+  return (ts.isNewExpression(parent) || ts.isCallExpression(parent)) && /\s/.test(node.text);
+}

@@ -1,0 +1,148 @@
+// Changes the source in one place at a time, and runs the specs that should notice. Prints the mutants that survive.
+import { execFileSync, spawn } from 'node:child_process';
+import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { parseArgs } from 'node:util';
+import { Progress } from '../../bench/support/progress.mjs';
+import { Random } from '../../dist/testing/random.js';
+import { mutantsOf } from './mutants.mjs';
+import { TARGETS } from './targets.mjs';
+
+const CONFIG = 'test/mutation/vitest.config.ts';
+/** A mutant that needs this many times the time of the unchanged source is taken to hang. */
+const PATIENCE = 3;
+const MOST_SHOWN_LENGTH = 100;
+/** A mutant that isn't one: the reason why the program does the same. */
+const EQUIVALENT = JSON.parse(readFileSync(new URL('equivalent.json', import.meta.url), 'utf8'));
+
+const { values } = parseArgs({
+  options: {
+    mutants: { type: 'string', default: '240' },
+    seed: { type: 'string', default: String(Math.floor(Math.random() * 2 ** 31)) },
+    only: { type: 'string', default: '' },
+    help: { type: 'boolean', default: false },
+  },
+});
+
+const HELP = `Usage: npm run test:mutation -- [options]
+
+Changes the source in one place at a time, and runs the specs that should notice.
+
+  --mutants <n>   how many mutants are drawn (240)
+  --seed <n>      repeats a run
+  --only <text>   only sources whose path contains the text
+
+Example: npm run test:mutation -- --mutants 40 --only src/ingestion/domain`;
+
+/** The files of the repository that match the patterns of git; all files without a pattern. */
+const tracked = (patterns) => execFileSync('git', ['ls-files', '-z', '--', ...patterns], { encoding: 'utf8' }).split('\0').filter(Boolean);
+
+/** A copy of the repository, so that the mutants are never in the sources that people edit. */
+function copyOfRepository() {
+  const copy = mkdtempSync(join(tmpdir(), 'load-data-mutation-'));
+  for (const name of tracked([])) cpSync(name, join(copy, name));
+  symlinkSync(resolve('node_modules'), join(copy, 'node_modules'));
+  return copy;
+}
+
+/** Runs specs in the copy. Resolves to the first failed test; undefined if all pass. */
+async function firstFailure(copy, specs, patienceMs) {
+  const report = join(copy, 'report.json');
+  rmSync(report, { force: true });
+  const args = ['node_modules/vitest/vitest.mjs', 'run', '--config', CONFIG, '--bail=1', '--reporter=json', `--outputFile=${report}`, ...specs];
+  const vitest = spawn(process.execPath, args, { cwd: copy, stdio: 'ignore', detached: true });
+  let isTooSlow = false;
+  const timer = setTimeout(() => {
+    isTooSlow = true;
+    process.kill(-vitest.pid, 'SIGKILL');
+  }, patienceMs);
+  const code = await new Promise((done) => vitest.once('exit', done));
+  clearTimeout(timer);
+  if (isTooSlow) return 'it hangs';
+  if (code === 0) return undefined;
+  return failureIn(report) ?? 'it does not start';
+}
+
+function failureIn(report) {
+  try {
+    const { testResults } = JSON.parse(readFileSync(report, 'utf8'));
+    const failed = testResults.flatMap(({ assertionResults }) => assertionResults).find(({ status }) => status === 'failed');
+    return failed?.fullName;
+  } catch {
+    return undefined;
+  }
+}
+
+function drawMutants(random, count) {
+  return Object.entries(TARGETS).flatMap(([title, { sources, share, stages }]) => {
+    const paths = tracked(sources.map((source) => `:(glob)${source}`)).filter((path) => !path.endsWith('.spec.ts') && path.includes(values.only));
+    const all = paths.sort().flatMap((path) => mutantsOf(path, readFileSync(path, 'utf8')));
+    const drawn = [];
+    while (drawn.length < Math.round(count * share) && all.length > 0) drawn.push(...all.splice(random.below(all.length), 1));
+    return drawn.map((mutant) => ({ ...mutant, title, stages }));
+  });
+}
+
+/** How long each stage takes with the unchanged source. */
+async function baselines(copy, mutants) {
+  const known = new Map();
+  for (const specs of new Set(mutants.flatMap(({ stages }) => stages))) {
+    const began = performance.now();
+    const failure = await firstFailure(copy, specs, 30 * 60_000);
+    if (failure) throw new Error(`Without a mutant, "${failure}" fails.`);
+    known.set(specs, performance.now() - began);
+  }
+  return known;
+}
+
+const short = (text) => text.replace(/\s+/g, ' ').slice(0, MOST_SHOWN_LENGTH);
+const described = ({ path, line, original, replacement }) => `${path}:${line}  ${short(original)}  ->  ${short(replacement)}`;
+const isEquivalent = ({ path, original, replacement }) =>
+  EQUIVALENT.some((known) => known.path === path && known.original === original && known.replacement === replacement);
+
+/** @returns {Promise<{ killer?: string }>} the test that noticed the mutant. */
+async function judge(copy, mutant, times) {
+  const file = join(copy, mutant.path);
+  const text = readFileSync(file, 'utf8');
+  writeFileSync(file, text.slice(0, mutant.from) + mutant.replacement + text.slice(mutant.to));
+  try {
+    for (const specs of mutant.stages) {
+      const killer = await firstFailure(copy, specs, times.get(specs) * PATIENCE + 10_000);
+      if (killer) return { killer };
+    }
+    return {};
+  } finally {
+    writeFileSync(file, text);
+  }
+}
+
+async function main() {
+  if (values.help) return console.log(HELP);
+  console.log(`seed ${values.seed}`);
+  const drawn = drawMutants(new Random(Number(values.seed)), Number(values.mutants));
+  const mutants = drawn.filter((mutant) => !isEquivalent(mutant));
+  const copy = copyOfRepository();
+  const progress = new Progress();
+  const survivors = [];
+  try {
+    progress.show('the specs without a mutant');
+    const times = await baselines(copy, mutants);
+    for (const [at, mutant] of mutants.entries()) {
+      progress.show(`${at + 1} of ${mutants.length}, ${survivors.length} survive: ${mutant.path}`);
+      const { killer } = await judge(copy, mutant, times);
+      progress.clear();
+      console.log(`${killer ? 'killed  ' : 'SURVIVES'} ${described(mutant)}${killer ? `  (${short(killer)})` : ''}`);
+      if (!killer) survivors.push(mutant);
+    }
+  } finally {
+    progress.clear();
+    rmSync(copy, { recursive: true, force: true });
+  }
+  const killed = mutants.length - survivors.length;
+  console.log(`\n${killed} of ${mutants.length} killed (${Math.floor((100 * killed) / mutants.length)} %); ${drawn.length - mutants.length} left out as equivalent`);
+  for (const mutant of survivors) console.log(`  ${described(mutant)}`);
+  return undefined;
+}
+
+await main();

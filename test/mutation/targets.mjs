@@ -1,0 +1,43 @@
+/**
+ * What is mutated, and the specs that must notice it: stage by stage, so that most mutants meet only the quick ones.
+ *
+ * @type {Record<string, { sources: string[], share: number, stages: string[][] }>}
+ */
+export const TARGETS = {
+  'domain and use cases of ingestion': {
+    sources: ['src/ingestion/domain/*.ts', 'src/ingestion/application/*.ts'],
+    share: 0.2,
+    stages: [
+      ['src/ingestion/domain/', 'src/ingestion/application/', 'src/testing/in-memory.file-storage.spec.ts', 'test/e2e/ingestion.e2e.spec.ts'],
+      ['test/e2e/stored-uploads.e2e.spec.ts', 'test/e2e/upload-integrity.e2e.spec.ts', 'src/ingestion/adapters/out/local-disk/local-disk.file-storage.adapter.spec.ts'],
+      ['src/ingestion/adapters/out/', 'test/e2e/large-bodies.e2e.spec.ts', 'test/e2e/log.e2e.spec.ts'],
+    ],
+  },
+  'domain and use cases of identity management': {
+    sources: ['src/identity-management/domain/*.ts', 'src/identity-management/application/*.ts'],
+    share: 0.15,
+    stages: [
+      ['src/identity-management/application/', 'src/testing/in-memory.identity-provider.spec.ts', 'test/e2e/identity-management.e2e.spec.ts'],
+      ['test/e2e/provider-failures.e2e.spec.ts', 'test/e2e/authorization.e2e.spec.ts', 'src/identity-management/adapters/out/embedded/embedded.identity-provider.adapter.spec.ts'],
+      ['src/identity-management/adapters/out/', 'test/e2e/auth0.e2e.spec.ts', 'test/e2e/keycloak.e2e.spec.ts'],
+    ],
+  },
+  'guards, error table, filter and reading of requests': {
+    sources: ['src/http/*.ts', 'src/authentication/*.ts', 'src/ingestion/adapters/in/http/*.ts', 'src/identity-management/adapters/in/http/*.ts'],
+    share: 0.35,
+    stages: [
+      ['src/http/', 'src/authentication/', 'src/ingestion/adapters/in/', 'test/e2e/ingestion.e2e.spec.ts', 'test/e2e/identity-management.e2e.spec.ts'],
+      ['test/e2e/http-edge.e2e.spec.ts', 'test/e2e/authorization.e2e.spec.ts', 'test/e2e/stored-uploads.e2e.spec.ts', 'test/e2e/upload-integrity.e2e.spec.ts', 'test/e2e/cross-origin.e2e.spec.ts'],
+      ['test/e2e/', 'src/identity-management/adapters/out/embedded/', 'src/common/'],
+    ],
+  },
+  'local disk': {
+    sources: ['src/ingestion/adapters/out/local-disk/*.ts', 'src/ingestion/adapters/out/local-disk/stored-uploads/*.ts'],
+    share: 0.3,
+    stages: [
+      ['src/ingestion/adapters/out/local-disk/idempotency', 'src/ingestion/adapters/out/local-disk/d', 'src/ingestion/adapters/out/local-disk/health', 'src/ingestion/adapters/out/local-disk/s'],
+      ['src/ingestion/adapters/out/local-disk/local-disk.file-storage.adapter.spec.ts', 'src/ingestion/adapters/out/local-disk/file-maker.spec.ts'],
+      ['src/ingestion/adapters/out/local-disk/recovery.slow.spec.ts', 'src/ingestion/adapters/out/local-disk/faults.slow.spec.ts', 'src/ingestion/adapters/out/local-disk/power-cut.slow.spec.ts', 'test/e2e/data-directory-refused.e2e.spec.ts', 'test/e2e/stored-uploads.e2e.spec.ts'],
+    ],
+  },
+};

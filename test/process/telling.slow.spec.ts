@@ -1,0 +1,74 @@
+import { readFile } from 'node:fs/promises';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { DataDirectoryView } from '../../src/testing/data-directory.view.js';
+import { toIndexLines } from '../../src/testing/index-lines.js';
+import { Load } from '../support/load.js';
+import { type ServiceProcess, Workspace } from '../support/process.js';
+import { WebhookReceiver } from '../support/webhook-receiver.js';
+
+const MOST_EVENTS = 500;
+
+let workspace: Workspace;
+let receiver: WebhookReceiver;
+beforeEach(async () => {
+  workspace = await Workspace.create();
+  receiver = await WebhookReceiver.answering();
+});
+afterEach(async () => {
+  await workspace.dispose();
+  await receiver.close();
+});
+
+const start = (): Promise<ServiceProcess> => workspace.start({ ...receiver.variables, LOG_LEVEL: 'warn' });
+
+/** Uploads to a new process, ends it, and returns the ids of the uploads that were acknowledged. */
+async function uploadUntil(signal: 'SIGKILL' | 'SIGTERM', count: number): Promise<string[]> {
+  const { program, origin } = await start();
+  const load = new Load(origin);
+  await load.reached(count);
+  await program.end(signal);
+  await load.ended();
+  expect(program.lines.filter((line) => line.includes('"level":50'))).toEqual([]);
+  return load.acknowledged.map(({ uploadId }) => uploadId);
+}
+
+/** The ids of what was told, in the order in which it was told first. */
+const toldIds = (): string[] => [...new Set(receiver.events().map(({ id }) => id))];
+
+async function expectOrderOfLines(): Promise<void> {
+  const view = new DataDirectoryView(workspace.data);
+  const order = new Map(toldIds().map((id, index) => [id, index]));
+  for (const path of await view.files('uploads')) {
+    const positions = toIndexLines([await readFile(view.at(path), 'utf8')]).map(({ upload_id: id }) => order.get(id) ?? -1);
+    expect(positions).toEqual([...positions].sort((one, other) => one - other));
+    expect(positions).not.toContain(-1);
+  }
+}
+
+describe('telling a webhook', () => {
+  it('tells every acknowledged upload after each of five kill -9, and again only what was in flight', async () => {
+    const kills = 5;
+    const acknowledged: string[] = [];
+    for (let kill = 1; kill <= kills; kill++) acknowledged.push(...(await uploadUntil('SIGKILL', 150)));
+    await start();
+    // Uploads that were stored, and not answered any more, are told too.
+    const stored = (await new DataDirectoryView(workspace.data).lines()).map((line) => line.upload_id);
+    expect(stored).toEqual(expect.arrayContaining(acknowledged));
+    await receiver.eventsUntil((events) => {
+      const ids = new Set(events.map(({ id }) => id));
+      return stored.every((id) => ids.has(id));
+    });
+    const { length } = receiver.events();
+    expect(length - toldIds().length).toBeLessThanOrEqual(kills * MOST_EVENTS);
+    await expectOrderOfLines();
+  });
+
+  it('tells nothing twice across restarts', async () => {
+    const acknowledged: string[] = [];
+    for (let restart = 1; restart <= 3; restart++) acknowledged.push(...(await uploadUntil('SIGTERM', 60)));
+    await start();
+    const events = await receiver.eventsUntil(({ length }) => length >= acknowledged.length);
+    expect(events.map(({ id }) => id).sort()).toEqual([...acknowledged].sort());
+    await expectOrderOfLines();
+  });
+});
