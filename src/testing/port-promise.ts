@@ -1,4 +1,5 @@
 import { AssertionError } from 'node:assert';
+import { types } from 'node:util';
 import type { TestRunner } from './test-runner.js';
 
 /** A promise of a port, and what to do if an adapter breaks it. */
@@ -24,11 +25,16 @@ export const promisesOf =
     });
   };
 
-/** Puts an explanation before the message of a failed assertion. Any other error becomes the cause of a new one. */
+/** Puts an explanation before the message of a failed assertion. Any other error becomes the cause of a new one with its stack. */
 function explained(error: unknown, explanation: string): Error {
-  if (!(error instanceof AssertionError)) return new Error(`${explanation}\n\n${String(error)}`, { cause: error });
-  const { message, stack = '' } = error;
-  error.message = `${explanation}\n\n${message}`;
-  error.stack = stack.replace(message, () => error.message);
-  return error;
+  if (error instanceof AssertionError) {
+    const { message, stack = '' } = error;
+    error.message = `${explanation}\n\n${message}`;
+    error.stack = stack.replace(message, () => error.message);
+    return error;
+  }
+  const failure = new Error(`${explanation}\n\n${String(error)}`, { cause: error });
+  const [frames] = /(\n {4}at .*)+$/.exec(types.isNativeError(error) ? (error.stack ?? '') : '') ?? [];
+  if (frames !== undefined) failure.stack = `${failure.name}: ${failure.message}${frames}`;
+  return failure;
 }

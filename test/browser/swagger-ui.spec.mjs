@@ -7,7 +7,7 @@ import { startChromium } from './chromium.mjs';
 
 const SCREENSHOTS = 'dist/screenshots';
 const FILE = 'docs/examples/greenbutton_usage.xml';
-const OPERATIONS = ['uploadHistorical', 'uploadNowcast', 'assignRole', 'createRole', 'createUser', 'updateUser', 'listRoles', 'listUsers'];
+const OPERATIONS = ['uploadHistorical', 'uploadNowcast', 'listUploads', 'findUpload', 'downloadUpload', 'deleteUpload', 'deleteUploads', 'assignRole', 'createRole', 'createUser', 'updateUser', 'listRoles', 'listUsers'];
 
 let browser;
 let service;
@@ -48,10 +48,11 @@ const screenshot = (page, name) => page.screenshot({ path: `${SCREENSHOTS}/${nam
 /** Presses Execute, and returns the status and body that the page then shows. */
 async function execute(block) {
   await block.locator('.btn.execute').click();
-  const row = block.locator('.live-responses-table .response').first();
-  const status = Number.parseInt(await row.locator('.response-col_status').innerText(), 10);
-  return { status, body: JSON.parse(await row.locator('.highlight-code pre').first().innerText()) };
+  const status = await statusOf(block);
+  return { status, body: JSON.parse(await answerOf(block).locator('.highlight-code pre').first().innerText()) };
 }
+const answerOf = (block) => block.locator('.live-responses-table .response').first();
+const statusOf = async (block) => Number.parseInt(await answerOf(block).locator('.response-col_status').innerText(), 10);
 
 async function criticalFindings(page) {
   await page.addScriptTag({ path: toolPath('axe-core', 'axe.min.js') });
@@ -127,6 +128,32 @@ describe('Swagger UI, 1280 pixels wide', () => {
     expect(await execute(block)).toMatchObject({ status: 200 });
     const line = (await service.lines()).find(({ filename }) => filename === 'mine.xml');
     expect(line).toMatchObject({ kind: 'nowcast', content_size: (await readFile(FILE)).length, content_type: 'application/octet-stream' });
+  });
+
+  it('lists, finds, fetches and removes uploads', async () => {
+    const fill = async (id, values) => {
+      const block = await open(page, id);
+      for (const row of await block.locator('tr[data-param-name]').all()) {
+        const field = row.locator('input');
+        if (await field.count()) await field.fill(values[await row.getAttribute('data-param-name')] ?? '');
+      }
+      return block;
+    };
+    const listed = await execute(await fill('listUploads', { limit: '1' }));
+    expect(listed).toMatchObject({ status: 200, body: { uploads: [{ filename: 'mine.xml' }] } });
+    const [{ upload_id, customer_id }] = listed.body.uploads;
+    expect(await execute(await fill('findUpload', { upload_id }))).toEqual({ status: 200, body: listed.body.uploads[0] });
+    await screenshot(page, 'found-1280');
+
+    const download = await fill('downloadUpload', { upload_id });
+    await download.locator('.btn.execute').click();
+    expect(await statusOf(download)).toBe(200);
+
+    const removal = await fill('deleteUpload', { upload_id });
+    await removal.locator('.btn.execute').click();
+    expect(await statusOf(removal)).toBe(204);
+    expect(await execute(await fill('deleteUploads', { customer_id }))).toMatchObject({ status: 200, body: { status: 'success', deleted: 1 } });
+    expect(await service.lines()).toEqual([]);
   });
 
   it('makes a role and a user, and lists, renames and assigns them', async () => {

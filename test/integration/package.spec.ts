@@ -1,16 +1,18 @@
 import { execFile } from 'node:child_process';
-import { cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { cp, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { startService } from '../support/service.js';
 
 const execute = promisify(execFile);
+const ENVIRONMENT = { PATH: process.env.PATH, HOME: process.env.HOME, NO_COLOR: '1' };
 
 /** Runs a program to its end. Rejects with its output if it fails. */
 async function run(cwd: string, program: string, ...parameters: string[]): Promise<string> {
   try {
-    const { stdout } = await execute(program, parameters, { cwd, maxBuffer: 2 ** 26, env: { PATH: process.env.PATH, HOME: process.env.HOME, NO_COLOR: '1' } });
+    const { stdout } = await execute(program, parameters, { cwd, maxBuffer: 2 ** 26, env: ENVIRONMENT });
     return stdout;
   } catch (error) {
     const { stdout = '', stderr = '' } = error as { stdout?: string; stderr?: string };
@@ -20,11 +22,9 @@ async function run(cwd: string, program: string, ...parameters: string[]): Promi
 
 interface App {
   readonly name: string;
-  readonly type: 'module' | 'commonjs';
+  /** The example that is installed. */
+  readonly example: string;
   readonly nest: string;
-  /** Further packages that the application needs because of its Nest. */
-  readonly more: Readonly<Record<string, string>>;
-  readonly typescript: string;
   /** What `module` and `moduleResolution` may be for an application that imports an ES module. */
   readonly resolutions: readonly (readonly [module: string, resolution: string])[];
 }
@@ -32,18 +32,14 @@ interface App {
 const APPS: readonly App[] = [
   {
     name: 'Nest 12, ES modules',
-    type: 'module',
+    example: 'nest-12',
     nest: '^12.0.0',
-    more: {},
-    typescript: '^6.0.0',
     resolutions: [['node16', 'node16'], ['esnext', 'bundler'], ['nodenext', 'nodenext']],
   },
   {
     name: 'Nest 11, CommonJS',
-    type: 'commonjs',
+    example: 'nest-11',
     nest: '^11.0.1',
-    more: { '@nestjs/swagger': '^11.0.0', '@nestjs/terminus': '^11.0.0', 'class-validator': '^0.14.0' },
-    typescript: '^5.7.3',
     resolutions: [['nodenext', 'node16'], ['nodenext', 'nodenext']],
   },
 ];
@@ -60,8 +56,8 @@ const COMPILER_OPTIONS = {
   allowSyntheticDefaultImports: true,
   target: 'ES2023',
   sourceMap: true,
-  outDir: './dist',
-  rootDir: './src',
+  outDir: './check-dist',
+  rootDir: './check',
   strict: true,
   skipLibCheck: false,
   forceConsistentCasingInFileNames: true,
@@ -83,27 +79,20 @@ beforeAll(async () => {
 }, 120_000);
 afterAll(() => rm(directory, { recursive: true, force: true }));
 
-/** Installs the package into a new application. */
-async function install({ name, type, nest, more, typescript }: App): Promise<string> {
-  const app = join(directory, name.replaceAll(/\W+/g, '-'));
-  await mkdir(app);
-  const manifest = {
-    name: 'team',
-    private: true,
-    type,
-    dependencies: {
-      '@nestjs/common': nest,
-      '@nestjs/core': nest,
-      '@nestjs/platform-express': nest,
-      'load-data-service': `file:${tarball}`,
-      'reflect-metadata': '^0.2.2',
-      rxjs: '^7.8.1',
-      ...more,
-    },
-    devDependencies: { '@nestjs/testing': nest, '@types/express': '^5.0.0', '@types/node': '^22.0.0', typescript },
-  };
+interface Manifest {
+  dependencies: Record<string, string>;
+  devDependencies: Record<string, string>;
+}
+
+/** Installs an example with the packed package, and puts another application beside its sources. */
+async function install({ example, nest }: App): Promise<string> {
+  const app = join(directory, example);
+  await cp(join('examples', example), app, { recursive: true });
+  const manifest = JSON.parse(await readFile(join(app, 'package.json'), 'utf8')) as Manifest;
+  manifest.dependencies['load-data-service'] = `file:${tarball}`;
+  manifest.devDependencies['@nestjs/testing'] = nest;
   await writeFile(join(app, 'package.json'), JSON.stringify(manifest));
-  await cp('test/integration/package', join(app, 'src'), { recursive: true });
+  await cp('test/integration/package', join(app, 'check'), { recursive: true });
   await run(app, 'npm', 'install', '--no-audit', '--no-fund', '--prefer-offline');
   return app;
 }
@@ -122,10 +111,10 @@ describe.each(APPS)('the packed package in a new application on $name', (app) =>
 
   it.each(app.resolutions)('compiles with module %s and moduleResolution %s, all declarations checked, and runs', async (module, moduleResolution) => {
     const compilerOptions = { ...COMPILER_OPTIONS, module, moduleResolution };
-    await writeFile(join(path, 'tsconfig.json'), JSON.stringify({ compilerOptions, include: ['src'] }));
-    await rm(join(path, 'dist'), { recursive: true, force: true });
-    await run(path, process.execPath, 'node_modules/typescript/bin/tsc');
-    expect(await run(path, process.execPath, 'dist/main.js')).toContain('it works\n');
+    await writeFile(join(path, 'tsconfig.check.json'), JSON.stringify({ compilerOptions, include: ['check'] }));
+    await rm(join(path, 'check-dist'), { recursive: true, force: true });
+    await run(path, process.execPath, 'node_modules/typescript/bin/tsc', '-p', 'tsconfig.check.json');
+    expect(await run(path, process.execPath, 'check-dist/main.js')).toContain('it works\n');
   }, 180_000);
 
   it('runs the commands', async () => {
@@ -145,4 +134,44 @@ describe.each(APPS)('the packed package in a new application on $name', (app) =>
       for (const source of sources) expect(await readFile(join(dist, name, '..', source), 'utf8')).not.toBe('');
     }
   });
+
+  it('runs the example and its tests', async () => {
+    // What examples/README.md says.
+    if (app.example === 'nest-11') await cp('examples/nest-12/src/folder-storage.ts', join(path, 'src/folder-storage.ts'));
+    await run(path, 'npm', 'run', 'build');
+    const { stdout, stderr } = await execute('npm', ['test'], { cwd: path, env: ENVIRONMENT });
+    expect(stdout + stderr).toMatch(app.example === 'nest-11' ? /Tests: +48 passed, 48 total/ : /Tests +52 passed \(52\)/);
+    if (app.example === 'nest-11') await run(path, 'npm', 'run', 'test:e2e');
+  }, 300_000);
+
+  it.runIf(app.example === 'nest-12')('runs the suites in node:test, on the example of a bucket', async () => {
+    await cp('examples/bucket', join(path, 'bucket'), { recursive: true });
+    const tests = await run(join(path, 'bucket'), process.execPath, '--enable-source-maps', '--test');
+    expect(tests).toMatch(/^# pass 169\n# fail 0$/m);
+    // A broken promise is named, with a frame of the suite's source.
+    const bucket = await readFile('examples/bucket/folder-bucket.js', 'utf8');
+    await writeFile(join(path, 'bucket/folder-bucket.js'), bucket.replace('version !== undefined &&', 'false &&'));
+    const failing = run(join(path, 'bucket'), process.execPath, '--enable-source-maps', '--test', '--test-name-pattern=leaves an object of another version unchanged');
+    await expect(failing).rejects.toThrow(/Bucket promises: "the new version; undefined if another version is there, or none\."\s+Let the store compare[^]*load-data-service\/src\/testing\/bucket\.contract\.ts:\d+/);
+  }, 300_000);
+
+  it.runIf(app.example === 'nest-12')('runs the scripts that upload a folder, in TypeScript and Python, twice', async () => {
+    const scripts = join(path, 'upload-folder');
+    await cp('examples/upload-folder', scripts, { recursive: true });
+    await run(scripts, process.execPath, '../node_modules/typescript/bin/tsc');
+    const service = await startService();
+    try {
+      for (const [customer, program, script] of [['a', process.execPath, 'dist/upload-folder.js'], ['b', 'python3', 'upload_folder.py']] as const) {
+        const upload = () => run(scripts, program, script, service.url, customer, 'Landis+Gyr', resolve('docs/examples'));
+        const first = await upload();
+        const lines = (await service.lines()).filter((line) => line.customer_id === customer);
+        expect(lines.map((line) => line.filename).sort()).toEqual((await readdir('docs/examples')).sort());
+        for (const line of lines) expect(first).toContain(`${String(line.filename)}: ${String(line.upload_id)}\n`);
+        expect(await upload()).toBe(first.replaceAll('\n', ' (stored before)\n'));
+      }
+      expect(await service.lines()).toHaveLength(6);
+    } finally {
+      await service.close();
+    }
+  }, 120_000);
 });

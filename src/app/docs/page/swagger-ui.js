@@ -73,7 +73,7 @@ function complete() {
   for (const button of document.querySelectorAll('.close-modal:not([aria-label])')) button.setAttribute('aria-label', 'Close');
   for (const select of document.querySelectorAll('.examples-select-element:not([aria-label])')) select.setAttribute('aria-label', 'Example');
   for (const field of document.querySelectorAll('input[type=file]:not([aria-label])')) field.setAttribute('aria-label', 'File');
-  for (const field of document.querySelectorAll('tr[data-param-name] input:not([aria-label])')) field.setAttribute('aria-label', field.closest('tr').dataset.paramName);
+  for (const field of document.querySelectorAll('tr[data-param-name] :is(input, select):not([aria-label])')) field.setAttribute('aria-label', field.closest('tr').dataset.paramName);
   for (const field of document.querySelectorAll('tr[data-property-name] input:not([aria-label])')) field.setAttribute('aria-label', field.closest('tr').dataset.propertyName);
   for (const field of document.querySelectorAll('textarea.body-param__text:not([aria-label])')) field.setAttribute('aria-label', 'Request body');
   const dialog = document.querySelector('.dialog-ux:not([data-focused])');

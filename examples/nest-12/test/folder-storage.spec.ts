@@ -1,0 +1,18 @@
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileStorageContract } from 'load-data-service/testing/contracts';
+import { contentsOf, FolderStorage } from '../src/folder-storage.js';
+
+// The promises of the port, tested on a folder of each test's own.
+fileStorageContract('FolderStorage', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'team-'));
+  return {
+    storage: await FolderStorage.open(folder),
+    reopen: () => FolderStorage.open(folder),
+    lines: async () => (await contentsOf(folder)).lines,
+    contentPaths: async () => (await contentsOf(folder)).paths,
+    bytes: (path) => readFile(join(folder, path)).catch(() => null),
+    tearDown: () => rm(folder, { recursive: true }),
+  };
+});
