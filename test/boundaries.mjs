@@ -70,6 +70,16 @@ const forbidden = [
     from: { path: inner('(?!testing/)'), pathNot: '\\.spec\\.ts$' },
     to: { path: ['/testing/', 'node_modules/vitest/'] },
   },
+  {
+    name: 'the-client-runs-in-browsers',
+    from: { path: inner('client/') },
+    to: { path: '', pathNot: [inner('client/'), 'node_modules/@noble/hashes/'] },
+  },
+  {
+    name: 'nothing-served-imports-the-client',
+    from: { path: inner('(?!client/)'), pathNot: '\\.spec\\.ts$' },
+    to: { path: inner('client/') },
+  },
   { name: 'no-circular', from: {}, to: { circular: true } },
 ].map((rule) => ({ ...rule, severity: 'error' }));
 

@@ -50,10 +50,12 @@ export class AppModule {
     const { maxUploadBytes, maxJsonBytes, rateLimitPerMinute, requestIdleTimeoutMs: idleTimeoutMs, retentionDays } = environment;
     const storage = fileStorageFor(environment, parts.fileStorage && provideReplacement(parts.fileStorage, own));
     const { imports: importsOfEvents, events } = eventsFor(environment, parts.events && provideReplacement(parts.events, own));
-    const { imports, identityProvider, authentication } = identityProviderFor(environment, {
+    const { imports, identityProvider, ...chosen } = identityProviderFor(environment, {
       provider: parts.identityProvider && provideReplacement(parts.identityProvider, own),
       authentication: parts.authentication,
     });
+    // Global, so that controllers of a team's own modules can use PermissionGuard.
+    const authentication = { ...(typeof chosen.authentication === 'function' ? { module: chosen.authentication } : chosen.authentication), global: true };
     return {
       module: AppModule,
       imports: [

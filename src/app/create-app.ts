@@ -1,4 +1,5 @@
 import 'reflect-metadata';
+import type { NestApplicationOptions } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import type { NestExpressApplication } from '@nestjs/platform-express';
 import { type Environment, loadEnvironment, parseEnvironment } from '../configuration/service.js';
@@ -7,6 +8,7 @@ import { HttpAdapter } from '../http/http.adapter.js';
 import { createLogger, PinoLoggerService } from '../operations/logging.js';
 import { AppModule, type AppParts } from './app.module.js';
 import { setUpApp } from './app.setup.js';
+import { CreatedInstances } from './created-instances.js';
 
 export interface AppOptions extends AppParts {
   /**
@@ -19,7 +21,8 @@ export interface AppOptions extends AppParts {
 /**
  * Creates the whole service as a Nest application, with parts of it replaced. Opens the adapters, and locks DATA_DIR if
  * one of them uses it. The caller calls `listen`, or `init` for a test without a port, and `close`, which releases
- * everything. `serve` does all of this.
+ * everything. `serve` does all of this. If creating the application fails, what was opened for it is closed again: an
+ * adapter that is still opening then, as soon as it has opened.
  *
  * @throws EnvironmentError with one line per invalid variable; errors of the adapters, and of DATA_DIR.
  */
@@ -36,9 +39,21 @@ export async function createApp({ environment, ...parts }: AppOptions = {}): Pro
 export async function createAppFor(environment: Environment, parts: AppParts = {}): Promise<NestExpressApplication> {
   const logger = await createLogger(environment.logLevel);
   for (const warning of environment.warnings) logger.warn(warning);
-  // Only the routes of a team's own modules have parsed bodies.
-  const options = { bodyParser: parts.imports !== undefined, abortOnError: false, logger: new PinoLoggerService(logger) };
-  const app = await NestFactory.create<NestExpressApplication>(AppModule.forRoot(environment, parts), new HttpAdapter(), options);
-  setUpApp(app, environment);
-  return app;
+  const nestLogger = new PinoLoggerService(logger);
+  const created = new CreatedInstances(nestLogger);
+  const options: NestApplicationOptions = {
+    // Only the routes of a team's own modules have parsed bodies.
+    bodyParser: parts.imports !== undefined,
+    abortOnError: false,
+    logger: nestLogger,
+    instrument: { instanceDecorator: created.record },
+  };
+  try {
+    const app = await NestFactory.create<NestExpressApplication>(AppModule.forRoot(environment, parts), new HttpAdapter(), options);
+    setUpApp(app, environment);
+    return app;
+  } catch (error) {
+    await created.abandon();
+    throw error;
+  }
 }

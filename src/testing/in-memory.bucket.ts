@@ -42,6 +42,10 @@ export class InMemoryBucket extends Bucket {
     return significantOffset(this.now() - Date.now());
   }
 
+  override get storeTime(): number {
+    return this.now();
+  }
+
   override create(key: string, bytes: Uint8Array): Promise<string | undefined> {
     return this.run('create', key, () => (this.objects.has(key) ? undefined : this.write(key, bytes)), bytes);
   }

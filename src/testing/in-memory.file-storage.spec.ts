@@ -19,6 +19,7 @@ class UploadReturningStorage extends InMemoryFileStorage {
 const setUp = (storage = new InMemoryFileStorage()): Promise<FileStorageContractSubject> => {
   return Promise.resolve({
     storage,
+    isInMemory: true,
     reopen: () => Promise.resolve(storage),
     lines: () => Promise.resolve(storage.uploads.map((upload) => JSON.parse(indexLine(upload)) as object)),
     bytes: (path) => Promise.resolve(storage.bytes(path)),

@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream';
 import { v7 as uuidV7 } from 'uuid';
-import type { FileStorage, UploadDraft } from '../ingestion/application/ports/file-storage.port.js';
+import type { FileStorage, UploadDraft, UploadReceipt } from '../ingestion/application/ports/file-storage.port.js';
 import { idempotencyScope } from '../ingestion/domain/idempotency.js';
 import { contentPath } from '../ingestion/domain/layout.js';
 import type { Upload, UploadKind } from '../ingestion/domain/upload.js';
@@ -81,4 +81,13 @@ export async function storeUpload(storage: FileStorage, draft: UploadDraft): Pro
   const [upload] = concluded;
   if (concluded.length !== 1 || upload?.uploadId !== uploadId) throw new Error(`${draft.uploadId} was not concluded once.`);
   return upload;
+}
+
+/**
+ * Stores a draft. Returns what a receipt says: a store may return more, such as the upload itself, and may leave out
+ * `replayed` for an upload that was stored now.
+ */
+export async function seen(storage: FileStorage, draft: UploadDraft): Promise<UploadReceipt> {
+  const { uploadId, content, replayed = false } = await storage.store(draft);
+  return { uploadId, content: content && { size: content.size, sha256: content.sha256 }, replayed };
 }

@@ -1,7 +1,10 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { UploadEvent, UploadEvents } from '../ingestion/application/ports/upload-events.port.js';
+import { assertEqual, rejectionOf } from './expectations.js';
+import { promisesOf } from './port-promise.js';
+import { currentTestRunner, type TestRunner } from './test-runner.js';
 import { anUploadDraft } from './upload-draft.builder.js';
 import { anUploadEvent, aRemovalEvent, someUploadEvents } from './upload-events.builder.js';
+import { PROMISES } from './upload-events.promises.js';
 
 /** A receiver that was told nothing yet. */
 export interface UploadEventsContractSubject {
@@ -20,8 +23,12 @@ export interface UploadEventsContractSubject {
  * The tests that every `UploadEvents` must pass.
  *
  * @param setUp creates a new subject for each test.
+ * @param runner Default: the global functions of the test runner, or Vitest's.
  */
-export function uploadEventsContract(name: string, setUp: () => Promise<UploadEventsContractSubject>): void {
+export function uploadEventsContract(name: string, setUp: () => Promise<UploadEventsContractSubject>, runner: TestRunner = currentTestRunner()): void {
+  const { describe, beforeEach, afterEach } = runner;
+  const it = promisesOf('UploadEvents', runner);
+
   describe(`UploadEvents contract: ${name}`, () => {
     let subject: UploadEventsContractSubject;
     beforeEach(async () => {
@@ -31,45 +38,47 @@ export function uploadEventsContract(name: string, setUp: () => Promise<UploadEv
 
     const deliver = (...events: UploadEvent[]): Promise<void> => subject.events.deliver(events, new AbortController().signal);
 
-    it.each<[string, () => Promise<UploadEvent>]>([
+    for (const [what, create] of [
       ['a stored upload', () => anUploadEvent()],
       ['a stored upload with odd texts', () => anUploadEvent(anUploadDraft().with({ customerId: 'a/b "c" 電', filename: 'é .csv', additionalData: '\u0000"\n\\ 🙂' }))],
       ['a stored upload with a long text', () => anUploadEvent(anUploadDraft().with({ additionalData: 'é"🙂'.repeat(40_000) }))],
       ['a removed upload', () => Promise.resolve(aRemovalEvent())],
-    ])('delivers the event of %s unchanged', async (_, create) => {
-      const event = await create();
-      await deliver(event);
-      expect(await subject.taken()).toEqual([event]);
-    });
+    ] as [string, () => Promise<UploadEvent>][]) {
+      it(PROMISES.order, `delivers the event of ${what} unchanged`, async () => {
+        const event = await create();
+        await deliver(event);
+        assertEqual(await subject.taken(), [event]);
+      });
+    }
 
-    it('delivers 500 events in their order, and later ones after them', async () => {
+    it(PROMISES.order, 'delivers 500 events in their order, and later ones after them', async () => {
       const [first, second] = [await someUploadEvents(500), await someUploadEvents(3)];
       await deliver(...first);
       await deliver(...second);
-      expect(await subject.taken()).toEqual([...first, ...second]);
+      assertEqual(await subject.taken(), [...first, ...second]);
     });
 
-    it('accepts events that were delivered before', async () => {
+    it(PROMISES.again, 'accepts events that were delivered before', async () => {
       const events = await someUploadEvents(3);
       await deliver(...events);
       await deliver(...events);
       const last = await anUploadEvent();
       await deliver(last);
-      expect([...new Set((await subject.taken()).map(({ id }) => id))]).toEqual([...events, last].map(({ id }) => id));
+      assertEqual([...new Set((await subject.taken()).map(({ id }) => id))], [...events, last].map(({ id }) => id));
     });
 
-    it('rejects while the receiver refuses, and delivers the same events afterwards', async () => {
+    it(PROMISES.taken, 'rejects while the receiver refuses, and delivers the same events afterwards', async () => {
       const events = await someUploadEvents(3);
       await subject.refuse();
-      await expect(deliver(...events)).rejects.toThrow();
+      await rejectionOf(deliver(...events));
       await subject.accept();
       await deliver(...events);
-      expect((await subject.taken()).slice(-3)).toEqual(events);
+      assertEqual((await subject.taken()).slice(-3), events);
     });
 
-    it('rejects if its signal is aborted before the delivery', async () => {
-      await expect(subject.events.deliver(await someUploadEvents(1), AbortSignal.abort())).rejects.toThrow();
-      expect(await subject.taken()).toEqual([]);
+    it(PROMISES.aborted, 'rejects if its signal is aborted before the delivery', async () => {
+      await rejectionOf(subject.events.deliver(await someUploadEvents(1), AbortSignal.abort()));
+      assertEqual(await subject.taken(), []);
     });
   });
 }

@@ -27,6 +27,8 @@ const FORBIDDEN = [
   ['identity-management/adapters/out/keycloak/realm-check.ts', './realm-setup.js', 'only-commands-import-commands-and-their-tools'],
   ['operations/ready-line.ts', '../ingestion/ingestion.module.js', 'operations-know-ports-and-domains-only'],
   ['app/app.module.ts', '../testing/in-memory.file-storage.js', 'nothing-served-imports-testing'],
+  ['client/repeats.ts', 'node:timers', 'the-client-runs-in-browsers'],
+  ['app/app.module.ts', '../client/errors.js', 'nothing-served-imports-the-client'],
   ['common/fair-queue.ts', './memory-budget.js', 'no-circular'],
 ] as const;
 

@@ -5,6 +5,7 @@ import { promisify } from 'node:util';
 import ts from 'typescript';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ERROR_TABLE } from '../../src/http/error-table.js';
+import { startService } from '../support/service.js';
 
 const run = promisify(execFile);
 let directory: string;
@@ -24,7 +25,7 @@ const anchors = (page: string): string[] =>
 
 describe('README', () => {
   it('shows how to swap an adapter in a test in ten lines that run', async () => {
-    const [code = ''] = await snippets('README.md');
+    const code = (await snippets('README.md')).find((snippet) => snippet.includes('InMemoryFileStorage')) ?? '';
     const check = `
       const url = (await app.getUrl()) + '/ingestNowcastLoadData/upload_nowcast?customer_id=a&filename=b&manufacturer=c';
       const failed = await fetch(url, { method: 'POST' });
@@ -41,9 +42,27 @@ describe('README', () => {
   });
 });
 
+describe("README's client", () => {
+  it('uploads in ten lines that run', async () => {
+    const code = (await snippets('README.md')).find((snippet) => snippet.includes('LoadDataClient')) ?? '';
+    const service = await startService();
+    try {
+      const { outputText } = ts.transpileModule(code.replace('http://127.0.0.1:3000', service.url), { compilerOptions: { target: ts.ScriptTarget.ES2023, module: ts.ModuleKind.ESNext } });
+      const file = join(directory, 'client.mjs');
+      await writeFile(file, outputText);
+      const { stdout } = await run(process.execPath, [file]);
+      const [line] = await service.lines();
+      expect(stdout.split('\n')).toEqual(expect.arrayContaining(['4497 of 4497 bytes', expect.stringContaining(String(line?.upload_id))]));
+      expect(code.trim().split('\n').length).toBeLessThanOrEqual(11);
+    } finally {
+      await service.close();
+    }
+  });
+});
+
 describe('the pages', () => {
   it('link only to existing files and headings', async () => {
-    const pages = ['README.md', 'CONTRIBUTING.md', 'docs/adapters.md', 'docs/auth0.md', 'docs/beside-your-own-controllers.md', 'docs/checking-a-store.md', 'docs/clients.md', 'docs/data-directory.md', 'docs/durability.md', 'docs/keycloak.md', 'docs/managing-uploads.md', 'docs/object-storage.md', 'docs/reading-uploads.md', 'docs/README.md', 'docs/testing.md', 'docs/troubleshooting.md', 'docs/adr/README.md'];
+    const pages = ['README.md', 'CONTRIBUTING.md', 'docs/adapters.md', 'docs/auth0.md', 'docs/beside-your-own-controllers.md', 'docs/checking-a-store.md', 'docs/clients.md', 'docs/data-directory.md', 'docs/durability.md', 'docs/keycloak.md', 'docs/managing-uploads.md', 'docs/object-storage.md', 'docs/reading-uploads.md', 'docs/receivers.md', 'docs/telling-uploads.md', 'docs/README.md', 'docs/testing.md', 'docs/troubleshooting.md', 'docs/versions.md', 'docs/adr/README.md', 'examples/README.md'];
     for (const page of pages) {
       for (const [link, path = '', heading] of (await readFile(page, 'utf8')).matchAll(/\]\((?!http)([^)#]*)(?:#([^)]*))?\)/g)) {
         const text = await readFile(path ? join(page, '..', path) : page, 'utf8').catch((error: unknown) => (error as NodeJS.ErrnoException).code);

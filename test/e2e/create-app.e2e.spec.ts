@@ -1,11 +1,13 @@
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Body, ConflictException, Controller, Get, Injectable, Module, type OnApplicationShutdown, type OnModuleInit, Post } from '@nestjs/common';
+import { setImmediate } from 'node:timers/promises';
+import { Body, ConflictException, Controller, Get, Injectable, Logger, Module, type OnApplicationShutdown, type OnModuleInit, Post, UseGuards } from '@nestjs/common';
 import type { NestExpressApplication } from '@nestjs/platform-express';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { type AppOptions, createApp, EnvironmentError } from '../../src/app/index.js';
-import { AuthenticationModule, FileStorage, IdentityProvider } from '../../src/index.js';
+import { TokenIssuer } from '../../src/identity-management/adapters/out/embedded/token-issuer.js';
+import { AuthenticationModule, FileStorage, IdentityProvider, LocalDiskFileStorage, PermissionGuard, RequirePermission } from '../../src/index.js';
 import { InMemoryFileStorage, InMemoryIdentityProvider } from '../../src/testing/index.js';
 import { AUDIENCE, jwkOf, now, rsaKey, signToken, TestIssuer } from '../../src/testing/test-issuer.js';
 
@@ -84,6 +86,13 @@ class ReportsController {
   @Get('conflict')
   conflict(): never {
     throw new ConflictException('taken');
+  }
+
+  @Get('secret')
+  @UseGuards(PermissionGuard)
+  @RequirePermission('read:reports')
+  secret(): object {
+    return { secret: true };
   }
 
   @Get('defect')
@@ -177,6 +186,41 @@ describe('createApp with another store', () => {
   });
 });
 
+describe('createApp that fails', () => {
+  const broken = new Error('the provider refuses');
+  /** Fails when everything else that can open at once has opened. */
+  const failing = { useFactory: () => setImmediate().then(() => Promise.reject<IdentityProvider>(broken)) };
+
+  it('closes a store that was open already', async () => {
+    const storage = new TeamStorage();
+    await expect(start({ fileStorage: { useFactory: () => storage }, identityProvider: failing })).rejects.toBe(broken);
+    expect(storage.calls).toEqual(['shutdown']);
+  });
+
+  it('closes a store that was still opening, as soon as it has opened', async () => {
+    let open = (_storage: TeamStorage): void => undefined;
+    const opening = new Promise<TeamStorage>((resolve) => (open = resolve));
+    await expect(start({ fileStorage: { useFactory: () => opening }, identityProvider: failing })).rejects.toBe(broken);
+    await new Promise<void>((resolve) => {
+      open(Object.assign(new TeamStorage(), { onApplicationShutdown: resolve }));
+    });
+  });
+
+  it('releases DATA_DIR', async () => {
+    const directory = await mkdtemp(join(tmpdir(), 'load-data-'));
+    let isOpen = (): void => undefined;
+    const opened = new Promise<void>((resolve) => (isOpen = resolve));
+    const fileStorage = { useFactory: () => LocalDiskFileStorage.open({ directory, logger: new Logger() }).finally(isOpen) };
+    const identityProvider = { useFactory: () => opened.then(failing.useFactory) };
+    try {
+      await expect(start({ fileStorage, identityProvider })).rejects.toBe(broken);
+      await (await LocalDiskFileStorage.open({ directory, logger: new Logger() })).close();
+    } finally {
+      await rm(directory, { recursive: true });
+    }
+  });
+});
+
 describe('createApp with another identity provider', () => {
   it('keeps users there, and accepts the tokens of the environment', async () => {
     const provider = new InMemoryIdentityProvider();
@@ -238,6 +282,18 @@ describe("createApp with a team's modules", () => {
     expect(await answerOf(fetch(url + UPLOAD, json('{"additional_data":"x"}')))).toMatchObject({ status: 200 });
     expect(await answerOf(fetch(url + UPLOAD, json('{')))).toEqual({ status: 400, body: '{"error":"Invalid request body."}' });
     expect(await answerOf(fetch(`${url}/nothing`))).toEqual({ status: 404, body: '{"error":"Not found."}' });
+  });
+
+  it('lets them require a permission of their own, by the tokens of the service', async () => {
+    const { url } = await start({ imports: [ReportsModule] });
+    const admin = { headers: { Authorization: `Bearer ${await adminToken(url)}`, 'Content-Type': 'application/json' } };
+    const post = async (operation: string, body: object) => (await (await fetch(`${url}/idpManagementBackend/${operation}`, { ...admin, method: 'POST', body: JSON.stringify(body) })).json()) as Record<string, string>;
+    const secret = (token: string) => answerOf(fetch(`${url}/reports/secret`, { headers: { Authorization: `Bearer ${token}` } }));
+    const { role_id } = await post('create-role', { role_name: 'reporter', permissions: ['read:reports'] });
+    const { user_id } = await post('create-user', { email: 'reporter@grid.example', roles: [role_id] });
+    const token = await apps.at(-1)?.get(TokenIssuer, { strict: false }).userToken(user_id ?? '');
+    expect(await secret(token ?? '')).toEqual({ status: 200, body: '{"secret":true}' });
+    for (const other of ['x', await adminToken(url)]) expect(await secret(other)).toEqual({ status: 403, body: '{"error":"Unauthorized."}' });
   });
 
   it('answers to an unknown path before it looks at the body', async () => {

@@ -45,6 +45,14 @@ type Call = (...parameters: unknown[]) => Promise<{ status?: number; response?: 
 const imported = async <Module>(...path: string[]): Promise<Module> => (await import(/* @vite-ignore */ join(directory, ...path))) as Module;
 const blob = (): Blob => new Blob([BYTES]);
 
+it('load-data-service/client has the types of the document (-u updates them)', async () => {
+  const { openapi, info, components } = JSON.parse(await readFile(await documentFile(), 'utf8')) as Record<string, unknown>;
+  const file = join(directory, 'schemas.json');
+  await writeFile(file, JSON.stringify({ openapi, info, paths: {}, components: { schemas: (components as { schemas: object }).schemas } }));
+  await runNodeTool('openapi-typescript/bin/cli.js', [file, '-o', join(directory, 'schemas.ts')]);
+  await expect(await readFile(join(directory, 'schemas.ts'), 'utf8')).toMatchFileSnapshot('../../src/client/api-types.ts');
+});
+
 describe('openapi-typescript, with openapi-fetch', () => {
   let post: (path: string, options: object) => Promise<{ response: Response }>;
   beforeAll(async () => {

@@ -5,6 +5,7 @@ import type { Bucket } from '../../src/ingestion/adapters/out/object-storage/buc
 import { ObjectStorageFileStorage } from '../../src/ingestion/adapters/out/object-storage/object-storage.file-storage.adapter.js';
 import { S3Bucket } from '../../src/ingestion/adapters/out/object-storage/s3/s3.bucket.js';
 import { BucketView } from '../../src/testing/bucket.view.js';
+import { eventOutboxContract } from '../../src/testing/event-outbox.contract.js';
 import { fileStorageContract, type FileStorageContractSubject } from '../../src/testing/file-storage.contract.js';
 import { storedUploadsContract } from '../../src/testing/stored-uploads.contract.js';
 import { type Azurite, startAzurite } from '../servers/azurite.mjs';
@@ -52,6 +53,7 @@ function contractOn(name: string, open: (prefix: string) => Bucket): void {
   };
   fileStorageContract(name, setUp);
   storedUploadsContract(name, setUp);
+  eventOutboxContract(name, setUp);
 }
 
 describe.runIf(isVersitygwAvailable())('on S3', () => {

@@ -1,10 +1,13 @@
 import { configDefaults, defineConfig } from 'vitest/config';
 
-/** Specs in the process, fast and slow, for one mutant. The mutated sources are run as they are, so nothing is built. */
+/**
+ * Specs for one mutant, which run in the process of Vitest; slow ones only if they are named. The mutated sources are run
+ * as they are, so nothing is built.
+ */
 export default defineConfig({
   test: {
     include: ['src/**/*.spec.ts', 'test/e2e/*.spec.ts'],
-    exclude: configDefaults.exclude,
+    exclude: [...configDefaults.exclude, ...(process.argv.some((argument) => argument.includes('.slow.')) ? [] : ['**/*.slow.spec.ts'])],
     environment: 'node',
     globalSetup: ['test/support/auth0-description.ts', 'test/support/temporary-directory.ts'],
     isolate: false,

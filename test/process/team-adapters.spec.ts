@@ -38,7 +38,7 @@ const PROVIDER = `
     },
   };`;
 
-/** The adapters beside the one that a variable names, so that nothing of a refused app stays open. */
+/** The adapters beside the one that a variable names. */
 const OTHERS = {
   FILE_STORAGE: {
     identityProvider: new InMemoryIdentityProvider(),

@@ -13,7 +13,8 @@ export interface ProviderCallOptions {
  * `InvalidIdentityValue` (the provider doesn't accept a value), `ProviderUnavailable` (the provider is unreachable,
  * throttling, failing or silent, or the caller has given up; a retry may help) and `ProviderError` (the provider
  * refuses our credentials, or an answer breaks its contract). An id in a form that the provider never issues counts as
- * unknown and isn't sent to the provider. Any number of calls may be in flight at once.
+ * unknown and isn't sent to the provider. Names are kept character by character. Any number of calls may be in flight
+ * at once.
  */
 export abstract class IdentityProvider {
   /**

@@ -23,7 +23,7 @@ export interface OutboxBatch {
   readonly events: readonly OutboxEvent[];
   /**
    * Remembers with the store that these events were told. If the process crashes before the promise resolves, they are
-   * told again. A power cut may undo a confirmation.
+   * told again. A power cut may undo a confirmation. Also resolves if another process has taken over: it tells them again.
    */
   confirm(): Promise<void>;
 }

@@ -43,6 +43,12 @@ export abstract class Bucket {
    */
   abstract get clockOffsetMs(): number;
 
+  /**
+   * The time by the store's clock, in milliseconds since 1970, by its latest answers. May be some seconds early, because
+   * a store's times are whole seconds and arrive late. This machine's time before the first answer.
+   */
+  abstract get storeTime(): number;
+
   /** Creates an object unless its key is taken. Resolves to the object's version; undefined if the key is taken. */
   abstract create(key: string, bytes: Uint8Array): Promise<string | undefined>;
 

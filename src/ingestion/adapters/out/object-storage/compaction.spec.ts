@@ -230,7 +230,7 @@ describe('compactDay', () => {
     expect(await at(2)).toMatchObject({ sources: 2 });
     expect(reads).toEqual(expect.arrayContaining(keys));
     expect(await at(25)).toMatchObject({ sources: 0 });
-    expect(reads).toEqual([PLAN]);
+    expect(reads).toEqual([PLAN, 'events/cursor']);
     expect(segmentsOf(bucket)).toEqual(expect.arrayContaining(keys));
     expect(await at(26)).toMatchObject({ sources: 2 });
     expect(await readOnce(bucket)).toEqual(['a', 'b', ...ids(4)]);

@@ -5,6 +5,7 @@ import { UPLOAD_KINDS, type UploadKind } from '../../../domain/upload.js';
 import { parseJson } from '../../../application/line-text.js';
 import { type Bucket, type ListedObject, ObjectExistsError, type ReadObject } from './bucket.js';
 import { isHold, parsePlan, type Plan, PLAN_PATIENCE_MS, planKey } from './compaction-plan.js';
+import { isPartlyTold } from './event-outbox/cursor.js';
 import { CLAIMS, MARKERS, PLANS } from './keys.js';
 import { readAhead } from './read-ahead.js';
 import { type Day, DAY_GRACE_MS, directoryOf, endOf, parseName, targetName, uploadIdIn } from './segment-names.js';
@@ -155,6 +156,7 @@ export async function removeOldClaims(bucket: Bucket, { dryRun = false, signal }
  *
  * - Segments of 16 MiB or more, malformed ones, and those younger than ten minutes.
  * - Segments with a marker in `staging/`, because their upload may have to be looked up.
+ * - Segments of the day that is being told, because a segment is told or not, and its lines aren't compared.
  * - Segments with a line under an `Idempotency-Key`, until their claim has expired. Those of a day wait together until
  *   the day has been over for 25 hours.
  *
@@ -278,6 +280,7 @@ class DayCompaction {
 
   /** The next plan; undefined if none is worthwhile. Segments of slow uploads are merged last, among themselves. */
   private async choose(): Promise<Plan | undefined> {
+    if (await isPartlyTold(this.bucket, this.day)) return undefined;
     const segments = await this.list();
     // An upload's marker exists before its segment, so a segment without a marker now never gets one.
     const marked = await this.marked();

@@ -8,6 +8,7 @@ import { IDEMPOTENCY_PERIOD_MS, idempotencyScope } from '../../../domain/idempot
 import type { Upload, UploadKind } from '../../../domain/upload.js';
 import { parseJson } from '../../../application/line-text.js';
 import type { Bucket, ReadObject } from './bucket.js';
+import type { LateSegments } from './event-outbox/late-segments.js';
 import { findKeyedLine } from './keyed-line.js';
 import { claimKey, FENCE } from './keys.js';
 import { Lease, LOST_AFTER_MS } from './lease.js';
@@ -92,6 +93,7 @@ export class IdempotencyClaims {
 
   constructor(
     private readonly bucket: Bucket,
+    private readonly late: LateSegments,
     private readonly retries: Retries,
     private readonly logger: StorageLogger,
   ) {}
@@ -195,6 +197,8 @@ export class IdempotencyClaims {
     // The age counts by the store's clock, because the clocks of replicas differ.
     if (!upload || !written || written.ageMs >= IDEMPOTENCY_PERIOD_MS) return 'free';
     if (idempotencyScope(upload) !== request.scope) return this.stateByLines(key, request, found);
+    // Its process may have crashed before it announced its segment.
+    if (!claim.kept) await this.late.announceWritten(claim.segment, upload.uploadId, written.ageMs);
     if (claim.kept || (await this.bucket.replace(key, bytesOf({ ...claim, kept: true }), found.version)) !== undefined) return upload;
     return 'changed';
   }

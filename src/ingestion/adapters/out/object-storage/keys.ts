@@ -17,6 +17,12 @@ export const COMPACTION_TURN = `${PLANS}turn`;
 /** The object that decides which replica removes expired uploads. */
 export const RETENTION_TURN = 'retention/turn';
 
+/** Prefix of what is remembered of telling: the cursor, late segments, and removed uploads. */
+export const EVENTS = 'events/';
+export const CURSOR = `${EVENTS}cursor`;
+export const LATE_SEGMENTS = `${EVENTS}late/`;
+export const REMOVED_UPLOADS = `${EVENTS}removed/`;
+
 /** Content of an upload's own segment after the upload was ended. The upload's line can no longer be written then. */
 export const FENCE = Buffer.alloc(0);
 

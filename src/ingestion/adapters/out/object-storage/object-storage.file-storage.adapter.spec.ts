@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { BucketView } from '../../../../testing/bucket.view.js';
+import { eventOutboxContract } from '../../../../testing/event-outbox.contract.js';
 import { fileStorageContract, type FileStorageContractSubject } from '../../../../testing/file-storage.contract.js';
 import { InMemoryBucket } from '../../../../testing/in-memory.bucket.js';
 import { storedUploadsContract } from '../../../../testing/stored-uploads.contract.js';
@@ -19,6 +20,7 @@ const setUp = (): Promise<FileStorageContractSubject> => {
   let storage = open(bucket);
   return Promise.resolve({
     storage,
+    isInMemory: true,
     reopen: async () => {
       await storage.close();
       return (storage = open(bucket));
@@ -38,6 +40,7 @@ const setUp = (): Promise<FileStorageContractSubject> => {
 };
 fileStorageContract('object storage, in memory', setUp);
 storedUploadsContract('object storage, in memory', setUp);
+eventOutboxContract('object storage, in memory', setUp);
 
 const KEYED = { idempotencyKey: 'key', customerId: 'customer-1' };
 const UPLOADS: [string, boolean, () => UploadDraftBuilder][] = [

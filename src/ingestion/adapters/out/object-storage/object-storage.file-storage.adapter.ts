@@ -12,6 +12,8 @@ import { segmentDirectory } from '../../../domain/layout.js';
 import type { Upload } from '../../../domain/upload.js';
 import { type Bucket, StoreSilentError } from './bucket.js';
 import { Compactor } from './compactor.js';
+import { BucketEventOutbox } from './event-outbox/bucket-event-outbox.js';
+import { LateSegments } from './event-outbox/late-segments.js';
 import { type Claim, IdempotencyClaims } from './idempotency-claims.js';
 import { FENCE, HEALTH, HEALTH_RIGHTS, markerKey } from './keys.js';
 import { Lease } from './lease.js';
@@ -46,8 +48,10 @@ export interface ObjectStorageOptions {
  */
 export class ObjectStorageFileStorage extends FileStorage implements OnApplicationShutdown {
   override readonly storedUploads: StoredUploads;
+  override readonly eventOutbox: BucketEventOutbox;
   private readonly bucket: Bucket;
   private readonly retries: Retries;
+  private readonly late: LateSegments;
   private readonly log: SegmentLog;
   private readonly claims: IdempotencyClaims;
   private readonly sweeper: Sweeper;
@@ -62,10 +66,12 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
   constructor({ bucket, onFlush = () => undefined, logger = new Logger(ObjectStorageFileStorage.name) }: ObjectStorageOptions) {
     super();
     this.bucket = bucket;
-    this.storedUploads = new BucketUploads(bucket);
     this.retries = new Retries(logger);
-    this.log = new SegmentLog(bucket, new Retries(logger), onFlush);
-    this.claims = new IdempotencyClaims(bucket, this.retries, logger);
+    this.late = new LateSegments(bucket);
+    this.eventOutbox = new BucketEventOutbox(bucket);
+    this.storedUploads = new BucketUploads(bucket, () => { this.eventOutbox.wake(); });
+    this.log = new SegmentLog(bucket, this.late, new Retries(logger), onFlush);
+    this.claims = new IdempotencyClaims(bucket, this.late, this.retries, logger);
     this.sweeper = new Sweeper(bucket, logger);
     this.compactor = new Compactor(bucket, logger);
     this.health = new SharedProbe(() => this.probe());
@@ -81,6 +87,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
     try {
       return await storing;
     } finally {
+      this.eventOutbox.wake();
       this.storing.delete(storing);
     }
   }
@@ -148,7 +155,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
     const line = await encodeIndexLine(upload);
     if (!this.log.mayShare(upload)) return this.keepAlone(draft, upload);
     await this.log
-      .append(segmentDirectory(upload.kind, upload.receivedAt), line)
+      .append(segmentDirectory(upload.kind, upload.receivedAt), upload.uploadId, line)
       .catch(storageFailure('A segment could not be written.'));
     return upload;
   }
@@ -224,8 +231,8 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
 
   private async writeLine(upload: Upload, segment: string): Promise<void> {
     const line = await encodeIndexLine(upload);
-    const made = await this.bucket
-      .create(segment, line)
+    const made = await this.late
+      .around(segment, () => [upload.uploadId], () => this.bucket.create(segment, line))
       .catch(storageFailure('A segment could not be written.'));
     if (made === undefined) throw new ServiceError('storage-failure', `${segment} exists: the upload was taken for lost.`);
   }
@@ -270,7 +277,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
     await this.log.close();
     await this.retries.close();
     await Promise.all([...this.unmarking]);
-    await Promise.all([this.sweeper.close(), this.compactor.close()]);
+    await Promise.all([this.sweeper.close(), this.compactor.close(), this.eventOutbox.close()]);
     this.bucket.close();
   }
 }

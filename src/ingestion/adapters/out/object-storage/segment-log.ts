@@ -3,6 +3,7 @@ import { uuidAt } from '../../../../common/uuid.js';
 import type { IndexFlush } from '../../../application/ports/index-flush.js';
 import type { Upload } from '../../../domain/upload.js';
 import { type Bucket, StoreSilentError } from './bucket.js';
+import type { LateSegments } from './event-outbox/late-segments.js';
 import { FENCE } from './keys.js';
 import type { Retries } from './retries.js';
 import { isSlow, NAME_TOLERANCE_MS } from './segment-names.js';
@@ -20,9 +21,12 @@ const MOST_DOUBTFUL = 64;
  */
 const MOST_APART_MS = NAME_TOLERANCE_MS / 2;
 
+const MOST_NAMED = 2 ** 32;
+
 interface WaitingLine {
   /** When the line began to wait, in milliseconds since 1970 by the store's clock. */
   readonly since: number;
+  readonly uploadId: string;
   readonly bytes: Buffer;
   readonly resolve: () => void;
   readonly reject: (error: unknown) => void;
@@ -33,9 +37,12 @@ export class SegmentLog {
   /** The waiting lines, by the directory of their segment. */
   private readonly waiting = new Map<string, WaitingLine[]>();
   private readonly inFlight = new Set<Promise<void>>();
+  /** Counts the segments, so that those of the same millisecond sort in the order in which they were written. */
+  private named = 0;
 
   constructor(
     private readonly bucket: Bucket,
+    private readonly late: LateSegments,
     /** Undoes segments that may have been written. Used by this log only. */
     private readonly doubtful: Retries,
     private readonly onFlush: (flush: IndexFlush) => void,
@@ -57,13 +64,13 @@ export class SegmentLog {
    *
    * @param bytes the line, with its newline.
    */
-  append(directory: string, bytes: Buffer): Promise<void> {
+  append(directory: string, uploadId: string, bytes: Buffer): Promise<void> {
     return new Promise((resolve, reject) => {
       if (this.isRefusing) throw new Error('Too much is to be taken back in the store.');
       const lines = this.waiting.get(directory);
       const since = this.now();
-      if (lines) lines.push({ since, bytes, resolve, reject });
-      else this.waiting.set(directory, [{ since, bytes, resolve, reject }]);
+      if (lines) lines.push({ since, uploadId, bytes, resolve, reject });
+      else this.waiting.set(directory, [{ since, uploadId, bytes, resolve, reject }]);
       this.flush();
     });
   }
@@ -103,11 +110,13 @@ export class SegmentLog {
   }
 
   private async write(directory: string, batch: readonly WaitingLine[]): Promise<void> {
-    const key = `${directory}/${uuidAt(new Date(batch[0]?.since ?? this.now()))}.ndjson`;
+    this.named = (this.named + 1) % MOST_NAMED;
+    const key = `${directory}/${uuidAt(new Date(batch[0]?.since ?? this.now()), this.named)}.ndjson`;
     const began = performance.now();
     let ok = true;
     try {
-      if ((await this.bucket.create(key, joined(batch.map(({ bytes }) => bytes)))) === undefined) throw new Error(`${key} exists.`);
+      const write = () => this.bucket.create(key, joined(batch.map(({ bytes }) => bytes)));
+      if ((await this.late.around(key, () => batch.map(({ uploadId }) => uploadId), write)) === undefined) throw new Error(`${key} exists.`);
       for (const { resolve } of batch) resolve();
     } catch (error) {
       ok = false;

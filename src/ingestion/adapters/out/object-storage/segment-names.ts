@@ -124,7 +124,13 @@ export async function listNamed(bucket: Bucket, prefix: string, begin: number, e
   return (await Promise.all(lists)).flat();
 }
 
-function prefixesBetween(begin: number, end: number): string[] {
+/**
+ * The beginnings of names with times from `begin` (included) to `end` (excluded), in ascending order, as few as possible.
+ * `end` is rounded up to 4 s.
+ *
+ * @param begin a multiple of FINEST_MS.
+ */
+export function prefixesBetween(begin: number, end: number): string[] {
   const prefixes: string[] = [];
   const last = Math.ceil(end / FINEST_MS) * FINEST_MS;
   for (let at = Math.floor(begin / FINEST_MS) * FINEST_MS; at < last; ) {

@@ -65,6 +65,10 @@ export class AzureBlobBucket extends Bucket {
     return significantOffset(this.offsetMs);
   }
 
+  override get storeTime(): number {
+    return Date.now() + this.offsetMs;
+  }
+
   override create(key: string, bytes: Uint8Array): Promise<string | undefined> {
     return this.put(key, bytes, { ifNoneMatch: '*' });
   }
@@ -101,6 +105,7 @@ export class AzureBlobBucket extends Bucket {
     return this.ask(async (abortSignal) => {
       const found = await unlessAbsent(this.blob(key).download(0, undefined, { abortSignal }));
       if (!found) return undefined;
+      this.noteTime(found.date);
       return {
         bytes: await buffer(given(found.readableStreamBody)),
         version: given(found.etag),
@@ -124,6 +129,7 @@ export class AzureBlobBucket extends Bucket {
   override async *list(prefix: string): AsyncGenerator<ListedObject> {
     const pages = this.pages((abortSignal) => this.container.listBlobsFlat({ prefix: this.prefix + prefix, abortSignal }));
     for await (const { segment, date } of pages) {
+      this.noteTime(date);
       for (const { name, properties } of segment.blobItems) {
         const key = name.slice(this.prefix.length);
         yield { key, size: given(properties.contentLength), ageMs: ageMs(date, properties.lastModified) };
@@ -172,6 +178,11 @@ export class AzureBlobBucket extends Bucket {
     // Nothing to close: the SDK has one connection pool for the whole process, which doesn't keep the process alive.
   }
 
+  /** @param answeredAt the store's time in an answer. */
+  private noteTime(answeredAt: Date | undefined): void {
+    if (answeredAt) this.offsetMs = answeredAt.getTime() - Date.now();
+  }
+
   private blob(key: string): BlockBlobClient {
     return this.container.getBlockBlobClient(this.prefix + key);
   }
@@ -196,7 +207,7 @@ export class AzureBlobBucket extends Bucket {
     return this.ask(async (abortSignal) => {
       try {
         const { etag, date } = await request({ nonce }, abortSignal);
-        if (date) this.offsetMs = date.getTime() - Date.now();
+        this.noteTime(date);
         return given(etag);
       } catch (error) {
         if (!hasCode(error, 'BlobAlreadyExists', 'ConditionNotMet', 'InvalidBlockList')) throw error;

@@ -141,6 +141,10 @@ export class S3Bucket extends Bucket {
     return significantOffset(this.uploading.config.systemClockOffset || this.client.config.systemClockOffset);
   }
 
+  override get storeTime(): number {
+    return this.watch.storeTime;
+  }
+
   override async create(key: string, bytes: Uint8Array): Promise<string | undefined> {
     return this.put(key, bytes, { IfNoneMatch: '*' });
   }

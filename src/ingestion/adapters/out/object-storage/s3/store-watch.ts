@@ -10,12 +10,19 @@ const EARLY_MS = 100;
 export class StoreWatch {
   /** The time of each answer by the store's clock, in milliseconds since 1970. */
   private readonly answeredAt = new WeakMap<object, number>();
+  /** How far the store's clock was ahead of this machine's at the latest answer, in milliseconds. */
+  private aheadMs = 0;
 
   constructor(
     clients: readonly S3Client[],
     private readonly timeoutMs: number,
   ) {
     for (const client of clients) this.see(client);
+  }
+
+  /** The time by the store's clock, in milliseconds since 1970; this machine's time before the first answer. */
+  get storeTime(): number {
+    return Date.now() + this.aheadMs;
   }
 
   /** Age of an object in an answer of the store, in milliseconds. In S3 both times are in whole seconds. */
@@ -32,7 +39,10 @@ export class StoreWatch {
           const result = await next(args);
           const { headers } = result.response as { readonly headers: Readonly<Record<string, string | undefined>> };
           const answeredAt = Date.parse(headers.date ?? '');
-          if (result.output && !Number.isNaN(answeredAt)) this.answeredAt.set(result.output, answeredAt);
+          if (result.output && !Number.isNaN(answeredAt)) {
+            this.answeredAt.set(result.output, answeredAt);
+            this.aheadMs = answeredAt - Date.now();
+          }
           return result;
         } catch (error) {
           throw this.translate(error, performance.now() - begun);

@@ -19,7 +19,11 @@ const RETENTION_TURN_MS = 50 * 60_000;
 export class BucketUploads extends StoredUploads {
   private readonly removal: UploadRemoval;
 
-  constructor(private readonly bucket: Bucket) {
+  /** @param onRemoved called after each removal. */
+  constructor(
+    private readonly bucket: Bucket,
+    private readonly onRemoved: () => void = () => undefined,
+  ) {
     super();
     this.removal = new UploadRemoval(bucket);
   }
@@ -37,14 +41,14 @@ export class BucketUploads extends StoredUploads {
   }
 
   override remove(uploadId: string): Promise<boolean> {
-    return this.removal.remove(uploadId).catch(storageFailure('An upload could not be removed.'));
+    return this.removal.remove(uploadId).catch(storageFailure('An upload could not be removed.')).finally(this.onRemoved);
   }
 
   override removeAll(filter: UploadFilter, options: RemovalOptions = {}): Promise<number> {
     return this.removal.removeAll(filter, options).catch((error: unknown) => {
       options.signal?.throwIfAborted();
       return storageFailure('Uploads could not be removed.')(error);
-    });
+    }).finally(this.onRemoved);
   }
 
   override async removeExpired(end: Date, options: RemovalOptions = {}): Promise<number> {

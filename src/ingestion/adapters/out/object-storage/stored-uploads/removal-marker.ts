@@ -1,8 +1,9 @@
-import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
+import { uuidAt } from '../../../../../common/uuid.js';
 import { parseJson } from '../../../../application/line-text.js';
 import { idempotencyScope } from '../../../../domain/idempotency.js';
-import type { Upload } from '../../../../domain/upload.js';
+import { UPLOAD_KINDS, type Upload } from '../../../../domain/upload.js';
+import type { RemovedUpload } from '../event-outbox/removed-uploads.js';
 import { claimKey, MARKERS } from '../keys.js';
 
 /** Claims are removed 25 hours after they were written, or later if no process compacts. In milliseconds. */
@@ -15,6 +16,8 @@ const REMNANT = z.object({
   content_path: z.string().startsWith('files/').nullable(),
   /** Key of the claim of the upload's idempotency key; null if there is none. */
   claim: z.string().nullable(),
+  /** What is told of the removal; missing if telling hasn't begun. */
+  told: z.object({ kind: z.enum(UPLOAD_KINDS), customer_id: z.string(), removed_at: z.string() }).optional(),
 });
 
 /** What is left of an upload when its line was removed. */
@@ -22,17 +25,28 @@ export type Remnant = Readonly<z.infer<typeof REMNANT>>;
 
 const REMOVAL = z.object({ removed: z.array(REMNANT) });
 
-/** What will be left of an upload; undefined if nothing will. */
-export function remnantOf(upload: Upload): Remnant | undefined {
-  const { uploadId, content, receivedAt } = upload;
+/**
+ * What will be left of an upload; undefined if nothing will.
+ *
+ * @param removedAt if the removal is to be told.
+ */
+export function remnantOf(upload: Upload, removedAt?: Date): Remnant | undefined {
+  const { uploadId, kind, customerId, content, receivedAt } = upload;
   const scope = idempotencyScope(upload);
   const isClaimed = scope !== null && Date.now() - receivedAt.getTime() < CLAIMED_FOR_MS;
-  if (!content && !isClaimed) return undefined;
-  return { upload_id: uploadId, content_path: content?.path ?? null, claim: isClaimed ? claimKey(scope) : null };
+  if (!content && !isClaimed && !removedAt) return undefined;
+  const told = removedAt && { kind, customer_id: customerId, removed_at: removedAt.toISOString() };
+  return { upload_id: uploadId, content_path: content?.path ?? null, claim: isClaimed ? claimKey(scope) : null, ...(told && { told }) };
 }
 
+/** What is told of uploads that were removed. */
+export const toldOf = (remnants: readonly Remnant[]): RemovedUpload[] =>
+  remnants.flatMap(({ upload_id, told }) => (told ? { upload_id, ...told } : []));
+
 /** The key of a marker of removals, which exists from before the first line is removed until nothing is left. */
-export const newRemovalKey = (): string => `${MARKERS}${randomUUID()}${SUFFIX}`;
+export const newRemovalKey = (time: number): string => `${MARKERS}${uuidAt(new Date(time))}${SUFFIX}`;
+/** The id in the key of a marker. */
+export const removalIdOf = (key: string): string => key.slice(MARKERS.length, -SUFFIX.length);
 export const isRemovalKey = (key: string): boolean => key.startsWith(MARKERS) && key.endsWith(SUFFIX);
 
 export const removalBytes = (removed: readonly Remnant[]): Buffer => Buffer.from(JSON.stringify({ removed }));

@@ -3,13 +3,15 @@ import { isSelected } from '../../../../domain/upload-filter.js';
 import { UPLOAD_KINDS, type Upload } from '../../../../domain/upload.js';
 import type { Bucket, ListedObject, ReadObject } from '../bucket.js';
 import { isHold, parsePlan, planKey } from '../compaction-plan.js';
+import { TellingState } from '../event-outbox/late-segments.js';
+import { writeRemoved } from '../event-outbox/removed-uploads.js';
 import { freeRemoved } from '../idempotency-claims.js';
 import { LOST_AFTER_MS } from '../lease.js';
 import { readAhead } from '../read-ahead.js';
 import { type Day, dayOf, directoryOf, endOf } from '../segment-names.js';
 import { DayHold, HoldLostError } from './day-hold.js';
 import { daysOf, mayBeCompacted } from './day-listing.js';
-import { newRemovalKey, parseRemoval, type Remnant, remnantOf, removalBytes } from './removal-marker.js';
+import { newRemovalKey, parseRemoval, type Remnant, remnantOf, removalBytes, removalIdOf, toldOf } from './removal-marker.js';
 import { linesIn } from './segment-lines.js';
 import { findLine, type FoundLine } from './upload-search.js';
 
@@ -41,23 +43,26 @@ interface Rewriting {
  * 3. Rewrite the segments without the lines, each in one request. A segment without any other line becomes empty, or is
  *    removed if it is older than 24 hours: no request of its writer can create it again then.
  * 4. Check the hold. If it was lost, a copy of a line may exist again: begin again.
- * 5. Remove the files, free the claims, and remove the marker.
+ * 5. Remove the files and free the claims.
+ * 6. Write down what is to be told, if telling has begun, and remove the marker.
  *
  * If the process crashes after step 2, the sweeper of any process removes the uploads of the marker.
  */
 export class UploadRemoval {
-  constructor(private readonly bucket: Bucket) {}
+  private readonly telling: TellingState;
+
+  constructor(private readonly bucket: Bucket) {
+    this.telling = new TellingState(bucket);
+  }
 
   /** Removes the upload with an id. Resolves to false if there is none. Throws errors of the bucket. */
   async remove(uploadId: string): Promise<boolean> {
     const found = await findLine(this.bucket, uploadId);
     if (!found) return false;
-    const remnant = remnantOf(found.upload);
-    const remnants = remnant ? [remnant] : [];
-    const marker = await this.mark(remnants);
+    const remnant = remnantOf(found.upload, await this.timeToTell());
+    const marks = await this.mark(remnant ? [remnant] : []);
     const isRemoved = await this.removeLine(found, dayOf(found.segment));
-    await this.clear(remnants);
-    await this.unmark(marker);
+    await this.conclude(marks, () => isRemoved);
     return isRemoved;
   }
 
@@ -70,14 +75,14 @@ export class UploadRemoval {
     const remnants = found && found.ageMs >= LOST_AFTER_MS ? parseRemoval(found.bytes) : undefined;
     if (!remnants) return;
     await eachOf(remnants, ({ upload_id: uploadId }) => this.removeCopies(uploadId));
-    await this.clear(remnants);
-    await this.unmark([key]);
+    await this.conclude([{ key, remnants }]);
   }
 
   /** Removes all uploads that a filter selects, one day after the other. Throws errors of the bucket. */
   async removeAll(filter: UploadFilter, { dryRun = false, onProgress, signal }: RemovalOptions = {}): Promise<number> {
     signal?.throwIfAborted();
     const days = await this.days(filter);
+    const removedAt = dryRun ? undefined : await this.timeToTell();
     const progress = { segments: 0, allSegments: 0, uploads: 0 };
     if (onProgress) for (const day of days) for await (const segments of this.batches(day)) progress.allSegments += segments.length;
     for (const day of days) {
@@ -85,7 +90,7 @@ export class UploadRemoval {
         for await (const segments of this.batches(day, dryRun)) {
           signal?.throwIfAborted();
           const onRemoved = (count: number): void => void (progress.uploads += count);
-          await this.removeFrom(segments, { filter, dryRun, hold, signal, onRemoved });
+          await this.removeFrom(segments, { filter, dryRun, hold, signal, removedAt, onRemoved });
           progress.segments += segments.length;
           progress.allSegments = Math.max(progress.allSegments, progress.segments);
           onProgress?.({ ...progress });
@@ -140,52 +145,60 @@ export class UploadRemoval {
     throw new Error('The hold on a day was lost again and again.');
   }
 
-  private async removeFrom(segments: readonly ListedObject[], { filter, dryRun, hold, signal, onRemoved }: BatchRemoval): Promise<void> {
+  private async removeFrom(segments: readonly ListedObject[], { filter, dryRun, hold, signal, removedAt, onRemoved }: BatchRemoval): Promise<void> {
     const isWanted = (upload: Upload): boolean => isSelected(upload, filter);
     const rewritings: Rewriting[] = [];
+    let isMissed = false;
     for await (const [{ key }, object] of readAhead(this.bucket, segments, signal)) {
+      isMissed ||= !object;
       const rewriting = object && (await without(key, object, isWanted));
       if (!rewriting) continue;
       if (dryRun) onRemoved(rewriting.removed.length);
       else rewritings.push(rewriting);
     }
-    if (rewritings.length === 0) return;
+    if (rewritings.length === 0) {
+      // Compaction may have moved the lines of a segment that is gone, if the hold was lost.
+      if (isMissed) await hold?.check();
+      return;
+    }
     const removed = rewritings.flatMap((rewriting) => rewriting.removed);
-    const remnants = removed.flatMap((upload) => remnantOf(upload) ?? []);
-    const marker = await this.mark(remnants);
+    const marks = await this.mark(removed.flatMap((upload) => remnantOf(upload, removedAt) ?? []));
+    const gone = new Set<string>();
+    const onGone = (uploads: readonly Upload[]): void => {
+      for (const { uploadId } of uploads) gone.add(uploadId);
+      onRemoved(uploads.length);
+    };
     // No other process can add a line to a segment, so one without other lines can be removed whatever its version is.
     const [over, others] = [rewritings.filter(({ isOver }) => isOver), rewritings.filter(({ isOver }) => !isOver)];
     if (over.length > 0) await this.bucket.remove(over.map(({ key }) => key));
-    onRemoved(over.reduce((sum, rewriting) => sum + rewriting.removed.length, 0));
-    await eachOf(others, async (rewriting) => { onRemoved(await this.rewrite(rewriting, isWanted)); });
+    onGone(over.flatMap((rewriting) => rewriting.removed));
+    await eachOf(others, async (rewriting) => { onGone(await this.rewrite(rewriting, isWanted)); });
     try {
       await hold?.check();
     } catch (error) {
       if (!(error instanceof HoldLostError)) throw error;
       await eachOf(removed, ({ uploadId }) => this.removeCopies(uploadId));
-      await this.clear(remnants);
-      await this.unmark(marker);
+      await this.conclude(marks);
       throw error;
     }
-    await this.clear(remnants);
-    await this.unmark(marker);
+    await this.conclude(marks, ({ upload_id: uploadId }) => gone.has(uploadId));
   }
 
-  /** Writes a segment without some lines. Resolves to how many lines were removed. */
-  private async rewrite(first: Rewriting, isWanted: (upload: Upload) => boolean): Promise<number> {
+  /** Writes a segment without some lines. Resolves to the uploads that were removed. */
+  private async rewrite(first: Rewriting, isWanted: (upload: Upload) => boolean): Promise<readonly Upload[]> {
     let rewriting: Rewriting | undefined = first;
     for (let turn = 0; rewriting && turn < MOST_ROUNDS; turn++) {
       const { key, bytes, version, removed, isOver }: Rewriting = rewriting;
       if (isOver) {
         await this.bucket.remove([key]);
-        return removed.length;
+        return removed;
       }
-      if ((await this.bucket.replace(key, bytes, version)) !== undefined) return removed.length;
+      if ((await this.bucket.replace(key, bytes, version)) !== undefined) return removed;
       const object: ReadObject | undefined = await this.bucket.read(key);
       rewriting = object && (await without(key, object, isWanted));
     }
     if (rewriting) throw new Error(`${rewriting.key} changes faster than it can be rewritten.`);
-    return 0;
+    return [];
   }
 
   /** Removes the line of an upload from all segments that contain it. */
@@ -201,7 +214,7 @@ export class UploadRemoval {
     const removeFrom = async (key: string): Promise<void> => {
       const object = await this.bucket.read(key);
       const rewriting = object && (await without(key, object, isWanted));
-      if (rewriting) removed += await this.rewrite(rewriting, isWanted);
+      if (rewriting) removed += (await this.rewrite(rewriting, isWanted)).length;
     };
     await this.held(day, async (hold) => {
       if (!hold) {
@@ -215,19 +228,35 @@ export class UploadRemoval {
     return removed > 0;
   }
 
-  /** Writes a marker of what will be left. Resolves to its keys, which are several if there are many uploads. */
-  private async mark(remnants: readonly Remnant[]): Promise<string[]> {
-    const keys: string[] = [];
-    for (let at = 0; at < remnants.length; at += REMNANTS_AT_ONCE) {
-      const key = newRemovalKey();
-      if ((await this.bucket.create(key, removalBytes(remnants.slice(at, at + REMNANTS_AT_ONCE)))) === undefined) throw new Error(`${key} exists.`);
-      keys.push(key);
-    }
-    return keys;
+  /** The time, by the store's clock if it differs by minutes, in milliseconds since 1970. */
+  private now(): number {
+    return Date.now() + this.bucket.clockOffsetMs;
   }
 
-  private async unmark(keys: readonly string[]): Promise<void> {
-    if (keys.length > 0) await this.bucket.remove(keys);
+  /** The time of a removal, if it is to be told. */
+  private async timeToTell(): Promise<Date | undefined> {
+    return (await this.telling.isBegun()) ? new Date(this.now()) : undefined;
+  }
+
+  /** Writes a marker of what will be left, or several if there are many uploads. */
+  private async mark(remnants: readonly Remnant[]): Promise<Mark[]> {
+    const marks: Mark[] = [];
+    for (let at = 0; at < remnants.length; at += REMNANTS_AT_ONCE) {
+      const mark = { key: newRemovalKey(this.now()), remnants: remnants.slice(at, at + REMNANTS_AT_ONCE) };
+      if ((await this.bucket.create(mark.key, removalBytes(mark.remnants))) === undefined) throw new Error(`${mark.key} exists.`);
+      marks.push(mark);
+    }
+    return marks;
+  }
+
+  /** @param isTold whether this process has removed the line, or a crashed one. */
+  private async conclude(marks: readonly Mark[], isTold: (remnant: Remnant) => boolean = () => true): Promise<void> {
+    for (const { key, remnants } of marks) {
+      await this.clear(remnants);
+      const removed = toldOf(remnants.filter(isTold));
+      if (removed.length > 0) await writeRemoved(this.bucket, removalIdOf(key), removed);
+    }
+    if (marks.length > 0) await this.bucket.remove(marks.map(({ key }) => key));
   }
 
   /** Removes what is left of uploads whose lines are gone. */
@@ -240,11 +269,19 @@ export class UploadRemoval {
   }
 }
 
+/** A marker, and what it names. */
+interface Mark {
+  readonly key: string;
+  readonly remnants: readonly Remnant[];
+}
+
 interface BatchRemoval {
   readonly filter: UploadFilter;
   readonly dryRun: boolean;
   readonly hold: DayHold | undefined;
   readonly signal: AbortSignal | undefined;
+  /** If the removals are to be told. */
+  readonly removedAt: Date | undefined;
   readonly onRemoved: (count: number) => void;
 }
 

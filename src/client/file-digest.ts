@@ -1,0 +1,23 @@
+import { sha256 } from '@noble/hashes/sha2.js';
+
+/** A sha-256 in progress. `crypto.subtle` takes all bytes at once, and in browsers needs HTTPS. */
+export class FileDigest {
+  private readonly hash = sha256.create();
+
+  add(bytes: Uint8Array): void {
+    this.hash.update(bytes);
+  }
+
+  /** The digest in the syntax of RFC 9530: `sha-256=:<base64>:`. */
+  field(): string {
+    return `sha-256=:${btoa(String.fromCharCode(...this.hash.digest()))}:`;
+  }
+}
+
+/** The digest of a Blob, which is read piece by piece. */
+export async function digestOf(blob: Blob): Promise<string> {
+  const digest = new FileDigest();
+  const reader = (blob.stream() as ReadableStream<Uint8Array>).getReader();
+  for (let piece = await reader.read(); !piece.done; piece = await reader.read()) digest.add(piece.value);
+  return digest.field();
+}

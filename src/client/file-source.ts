@@ -1,0 +1,45 @@
+import { isBrowser, type RequestContent } from './transport.js';
+
+/**
+ * What can be uploaded: a `File` or `Blob`, bytes, text (sent as UTF-8), or a stream. A stream can be sent only once; a
+ * function that opens a stream makes repeats possible.
+ */
+export type FileSource = Blob | Uint8Array | string | ReadableStream<Uint8Array> | (() => ReadableStream<Uint8Array>);
+
+type Stream = Exclude<FileSource, Blob | Uint8Array | string>;
+
+/** A source as a Blob, which can be read again; or as a stream, except in browsers, whose `fetch` sends none over HTTP/1.1. */
+export async function blobOrStream(source: FileSource): Promise<Blob | Stream> {
+  if (source instanceof Blob) return source;
+  if (typeof source === 'string' || source instanceof Uint8Array) return new Blob([source]);
+  return isBrowser() ? collected(source) : source;
+}
+
+/** A source as a Blob. A stream is read to its end. */
+export async function collected(source: FileSource): Promise<Blob> {
+  if (typeof source === 'function' || source instanceof ReadableStream) return new Response(typeof source === 'function' ? source() : source).blob();
+  return source instanceof Blob ? source : new Blob([source]);
+}
+
+/** A file as the content of a request. */
+export function fileContent(file: Blob | Stream, contentType: string): RequestContent {
+  if (file instanceof Blob) return { contentType, size: file.size, isRepeatable: true, whole: () => file, open: () => ({ bytes: file.stream(), contentType }) };
+  const open = typeof file === 'function' ? file : () => file;
+  return { contentType, size: undefined, isRepeatable: typeof file === 'function', whole: undefined, open: () => ({ bytes: open(), contentType }) };
+}
+
+/** A file and `additional_data` as a form. */
+export function formContent(file: Blob, filename: string, additionalData: string): RequestContent {
+  const whole = (): FormData => {
+    const form = new FormData();
+    form.append('additional_data', additionalData);
+    form.append('file', file, filename);
+    return form;
+  };
+  const open = (): ReturnType<RequestContent['open']> => {
+    const { body, headers } = new Response(whole());
+    return { bytes: body as ReadableStream<Uint8Array>, contentType: headers.get('Content-Type') ?? '' };
+  };
+  // The runtime chooses the boundary.
+  return { contentType: undefined, size: file.size, isRepeatable: true, whole, open };
+}

@@ -1,0 +1,237 @@
+import type { components } from './api-types.js';
+import { DigestMismatchError, LoadDataError } from './errors.js';
+import { digestOf } from './file-digest.js';
+import { blobOrStream, collected, fileContent, type FileSource, formContent } from './file-source.js';
+import { repeated } from './repeats.js';
+import { type Answer, answerOf, type ContentAnswer, type Progress, type RequestContent, sendContent } from './transport.js';
+
+type Schemas = components['schemas'];
+
+export interface ClientOptions {
+  /** The service's `{base_url}`. */
+  readonly baseUrl: string;
+  /** An access token, or a function that gets one before each request. Without it, requests have no token. */
+  readonly token?: string | (() => string | Promise<string>);
+  /** How often a request is sent at most, if it fails for a reason that may pass. Default: 5. */
+  readonly attempts?: number;
+  /** Default: the `fetch` of the runtime. */
+  readonly fetch?: typeof fetch;
+}
+
+export interface RequestOptions {
+  readonly signal?: AbortSignal;
+}
+
+export interface UploadRequest extends RequestOptions {
+  readonly customerId: string;
+  readonly filename: string;
+  readonly manufacturer: string;
+  /** Without it, the upload has no file, but only `additionalData`. */
+  readonly file?: FileSource;
+  /** The media type of the file. Default: that of the `Blob`, or `application/octet-stream`. */
+  readonly contentType?: string;
+  readonly additionalData?: string;
+  /** Within 24 hours, the upload is stored once, however often it is sent under this key. Default: a random one. */
+  readonly idempotencyKey?: string;
+  readonly onProgress?: (progress: Progress) => void;
+}
+
+export interface UploadReceipt {
+  readonly uploadId: string;
+  /** The sha-256 of the stored file, `sha-256=:<base64>:`; undefined for an upload without a file. */
+  readonly digest: string | undefined;
+  /** Whether an earlier request under the same key had stored the upload. */
+  readonly replayed: boolean;
+}
+
+export interface UploadListQuery {
+  readonly customer_id?: string;
+  readonly kind?: 'historical' | 'nowcast';
+  /** Time from which on uploads are listed (RFC 3339). */
+  readonly from?: string;
+  /** Time before which uploads are listed (RFC 3339). */
+  readonly to?: string;
+  /** At most so many uploads, 1 to 1000. */
+  readonly limit?: number;
+  /** The `next_page_token` of the page before. */
+  readonly page_token?: string;
+}
+
+const DEFAULT_ATTEMPTS = 5;
+
+/**
+ * A client of the service, for Node, Deno, Bun and browsers. Each method rejects with `LoadDataError` if the service
+ * refuses the request, and otherwise with the error of `fetch` or of the signal.
+ */
+export class LoadDataClient {
+  private readonly baseUrl: string;
+  private readonly attempts: number;
+  private readonly send: typeof fetch;
+
+  constructor(private readonly options: ClientOptions) {
+    this.baseUrl = options.baseUrl.replace(/\/+$/, '');
+    this.attempts = options.attempts ?? DEFAULT_ATTEMPTS;
+    this.send = options.fetch ?? ((input, init) => fetch(input, init));
+  }
+
+  /**
+   * Uploads historical data. Resolves when the upload is durable.
+   *
+   * The digest of the file goes with it, so that the service refuses bytes that changed on their way. The digest of a
+   * stream is compared afterwards. If the connection fails, or the service asks for patience (429, 503), the upload is
+   * repeated under its key, unless its file is a stream, which can be read only once.
+   *
+   * @throws DigestMismatchError if other bytes of a stream were stored than were sent; the stream's own error.
+   */
+  uploadHistorical(request: UploadRequest): Promise<UploadReceipt> {
+    return this.upload('/ingestHistoricalLoadData/upload_historical', request);
+  }
+
+  /** Uploads nowcast data, like `uploadHistorical`. */
+  uploadNowcast(request: UploadRequest): Promise<UploadReceipt> {
+    return this.upload('/ingestNowcastLoadData/upload_nowcast', request);
+  }
+
+  /** A page of uploads, newest first. It may be short, and even empty, although more follow. */
+  async listUploads(query: UploadListQuery = {}, options: RequestOptions = {}): Promise<Schemas['UploadPage']> {
+    return parsed(await this.call('GET', '/uploads', { query, ...options })) as Schemas['UploadPage'];
+  }
+
+  async findUpload(uploadId: string, options: RequestOptions = {}): Promise<Schemas['Upload']> {
+    return parsed(await this.call('GET', `/uploads/${encodeURIComponent(uploadId)}`, options)) as Schemas['Upload'];
+  }
+
+  /**
+   * Fetches the file of an upload. The answer's body is a stream.
+   *
+   * @param range offsets of the first and last byte of a part, such as `0-99`; the whole file without it.
+   */
+  async downloadUpload(uploadId: string, { range, signal }: RequestOptions & { readonly range?: string } = {}): Promise<Response> {
+    const headers = { ...(await this.authorization()), ...(range !== undefined && { Range: `bytes=${range}` }) };
+    const response = await this.send(`${this.baseUrl}/uploads/${encodeURIComponent(uploadId)}/content`, { headers, ...(signal && { signal }) });
+    if (!response.ok) throw refusal(await answerOf(response));
+    return response;
+  }
+
+  async deleteUpload(uploadId: string, options: RequestOptions = {}): Promise<void> {
+    await this.call('DELETE', `/uploads/${encodeURIComponent(uploadId)}`, options);
+  }
+
+  /** Removes all uploads of a customer, or those before a time (RFC 3339). Resolves to their number. */
+  async deleteUploads(query: { readonly customer_id: string; readonly before?: string }, options: RequestOptions = {}): Promise<number> {
+    return (parsed(await this.call('DELETE', '/uploads', { query, ...options })) as Schemas['UploadsRemoved']).deleted;
+  }
+
+  async assignRole(assignment: Schemas['RoleAssignment'], options: RequestOptions = {}): Promise<void> {
+    await this.identity('POST', 'assign-role', { body: assignment, ...options });
+  }
+
+  /** Resolves to the id of the role. */
+  async createRole(role: Schemas['NewRole'], options: RequestOptions = {}): Promise<string> {
+    return (parsed(await this.identity('POST', 'create-role', { body: role, ...options })) as Schemas['RoleCreated']).role_id;
+  }
+
+  /** Resolves to the id of the user. */
+  async createUser(user: Schemas['NewUser'], options: RequestOptions = {}): Promise<string> {
+    return (parsed(await this.identity('POST', 'create-user', { body: user, ...options })) as Schemas['UserCreated']).user_id;
+  }
+
+  async updateUser(update: Schemas['UserUpdate'], options: RequestOptions = {}): Promise<void> {
+    await this.identity('POST', 'update-user', { body: update, ...options });
+  }
+
+  async listRoles(options: RequestOptions = {}): Promise<Schemas['Role'][]> {
+    return (parsed(await this.identity('GET', 'roles', options)) as Schemas['RoleList']).roles;
+  }
+
+  async listUsers(options: RequestOptions = {}): Promise<Schemas['User'][]> {
+    return (parsed(await this.identity('GET', 'users', options)) as Schemas['UserList']).users;
+  }
+
+  private async upload(path: string, request: UploadRequest): Promise<UploadReceipt> {
+    const { customerId, filename, manufacturer, signal, onProgress } = request;
+    const key = { 'Idempotency-Key': request.idempotencyKey ?? randomKey() };
+    const query = { customer_id: customerId, filename, manufacturer };
+    if (request.file === undefined) {
+      const body = { additional_data: request.additionalData ?? null };
+      return receiptOf(await this.call('POST', path, { query, body, headers: key, ...(signal && { signal }) }));
+    }
+    const { content, digest } = await contentOf(request, request.file);
+    const answer = await repeated(
+      async () => {
+        const headers = { ...key, ...(digest !== undefined && { 'X-Upload-Digest': digest }), ...(await this.authorization()) };
+        return sendContent(this.send, { url: this.urlOf(path, query), headers, content, onProgress, signal });
+      },
+      { attempts: content.isRepeatable ? this.attempts : 1, signal },
+    );
+    return receiptOf(answer);
+  }
+
+  /** Sends a creation once: if its answer were lost, a repeat would be refused because the name is in use. */
+  private identity(method: 'GET' | 'POST', operation: string, call: RequestOptions & { readonly body?: object }): Promise<Answer> {
+    return this.call(method, `/idpManagementBackend/${operation}`, { ...call, attempts: method === 'GET' ? this.attempts : 1 });
+  }
+
+  private async call(
+    method: string,
+    path: string,
+    { query = {}, body, headers = {}, signal, attempts = this.attempts }: RequestOptions & { query?: object; body?: object; headers?: Record<string, string>; attempts?: number },
+  ): Promise<Answer> {
+    const answer = await repeated(
+      async () => {
+        const all = { ...headers, ...(await this.authorization()), ...(body && { 'Content-Type': 'application/json' }) };
+        const init = { method, headers: all, ...(body && { body: JSON.stringify(body) }), ...(signal && { signal }) };
+        return answerOf(await this.send(this.urlOf(path, query), init));
+      },
+      { attempts, signal },
+    );
+    if (answer.status >= 300) throw refusal(answer);
+    return answer;
+  }
+
+  private urlOf(path: string, query: object): string {
+    const members = Object.entries(query).flatMap(([name, value]) => (value === undefined ? [] : [[name, String(value)] as [string, string]]));
+    return `${this.baseUrl}${path}${members.length > 0 ? `?${new URLSearchParams(members).toString()}` : ''}`;
+  }
+
+  private async authorization(): Promise<Record<string, string>> {
+    const { token } = this.options;
+    if (token === undefined) return {};
+    return { Authorization: `Bearer ${typeof token === 'function' ? await token() : token}` };
+  }
+}
+
+/** The content of an upload, and its digest if it is known before. */
+async function contentOf({ filename, contentType, additionalData }: UploadRequest, source: FileSource): Promise<{ content: RequestContent; digest: string | undefined }> {
+  if (additionalData !== undefined) {
+    const file = await collected(source);
+    const type = contentType ?? (file.type || 'application/octet-stream');
+    return { content: formContent(file.slice(0, file.size, type), filename, additionalData), digest: await digestOf(file) };
+  }
+  const file = await blobOrStream(source);
+  if (!(file instanceof Blob)) return { content: fileContent(file, contentType ?? 'application/octet-stream'), digest: undefined };
+  return { content: fileContent(file, contentType ?? (file.type || 'application/octet-stream')), digest: await digestOf(file) };
+}
+
+function receiptOf(answer: ContentAnswer): UploadReceipt {
+  if (answer.status !== 200) throw refusal(answer);
+  const digest = answer.header('X-Upload-Digest');
+  const uploadId = answer.header('X-Upload-Id') ?? '';
+  if (answer.sentDigest !== undefined && digest !== answer.sentDigest) throw new DigestMismatchError(uploadId);
+  return { uploadId, digest, replayed: answer.header('Idempotent-Replayed') === 'true' };
+}
+
+function refusal({ status, text, header }: Answer): LoadDataError {
+  let error: unknown;
+  try {
+    ({ error } = JSON.parse(text) as { error?: unknown });
+  } catch {
+    // A proxy answered.
+  }
+  return new LoadDataError(status, typeof error === 'string' ? error : '', header('X-Request-Id'));
+}
+
+const parsed = ({ text }: Answer): unknown => JSON.parse(text);
+
+/** 128 random bits. `crypto.randomUUID` needs HTTPS in browsers. */
+const randomKey = (): string => Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join('');

@@ -1,0 +1,122 @@
+import { FileDigest } from './file-digest.js';
+
+export interface Progress {
+  /** How many bytes of the file were handed to the connection. Begins again at 0 if the upload is repeated. */
+  readonly sent: number;
+  /** The length of the file in bytes; undefined for a stream. */
+  readonly total: number | undefined;
+}
+
+/** What is sent in a request. */
+export interface RequestContent {
+  /** Undefined if the runtime chooses it. */
+  readonly contentType: string | undefined;
+  /** The length of the file in bytes; undefined for a stream. */
+  readonly size: number | undefined;
+  readonly isRepeatable: boolean;
+  /** The content for a runtime that knows its length; undefined for a stream. */
+  readonly whole: (() => Blob | FormData) | undefined;
+  /** Opens the content as a stream. */
+  open(): { readonly bytes: ReadableStream<Uint8Array>; readonly contentType: string };
+}
+
+export interface ContentRequest {
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly content: RequestContent;
+  readonly onProgress?: ((progress: Progress) => void) | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly text: string;
+  readonly header: (name: string) => string | undefined;
+}
+
+/** An answer, and the digest of the content if it was read on its way. */
+export interface ContentAnswer extends Answer {
+  readonly sentDigest?: string | undefined;
+}
+
+export async function answerOf(response: Response): Promise<Answer> {
+  const text = await response.text();
+  return { status: response.status, text, header: (name) => response.headers.get(name) ?? undefined };
+}
+
+/** Sends content by POST. Rejects with the error of `fetch`, of the content, or of the signal. */
+export async function sendContent(send: typeof fetch, request: ContentRequest): Promise<ContentAnswer> {
+  const { url, content, onProgress, signal } = request;
+  const whole = content.whole?.();
+  if (whole && onProgress && isBrowser()) return sendByBrowser(whole, request);
+  const init = { method: 'POST', ...(signal && { signal }) };
+  if (whole && !onProgress) return answerOf(await send(url, { ...init, headers: headersOf(request), body: whole }));
+  const { bytes, contentType } = content.open();
+  const digest = new FileDigest();
+  let sent = 0;
+  const counted = new TransformStream<Uint8Array, Uint8Array>({
+    transform(chunk, controller) {
+      digest.add(chunk);
+      sent += chunk.length;
+      onProgress?.(progressOf(sent, content));
+      controller.enqueue(chunk);
+    },
+  });
+  const streamed = { ...init, headers: { ...request.headers, 'Content-Type': contentType }, body: bytes.pipeThrough(counted), duplex: 'half' };
+  const answer = await answerOf(await send(url, streamed as RequestInit));
+  return { ...answer, sentDigest: whole instanceof FormData ? undefined : digest.field() };
+}
+
+const headersOf = ({ headers, content: { contentType } }: ContentRequest): Record<string, string> => ({ ...headers, ...(contentType !== undefined && { 'Content-Type': contentType }) });
+
+/** A form is a little longer than its file. */
+const progressOf = (sent: number, { size }: RequestContent): Progress => ({ sent: Math.min(sent, size ?? sent), total: size });
+
+/** The part of `XMLHttpRequest` that is used here. Only browsers have it. */
+interface BrowserRequest {
+  readonly status: number;
+  readonly responseText: string;
+  readonly upload: { onprogress: ((event: { readonly loaded: number }) => void) | null };
+  onload: (() => void) | null;
+  onerror: (() => void) | null;
+  onabort: (() => void) | null;
+  open(method: string, url: string): void;
+  setRequestHeader(name: string, value: string): void;
+  getResponseHeader(name: string): string | null;
+  send(body: Blob | FormData): void;
+  abort(): void;
+}
+
+const browserRequest = (): (new () => BrowserRequest) | undefined => (globalThis as { XMLHttpRequest?: new () => BrowserRequest }).XMLHttpRequest;
+
+/** Whether this is a browser, whose `fetch` reports no progress, and sends no stream over HTTP/1.1. */
+export const isBrowser = (): boolean => browserRequest() !== undefined;
+
+function sendByBrowser(body: Blob | FormData, sent: ContentRequest): Promise<Answer> {
+  const { url, content, onProgress, signal } = sent;
+  return new Promise((resolve, reject) => {
+    signal?.throwIfAborted();
+    const request = new (browserRequest() as new () => BrowserRequest)();
+    request.open('POST', url);
+    for (const [name, value] of Object.entries(headersOf(sent))) request.setRequestHeader(name, value);
+    request.upload.onprogress = ({ loaded }) => onProgress?.(progressOf(loaded, content));
+    const abort = (): void => {
+      request.abort();
+    };
+    signal?.addEventListener('abort', abort);
+    const finish = (outcome: () => void) => (): void => {
+      signal?.removeEventListener('abort', abort);
+      outcome();
+    };
+    request.onload = finish(() => {
+      resolve({ status: request.status, text: request.responseText, header: (name) => request.getResponseHeader(name) ?? undefined });
+    });
+    request.onerror = finish(() => {
+      reject(new TypeError('The connection failed.'));
+    });
+    request.onabort = finish(() => {
+      reject(signal?.reason as Error);
+    });
+    request.send(body);
+  });
+}

@@ -1,0 +1,583 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { uuidAt } from '../../../../../common/uuid.js';
+import { BucketView } from '../../../../../testing/bucket.view.js';
+import { InMemoryBucket } from '../../../../../testing/in-memory.bucket.js';
+import { anUploadDraft, storeUpload, type UploadDraftBuilder } from '../../../../../testing/upload-draft.builder.js';
+import type { EventOutbox, OutboxEvent } from '../../../../application/ports/event-outbox.port.js';
+import { indexLine } from '../../../../domain/layout.js';
+import type { Upload } from '../../../../domain/upload.js';
+import { compactDay } from '../compaction.js';
+import { ObjectStorageFileStorage } from '../object-storage.file-storage.adapter.js';
+import { segmentOf } from '../segment-names.js';
+import { BucketUploads } from '../stored-uploads/bucket-uploads.js';
+import { verifyBucket } from '../store-verification/verify-bucket.js';
+import { Sweeper } from '../sweeper.js';
+import { BucketEventOutbox } from './bucket-event-outbox.js';
+
+const SECOND_MS = 1_000;
+const MINUTE_MS = 60 * SECOND_MS;
+const HOUR_MS = 60 * MINUTE_MS;
+const DATE = '2026-03-10';
+const NOON = Date.parse(`${DATE}T12:00:00Z`);
+const MIDNIGHT = Date.parse(`${DATE}T24:00:00Z`);
+const logger = { warn: () => undefined };
+
+let bucket: InMemoryBucket;
+let open: { close(): Promise<void> }[];
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ['Date'], now: NOON });
+  bucket = new InMemoryBucket();
+  open = [];
+});
+afterEach(async () => {
+  await Promise.all(open.map((each) => each.close()));
+  vi.useRealTimers();
+});
+
+const pass = (ms: number) => vi.setSystemTime(Date.now() + ms);
+
+function storageOn(on: InMemoryBucket = bucket.another()): ObjectStorageFileStorage {
+  const storage = new ObjectStorageFileStorage({ bucket: on, logger });
+  open.push(storage);
+  return storage;
+}
+
+/** An outbox as another process has it. */
+function outboxOn(on: InMemoryBucket = bucket.another()): BucketEventOutbox {
+  const outbox = new BucketEventOutbox(on, 0);
+  open.push(outbox);
+  return outbox;
+}
+
+/** A process that crashes: its outbox is never closed. */
+const mortalOutboxOn = (on: InMemoryBucket): BucketEventOutbox => new BucketEventOutbox(on, 0);
+
+async function begin(): Promise<BucketEventOutbox> {
+  const outbox = outboxOn();
+  await outbox.open();
+  return outbox;
+}
+
+const idOf = (event: OutboxEvent) => (event.type === 'stored' ? event.upload.uploadId : `${event.uploadId}-removed`);
+
+/** Tells everything that waits. Returns the ids in their order. */
+async function tell(outbox: EventOutbox, limit = 500): Promise<string[]> {
+  const ids: string[] = [];
+  for (;;) {
+    const batch = await outbox.next(limit);
+    if (!batch) return ids;
+    expect(batch.events.length).toBeLessThanOrEqual(limit);
+    ids.push(...batch.events.map(idOf));
+    await batch.confirm();
+  }
+}
+
+const store = (storage: ObjectStorageFileStorage, draft: UploadDraftBuilder = anUploadDraft().with({ receivedAt: new Date() })) => storeUpload(storage, draft.build());
+
+/** An upload that was complete `ms` after it began. */
+async function storeSlow(storage: ObjectStorageFileStorage, ms: number): Promise<Upload> {
+  const draft = anUploadDraft().with({ receivedAt: new Date() }).file('bytes').build();
+  return storeUpload(storage, {
+    ...draft,
+    conclude: async (stored) => {
+      pass(ms);
+      return { ...(await draft.conclude(stored)), receivedAt: new Date() };
+    },
+  });
+}
+
+/** Uploads of each sort: without a file, with a file, under a key, and a slow one. */
+async function storeEach(storage: ObjectStorageFileStorage): Promise<string[]> {
+  const draft = anUploadDraft().with({ receivedAt: new Date() });
+  const uploads: Upload[] = [];
+  for (const each of [draft, draft.file('bytes'), draft.with({ idempotencyKey: uuidAt(new Date()) }), draft.with({ kind: 'nowcast' })]) {
+    uploads.push(await store(storage, each));
+  }
+  uploads.push(await storeSlow(storage, 15 * SECOND_MS));
+  return uploads.map(({ uploadId }) => uploadId);
+}
+
+const sorted = (ids: readonly string[]) => [...ids].sort();
+const linesOf = (uploads: readonly Upload[]) => Buffer.from(uploads.map((upload) => `${indexLine(upload)}\n`).join(''));
+
+/** Uploads that share a segment. */
+async function share(count: number, on: InMemoryBucket = bucket.another(), at = Date.now()): Promise<{ key: string; ids: string[]; uploads: Upload[] }> {
+  const uploads = await Promise.all(Array.from({ length: count }, (_, index) => anUploadDraft().with({ receivedAt: new Date(at + index), customerId: `customer-${index % 2}` }).build().conclude(null)));
+  const key = segmentOf({ kind: 'historical', receivedAt: new Date(at), uploadId: uuidAt(new Date(at)) });
+  await on.create(key, linesOf(uploads));
+  return { key, uploads, ids: uploads.map(({ uploadId }) => uploadId) };
+}
+
+describe('the outbox of a bucket', () => {
+  it('tells each upload once, whatever its sort and age', async () => {
+    const storage = storageOn();
+    await storeEach(storage);
+    const outbox = await begin();
+    expect(await tell(outbox)).toEqual([]);
+    const told: string[] = [];
+    const stored: string[] = [];
+    for (const wait of [0, SECOND_MS, 30 * SECOND_MS, 2 * MINUTE_MS, 20 * MINUTE_MS, 7 * HOUR_MS]) {
+      pass(wait);
+      stored.push(...(await storeEach(storage)));
+      told.push(...(await tell(outbox, 2)));
+      expect(sorted(told)).toEqual(sorted(stored));
+    }
+  });
+
+  it('tells what was stored while no process told, also after days', async () => {
+    const storage = storageOn();
+    await (await begin()).close();
+    const stored = await storeEach(storage);
+    pass(MINUTE_MS);
+    stored.push(...(await storeEach(storage)));
+    pass(50 * HOUR_MS);
+    stored.push(...(await storeEach(storage)));
+    expect(sorted(await tell(outboxOn()))).toEqual(sorted(stored));
+  });
+
+  it('needs no request more for an upload, and at most three listings and no other request while nothing is stored', async () => {
+    const on = bucket.another();
+    const operations: string[] = [];
+    const outbox = outboxOn(on);
+    await outbox.open();
+    await tell(outbox);
+    const other = bucket.another();
+    on.before = (operation, key) => void operations.push(`${operation} ${key}`);
+    pass(10 * SECOND_MS);
+    expect(await outbox.next(500)).toBeUndefined();
+    expect(operations.filter((each) => each.startsWith('list uploads/'))).toHaveLength(2);
+    expect(operations.filter((each) => !each.startsWith('list uploads/'))).toEqual(['list events/']);
+
+    const storage = storageOn(other);
+    await new Promise(setImmediate);
+    operations.length = 0;
+    other.before = on.before;
+    await store(storage);
+    expect(operations).toHaveLength(1);
+  });
+
+  it('takes only what is told for told: a batch that was not confirmed comes again', async () => {
+    const outbox = await begin();
+    const { ids } = await share(5);
+    expect((await outbox.next(3))?.events.map(idOf)).toEqual(ids.slice(0, 3));
+    expect((await outbox.next(3))?.events.map(idOf)).toEqual(ids.slice(0, 3));
+    await (await outbox.next(2))?.confirm();
+    expect((await outbox.next(9))?.events.map(idOf)).toEqual(ids.slice(2));
+  });
+
+  it('lists a store with many segments a part at a time', async () => {
+    const outbox = await begin();
+    const stored: string[] = [];
+    const on = bucket.another();
+    for (let at = 0; at < 6_500; at++) {
+      if (at % 40 === 0) pass(SECOND_MS);
+      const upload = await anUploadDraft().with({ receivedAt: new Date() }).build().conclude(null);
+      await on.create(segmentOf(upload), linesOf([upload]));
+      stored.push(upload.uploadId);
+    }
+    expect(await tell(outbox)).toEqual(stored);
+    pass(10 * MINUTE_MS);
+    expect(await tell(outbox)).toEqual([]);
+  });
+
+  it('goes on in a segment after the last line that was told and is left, when removals rewrite it', async () => {
+    const outbox = await begin();
+    const { ids } = await share(8);
+    await (await outbox.next(4))?.confirm();
+    const uploads = new BucketUploads(bucket.another());
+    for (const index of [3, 5, 1]) await uploads.remove(ids[index] ?? '');
+    const told = await tell(outbox, 1);
+    expect(told.slice(0, 3)).toEqual([ids[4], ids[6], ids[7]]);
+    expect(sorted(told.slice(3))).toEqual(sorted([3, 5, 1].map((index) => `${ids[index]}-removed`)));
+  });
+
+  it('tells uploads around midnight once', async () => {
+    vi.setSystemTime(MIDNIGHT - 30 * SECOND_MS);
+    const storage = storageOn();
+    const outbox = await begin();
+    const stored: string[] = [];
+    const told: string[] = [];
+    for (let at = 0; at < 12; at++) {
+      pass(5 * SECOND_MS);
+      stored.push(...(await storeEach(storage)));
+      told.push(...(await tell(outbox)));
+    }
+    expect(sorted(told)).toEqual(sorted(stored));
+  });
+
+  it('says what to do about a damaged cursor', async () => {
+    await begin().then((outbox) => outbox.close());
+    await bucket.another().replace('events/cursor', Buffer.from('{}'));
+    const message = 'events/cursor is damaged, so nothing is told. If it is removed, telling begins with what is stored from then on.';
+    await expect(outboxOn().next(1)).rejects.toMatchObject({ kind: 'storage-failure', cause: { message } });
+  });
+});
+
+describe('segments that are not found by their names', () => {
+  it.each([
+    ['a PUT that the store carries out after two minutes', 2 * MINUTE_MS],
+    ['a PUT that takes 50 s', 50 * SECOND_MS],
+    ['a process that stalls for three hours', 3 * HOUR_MS],
+  ])('are told once: %s', async (_, ms) => {
+    const outbox = await begin();
+    const on = bucket.another();
+    const storage = storageOn(on);
+    const told: string[] = [];
+    on.before = async (operation, key) => {
+      if (operation !== 'create' || !key.startsWith('uploads/')) return;
+      on.before = () => undefined;
+      for (let step = 0; step < 4; step++) {
+        pass(ms / 4);
+        told.push(...(await tell(outbox)));
+      }
+    };
+    const stored = [await store(storage), await store(storage, anUploadDraft().with({ receivedAt: new Date() }).file('x'))].map(({ uploadId }) => uploadId);
+    for (const wait of [0, MINUTE_MS, 10 * MINUTE_MS]) {
+      pass(wait);
+      told.push(...(await tell(outbox)));
+    }
+    expect(sorted(told)).toEqual(sorted(stored));
+    expect(bucket.keys.filter((key) => key.startsWith('events/'))).toEqual(['events/cursor']);
+  });
+
+  it.each([-200, -30, -15, 15, 50, 200])('are told once if the clock of their process is off by %s s', async (seconds) => {
+    const outbox = await begin();
+    const told: string[] = [];
+    const stored: string[] = [];
+    const on = bucket.another();
+    const storage = storageOn(on);
+    for (let at = 0; at < 30; at++) {
+      // The clock of the whole machine is off while it stores: so its names are, and the store's clock isn't.
+      const now = Date.now();
+      on.aheadMs = -seconds * SECOND_MS;
+      vi.setSystemTime(now + seconds * SECOND_MS);
+      stored.push(...(await Promise.all([store(storage), store(storage, anUploadDraft().with({ receivedAt: new Date() }).file('x'))])).map(({ uploadId }) => uploadId));
+      vi.setSystemTime(now + 12 * SECOND_MS);
+      told.push(...(await tell(outbox)));
+    }
+    pass(6 * MINUTE_MS);
+    told.push(...(await tell(outbox)));
+    expect(sorted(told)).toEqual(sorted(stored));
+  });
+
+  it('are told if their process crashed before it announced them, and the request is repeated', async () => {
+    const outbox = await begin();
+    const on = bucket.another();
+    on.before = async (operation, key) => {
+      if (operation === 'create' && key.startsWith('uploads/')) {
+        pass(2 * MINUTE_MS);
+        await tell(outbox);
+      }
+      if (key.startsWith('events/late/')) throw new Error('lost');
+      if (operation === 'replace' || operation === 'remove') throw new Error('lost');
+    };
+    const draft = anUploadDraft().with({ receivedAt: new Date(), idempotencyKey: 'key' });
+    const first = draft.build();
+    const crashed = new ObjectStorageFileStorage({ bucket: on, logger });
+    await expect(crashed.store(first)).rejects.toThrow();
+    expect(await tell(outbox)).toEqual([]);
+    expect(await storageOn().store(draft.build())).toMatchObject({ uploadId: first.uploadId, replayed: true });
+    expect(await tell(outbox)).toEqual([first.uploadId]);
+  });
+
+  it('are told once when they were announced and then written in a moment when they are listed too', async () => {
+    const outbox = await begin();
+    const on = bucket.another();
+    const storage = storageOn(on);
+    const told: string[] = [];
+    on.after = async (operation, key) => {
+      if (operation === 'create') told.push(...(await tell(outbox, 1)));
+      if (operation === 'create' && key.startsWith('files/')) pass(25 * SECOND_MS);
+    };
+    const { uploadId } = await storeUpload(storage, anUploadDraft().with({ receivedAt: new Date(Date.now() - 25 * SECOND_MS) }).build());
+    told.push(...(await tell(outbox)));
+    pass(10 * MINUTE_MS);
+    told.push(...(await tell(outbox)));
+    expect(told).toEqual([uploadId]);
+  });
+
+  it('are not announced while nothing was ever told', async () => {
+    const storage = storageOn();
+    await storeSlow(storage, MINUTE_MS);
+    expect(bucket.keys.filter((key) => key.startsWith('events/'))).toEqual([]);
+  });
+
+  it('are forgotten if they never appear', async () => {
+    const outbox = await begin();
+    await bucket.another().create(`events/late/${uuidAt(new Date())}`, Buffer.from(JSON.stringify({ segment: 'uploads/kind=nowcast/date=2026-03-10/x.ndjson', upload_ids: [uuidAt(new Date())] })));
+    expect(await tell(outbox)).toEqual([]);
+    expect(bucket.keys.filter((key) => key.startsWith('events/late/'))).toHaveLength(1);
+    pass(16 * MINUTE_MS);
+    expect(await tell(outbox)).toEqual([]);
+    await outbox.close();
+    expect(bucket.keys.filter((key) => key.startsWith('events/late/'))).toEqual([]);
+  });
+});
+
+describe('several processes that tell', () => {
+  it('take turns: another one tells when the first has closed its outbox, and nothing twice', async () => {
+    const storage = storageOn();
+    const first = await begin();
+    const told: string[] = [];
+    const stored: string[] = [];
+    let teller = first;
+    for (let at = 0; at < 6; at++) {
+      stored.push(...(await storeEach(storage)));
+      const other = outboxOn();
+      await teller.next(500);
+      expect(await other.next(500)).toBeUndefined();
+      const batch = await teller.next(3);
+      told.push(...(batch?.events ?? []).map(idOf));
+      await batch?.confirm();
+      await teller.close();
+      pass(5 * SECOND_MS);
+      teller = other;
+      told.push(...(await tell(teller)));
+    }
+    expect(sorted(told)).toEqual(sorted(stored));
+  });
+
+  it('take over within a minute when the teller has crashed', async () => {
+    const storage = storageOn();
+    await begin().then((outbox) => outbox.close());
+    await mortalOutboxOn(bucket.another()).next(1);
+    const stored = await storeEach(storage);
+    const other = outboxOn();
+    const told: string[] = [];
+    const began = Date.now();
+    while (told.length === 0) {
+      pass(5 * SECOND_MS);
+      told.push(...(await tell(other)));
+    }
+    expect(Date.now() - began).toBeLessThanOrEqual(MINUTE_MS);
+    expect(sorted(told)).toEqual(sorted(stored));
+  });
+
+  it('remember nothing after they stalled and another took over', async () => {
+    const storage = storageOn();
+    const first = await begin();
+    const { ids } = await share(4);
+    const batch = await first.next(2);
+    pass(50 * SECOND_MS);
+    const other = outboxOn();
+    expect(await tell(other, 1)).toEqual(ids);
+    await batch?.confirm();
+    const { uploadId } = await store(storage);
+    expect(await first.next(9)).toBeUndefined();
+    expect(await tell(other)).toEqual([uploadId]);
+  });
+
+  /** Tells with a process that fails for good at its operation `at`; another one tells the rest. Returns what was told. */
+  async function crashAt(at: number, moment: 'before' | 'after'): Promise<{ told: Set<string>; operations: number }> {
+    const told = new Set<string>();
+    const on = bucket.another();
+    let operations = 0;
+    on[moment] = () => {
+      if (operations++ < at) return;
+      on.before = () => {
+        throw new Error('crashed');
+      };
+      throw new Error('crashed');
+    };
+    const teller = mortalOutboxOn(on);
+    try {
+      for (;;) {
+        const batch = await teller.next(2);
+        if (!batch) break;
+        for (const event of batch.events) told.add(idOf(event));
+        await batch.confirm();
+      }
+    } catch (error) {
+      expect(String((error as Error).cause)).toContain('crashed');
+    }
+    on.before = () => {
+      throw new Error('crashed');
+    };
+    pass(50 * SECOND_MS);
+    for (const id of await tell(outboxOn())) told.add(id);
+    return { told, operations };
+  }
+
+  it.each(['before', 'after'] as const)('leave nothing out wherever one crashes %s a request', async (moment) => {
+    const storage = storageOn();
+    await begin().then((outbox) => outbox.close());
+    const stored = await storeEach(storage);
+    const removed = await store(storage);
+    await new BucketUploads(bucket.another()).remove(removed.uploadId);
+    await share(5).then(({ ids }) => stored.push(...ids));
+    const whole = bucket;
+    const began = Date.now();
+    let last = 1;
+    for (let at = 0; at <= last; at++) {
+      bucket = whole.copy();
+      vi.setSystemTime(began);
+      const { told, operations } = await crashAt(at, moment);
+      expect(sorted([...told])).toEqual(sorted([...stored, `${removed.uploadId}-removed`]));
+      last = operations;
+      await Promise.all(open.splice(0).map((each) => each.close()));
+    }
+    expect(last).toBeGreaterThan(10);
+  });
+});
+
+describe('a day that is compacted', () => {
+  /** Segments that are old enough to be compacted. */
+  async function storeDay(hours: readonly number[]): Promise<string[]> {
+    const ids: string[] = [];
+    for (const hour of hours) {
+      const at = Date.parse(DATE) + hour * HOUR_MS;
+      const on = bucket.another();
+      on.aheadMs = at - Date.now();
+      ids.push(...(await share(3, on, at)).ids);
+      const alone = await anUploadDraft().with({ receivedAt: new Date(at + 1) }).build().conclude(null);
+      await on.create(segmentOf(alone), linesOf([alone]));
+      ids.push(alone.uploadId);
+    }
+    return ids;
+  }
+  const compact = (on = bucket.another()) => compactDay(on, 'historical', DATE);
+
+  it('is told from its large segments if nothing of it was told', async () => {
+    vi.setSystemTime(Date.parse(DATE) - 30 * HOUR_MS);
+    await begin().then((outbox) => outbox.close());
+    vi.setSystemTime(MIDNIGHT + 26 * HOUR_MS);
+    const stored = await storeDay([0, 1, 7, 23.99]);
+    expect(await compact()).toMatchObject({ targets: 1 });
+    const outbox = outboxOn();
+    expect(sorted(await tell(outbox, 3))).toEqual(sorted(stored));
+    pass(HOUR_MS);
+    expect(await tell(outbox)).toEqual([]);
+  });
+
+  it('waits while it is told in part, and is compacted then', async () => {
+    vi.setSystemTime(Date.parse(DATE) + HOUR_MS);
+    await begin().then((outbox) => outbox.close());
+    vi.setSystemTime(MIDNIGHT + 26 * HOUR_MS);
+    const stored = await storeDay([2, 3, 22]);
+    expect(await compact()).toMatchObject({ sources: 0, isUnderWay: false });
+    const outbox = outboxOn();
+    expect(sorted(await tell(outbox, 3))).toEqual(sorted(stored));
+    await outbox.close();
+    expect(await compact()).toMatchObject({ sources: 6, targets: 1 });
+    expect(await tell(outboxOn())).toEqual([]);
+  });
+
+  it.each(Array.from({ length: 40 }, (_, at) => at))('is told once if compaction stalls at its operation %i while the teller comes to it', async (at) => {
+    vi.setSystemTime(Date.parse(DATE) - 30 * HOUR_MS);
+    await begin().then((outbox) => outbox.close());
+    vi.setSystemTime(MIDNIGHT + 26 * HOUR_MS);
+    const stored = await storeDay([0, 1, 7, 23]);
+    const stalled = bucket.another();
+    let count = 0;
+    let goOn = (): void => undefined;
+    const gate = new Promise<void>((resolve) => (goOn = resolve));
+    let stop = (): void => undefined;
+    const stopped = new Promise<void>((resolve) => (stop = resolve));
+    stalled.before = () => {
+      if (count++ !== at) return;
+      stop();
+      return gate;
+    };
+    const compacting = compact(stalled).catch(() => undefined);
+    await Promise.race([stopped, compacting]);
+    const outbox = outboxOn();
+    const told: string[] = [];
+    const first = await outbox.next(5);
+    told.push(...(first?.events ?? []).map(idOf));
+    await first?.confirm();
+    goOn();
+    await compacting;
+    told.push(...(await tell(outbox)));
+    await outbox.close();
+    await compact();
+    told.push(...(await tell(outboxOn())));
+    expect(sorted(told)).toEqual(sorted(stored));
+  });
+});
+
+describe('a removal', () => {
+  it('is told once, after the upload or instead of it', async () => {
+    const storage = storageOn();
+    const outbox = await begin();
+    const [toldBefore, removedFirst] = [await store(storage), await store(storage, anUploadDraft().with({ receivedAt: new Date(), customerId: 'other' }).file('x'))];
+    await (await outbox.next(1))?.confirm();
+    for (const { uploadId } of [toldBefore, removedFirst]) {
+      pass(1);
+      await storage.storedUploads.remove(uploadId);
+    }
+    const { events = [] } = (await outbox.next(9)) ?? {};
+    expect(events).toEqual([
+      { type: 'removed', uploadId: toldBefore.uploadId, kind: 'historical', customerId: 'customer-1', removedAt: new Date(Date.now() - 1) },
+      { type: 'removed', uploadId: removedFirst.uploadId, kind: 'historical', customerId: 'other', removedAt: new Date() },
+    ]);
+  });
+
+  it('of many uploads is told a part at a time', async () => {
+    const outbox = await begin();
+    const { ids } = await share(2_500);
+    await new BucketUploads(bucket.another()).removeAll({});
+    expect(sorted(await tell(outbox, 300))).toEqual(sorted(ids.map((id) => `${id}-removed`)));
+    expect(bucket.keys.filter((key) => key.startsWith('events/removed/') || key.startsWith('staging/'))).toEqual([]);
+  });
+
+  it('is not written down while nothing was ever told', async () => {
+    const storage = storageOn();
+    const { uploadId } = await store(storage);
+    await storage.storedUploads.remove(uploadId);
+    expect(bucket.keys.filter((key) => key.startsWith('events/'))).toEqual([]);
+  });
+
+  it.each([
+    ['an upload', (uploads: BucketUploads, id: string) => uploads.remove(id)],
+    ['the uploads of a customer', (uploads: BucketUploads) => uploads.removeAll({ customerId: 'gone' })],
+  ])('of %s is told if a crashed process had begun it, wherever it crashed', async (_, remove) => {
+    const storage = storageOn();
+    const outbox = await begin();
+    const draft = anUploadDraft().with({ receivedAt: new Date(), customerId: 'gone' });
+    const { uploadId } = await store(storage, draft);
+    const kept = await store(storage, draft.with({ customerId: 'kept' }));
+    expect(sorted(await tell(outbox))).toEqual(sorted([uploadId, kept.uploadId]));
+    await outbox.close();
+    const whole = bucket;
+    const began = Date.now();
+    for (let at = 0, last = 1; at <= last; at++) {
+      bucket = whole.copy();
+      vi.setSystemTime(began);
+      const crashing = bucket.another();
+      let operations = 0;
+      crashing.before = () => {
+        if (operations++ >= at) throw new Error('crashed');
+      };
+      await remove(new BucketUploads(crashing), uploadId).catch(() => undefined);
+      last = operations;
+      pass(2 * MINUTE_MS);
+      await new Sweeper(bucket.another(), logger).sweep();
+      const isThere = (await new BucketView(bucket.another()).lines()).some((line) => line.upload_id === uploadId);
+      const next = outboxOn();
+      expect(await tell(next)).toEqual(isThere ? [] : [`${uploadId}-removed`]);
+      expect((await new BucketView(bucket.another()).keys('staging/'))).toEqual([]);
+      await next.close();
+    }
+  });
+
+  it('completes a marker of an older version, which names no customer', async () => {
+    const storage = storageOn();
+    const outbox = await begin();
+    const { uploadId, content } = await store(storage, anUploadDraft().with({ receivedAt: new Date() }).file('x'));
+    await bucket.another().create('staging/1.removal', Buffer.from(JSON.stringify({ removed: [{ upload_id: uploadId, content_path: content?.path, claim: null }] })));
+    pass(2 * MINUTE_MS);
+    await new Sweeper(bucket.another(), logger).sweep();
+    expect(bucket.keys.filter((key) => !key.startsWith('uploads/'))).toEqual(['events/cursor']);
+    expect(await tell(outbox)).toEqual([]);
+  });
+
+  it('leaves a store that verifies without a finding', async () => {
+    const storage = storageOn();
+    const outbox = await begin();
+    await storeEach(storage);
+    await outbox.next(2);
+    const findings: unknown[] = [];
+    for await (const finding of verifyBucket(bucket.another())) findings.push(finding);
+    expect(findings).toEqual([]);
+  });
+});

@@ -1,0 +1,251 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { EventOutbox, type OutboxBatch } from '../../../../application/ports/event-outbox.port.js';
+import { storageFailure } from '../../../../application/storage-failure.js';
+import { UPLOAD_KINDS, type UploadKind } from '../../../../domain/upload.js';
+import type { Bucket, ListedObject } from '../bucket.js';
+import { CURSOR, EVENTS, LATE_SEGMENTS, REMOVED_UPLOADS } from '../keys.js';
+import { BatchDraft, type EventSource } from './batch.js';
+import { type Cursor, cursorBytes, daysBetween, newCursor } from './cursor.js';
+import { CursorLease, CursorLostError } from './cursor-lease.js';
+import { LateSource } from './late-source.js';
+import { ObsoleteObjects } from './obsolete-objects.js';
+import { RemovedSource } from './removed-source.js';
+import { SegmentReader } from './segment-reader.js';
+import { AHEAD_MS, SegmentScan, SETTLED_MS, timedSegments } from './segment-scan.js';
+
+/** How often the store is asked for events of other processes, in milliseconds. */
+const POLL_EVERY_MS = 5_000;
+/** While uploads arrive, the store is listed at most once in this time, in milliseconds, but some times at once. */
+const LISTING_PAUSE_MS = 1_000;
+const LISTINGS_AT_ONCE = 20;
+/** How many announcements, and objects with removals, wait in memory at most. */
+const MOST_LISTED = 1_000;
+
+/**
+ * The events of a bucket that were not told yet. The index lines are the events, so an upload costs no further request:
+ * the teller lists the segments whose names are of the last minute, and remembers in `events/cursor` which it has told.
+ * Segments that can't be found so are announced (`LateSegments`), and removals are written down (`writeRemoved`).
+ *
+ * One process tells at a time, the one that holds the cursor. If it crashes, another takes over within a minute.
+ */
+export class BucketEventOutbox extends EventOutbox {
+  private readonly lease: CursorLease;
+  private telling: Telling | undefined;
+  private isUnconfirmed = false;
+  /** Whether this process has stored something that the last listing may not have. */
+  private isWoken = false;
+  private wakeUp: () => void = () => undefined;
+  /** When another process that tells is looked for again, by the store's clock. */
+  private nextTakeAt = -Infinity;
+  private nextListingAt = -Infinity;
+  private working: Promise<unknown> = Promise.resolve();
+  private closing: Promise<void> | undefined;
+
+  constructor(
+    private readonly bucket: Bucket,
+    private readonly listingPauseMs = LISTING_PAUSE_MS,
+  ) {
+    super();
+    this.lease = new CursorLease(bucket, async (isHeld) => {
+      if (isHeld) await this.telling?.renew();
+      else await this.drop();
+    });
+  }
+
+  override open(): Promise<void> {
+    return this.begin().catch(storageFailure('Telling could not begin.'));
+  }
+
+  override next(limit: number): Promise<OutboxBatch | undefined> {
+    return this.alone(() => this.nextNow(limit)).catch(storageFailure('The events could not be read.'));
+  }
+
+  override async wait(signal: AbortSignal): Promise<void> {
+    if (signal.aborted || (this.telling && this.isWoken)) return;
+    await new Promise<void>((resolve) => {
+      const end = () => {
+        clearTimeout(timer);
+        signal.removeEventListener('abort', end);
+        this.wakeUp = () => undefined;
+        resolve();
+      };
+      const timer = setTimeout(end, POLL_EVERY_MS).unref();
+      signal.addEventListener('abort', end);
+      this.wakeUp = end;
+    });
+  }
+
+  override close(): Promise<void> {
+    this.closing ??= this.alone(async () => {
+      const { telling } = this;
+      await telling?.obsolete.remove().catch(() => undefined);
+      await this.lease.release();
+    });
+    return this.closing;
+  }
+
+  /** Ends `wait`, because this process has stored or removed an upload. */
+  wake(): void {
+    this.isWoken = true;
+    // Only the process that tells needs to look at once.
+    if (this.telling) this.wakeUp();
+  }
+
+  private async begin(): Promise<void> {
+    this.nextTakeAt = -Infinity;
+    // A listing always has the store's time in its answer.
+    for await (const { key } of this.bucket.list(CURSOR)) if (key === CURSOR) return;
+    const now = this.bucket.storeTime;
+    const told: Record<UploadKind, string[]> = { historical: [], nowcast: [] };
+    for (const kind of UPLOAD_KINDS) {
+      for (const day of daysBetween(kind, now - SETTLED_MS, now + AHEAD_MS)) {
+        for await (const segment of timedSegments(this.bucket, day, now - SETTLED_MS, now + AHEAD_MS)) if (segment) told[kind].push(segment.key);
+      }
+    }
+    await this.bucket.create(CURSOR, cursorBytes(newCursor(now - SETTLED_MS, told)));
+  }
+
+  private async nextNow(limit: number): Promise<OutboxBatch | undefined> {
+    const telling = await this.take();
+    if (!telling) return undefined;
+    for (let mustList = false; ; ) {
+      const hasListed = !this.isUnconfirmed && (await this.refresh(telling, mustList));
+      const batch = await telling.collect(limit);
+      if (batch.events.length > 0) {
+        this.isUnconfirmed = true;
+        return { events: batch.events, confirm: () => this.confirm(telling, batch) };
+      }
+      this.isUnconfirmed = false;
+      if (batch.steps === 0 && hasListed && !telling.isBehind) return undefined;
+      mustList = batch.steps === 0;
+      batch.settle();
+    }
+  }
+
+  private async take(): Promise<Telling | undefined> {
+    if (this.telling) return this.telling;
+    if (this.closing || this.bucket.storeTime < this.nextTakeAt) return undefined;
+    this.nextTakeAt = this.bucket.storeTime + POLL_EVERY_MS;
+    const cursor = await this.lease.take();
+    if (cursor) this.telling = new Telling(this.bucket, cursor);
+    return this.telling;
+  }
+
+  private async drop(): Promise<void> {
+    const { telling } = this;
+    this.telling = undefined;
+    this.isUnconfirmed = false;
+    await telling?.release();
+  }
+
+  /** Lists what waits, unless that was done a moment ago and not everything was told. Resolves to whether it did. */
+  private async refresh(telling: Telling, mustList: boolean): Promise<boolean> {
+    const isDue = mustList || performance.now() - telling.listedAt >= POLL_EVERY_MS;
+    if (!isDue && !telling.isDrained) return false;
+    if (!telling.isBehind) {
+      const now = performance.now();
+      this.nextListingAt = Math.max(this.nextListingAt, now - LISTINGS_AT_ONCE * this.listingPauseMs) + this.listingPauseMs;
+      if (this.nextListingAt > now) await sleep(this.nextListingAt - now, undefined, { ref: false });
+    }
+    this.isWoken = false;
+    await telling.list();
+    return true;
+  }
+
+  private confirm(telling: Telling, batch: BatchDraft): Promise<void> {
+    const confirming = this.alone(async () => {
+      if (telling !== this.telling) return;
+      this.isUnconfirmed = false;
+      batch.settle();
+      try {
+        await this.lease.write();
+      } catch (error) {
+        if (error instanceof CursorLostError) return;
+        throw error;
+      }
+      await telling.obsolete.remove();
+    });
+    return confirming.catch(storageFailure('It could not be remembered that events were told.'));
+  }
+
+  /** Runs one action at a time. */
+  private alone<T>(action: () => Promise<T>): Promise<T> {
+    const result = this.working.then(action);
+    this.working = result.catch(() => undefined);
+    return result;
+  }
+}
+
+/** What the process that tells knows. */
+class Telling {
+  readonly obsolete: ObsoleteObjects;
+  listedAt = -Infinity;
+  private readonly scans: readonly SegmentScan[];
+  private readonly late: LateSource;
+  private readonly removed: RemovedSource;
+
+  constructor(
+    private readonly bucket: Bucket,
+    cursor: Cursor,
+  ) {
+    const reader = new SegmentReader(bucket, cursor);
+    this.obsolete = new ObsoleteObjects(bucket);
+    this.late = new LateSource(bucket, cursor, reader, this.obsolete);
+    this.scans = UPLOAD_KINDS.map((kind) => new SegmentScan(bucket, kind, cursor, reader, (segment) => this.late.isWaiting(segment)));
+    this.removed = new RemovedSource(bucket, cursor, this.obsolete);
+  }
+
+  /** Whether nothing that was listed waits. */
+  get isDrained(): boolean {
+    return this.scans.every(({ since }) => since === undefined) && this.removed.since === undefined;
+  }
+
+  /** Whether there is more to list at once. */
+  get isBehind(): boolean {
+    return this.scans.some(({ isBehind, since }) => isBehind && since === undefined);
+  }
+
+  async list(): Promise<void> {
+    await this.obsolete.remove();
+    this.listedAt = performance.now();
+    const scans = this.scans.filter(({ isBehind, since }) => !isBehind || since === undefined);
+    // A segment that is announced is told once, because it is known before segments are listed.
+    const { late, removed, isWhole } = await this.listObjects();
+    this.removed.list(removed);
+    await this.late.list(late, isWhole);
+    await Promise.all(scans.map((scan) => scan.list()));
+  }
+
+  /** The first announcements and removals, with one request if there are few. */
+  private async listObjects(): Promise<{ late: ListedObject[]; removed: ListedObject[]; isWhole: boolean }> {
+    const late: ListedObject[] = [];
+    let removed: ListedObject[] = [];
+    for await (const object of this.bucket.list(EVENTS)) {
+      if (object.key.startsWith(LATE_SEGMENTS)) late.push(object);
+      else if (object.key.startsWith(REMOVED_UPLOADS)) removed.push(object);
+      if (late.length === MOST_LISTED) break;
+      if (removed.length === MOST_LISTED) return { late, removed, isWhole: true };
+    }
+    if (late.length < MOST_LISTED) return { late, removed, isWhole: true };
+    removed = [];
+    for await (const object of this.bucket.list(REMOVED_UPLOADS)) if (removed.push(object) === MOST_LISTED) break;
+    return { late, removed, isWhole: false };
+  }
+
+  /** Collects the oldest events. */
+  async collect(limit: number): Promise<BatchDraft> {
+    const batch = new BatchDraft(limit);
+    const sources: EventSource[] = [...this.scans, this.late, this.removed];
+    const waiting = sources.filter(({ since }) => since !== undefined).sort((one, other) => Number(one.since) - Number(other.since));
+    for (const source of waiting) if (!(await source.fill(batch))) break;
+    return batch;
+  }
+
+  async renew(): Promise<void> {
+    await Promise.all(this.scans.map((scan) => scan.renew()));
+  }
+
+  async release(): Promise<void> {
+    await Promise.all(this.scans.map((scan) => scan.release()));
+  }
+}

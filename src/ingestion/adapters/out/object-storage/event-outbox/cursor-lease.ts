@@ -1,0 +1,102 @@
+import { randomUUID } from 'node:crypto';
+import type { Bucket } from '../bucket.js';
+import { CURSOR } from '../keys.js';
+import { type Cursor, cursorBytes, parseCursor } from './cursor.js';
+
+const RENEW_EVERY_MS = 15_000;
+/** How long after its last write a teller is taken to have crashed, in milliseconds by the store's clock. */
+export const TELLER_LOST_AFTER_MS = 40_000;
+
+/** Another process tells now, because it took this one for crashed. */
+export class CursorLostError extends Error {
+  constructor() {
+    super('Another process tells the events now.');
+    this.name = new.target.name;
+  }
+}
+
+/**
+ * Holds the cursor, so that one process at a time tells. The cursor is rewritten regularly, always in place of the version
+ * that this process knows. A process that stalled finds another version, and so never overwrites what its successor has
+ * remembered.
+ */
+export class CursorLease {
+  private readonly id = randomUUID();
+  private held: { readonly cursor: Cursor; version: string } | undefined;
+  private timer: NodeJS.Timeout | undefined;
+  private writing: Promise<unknown> = Promise.resolve();
+  private isClosed = false;
+
+  /** @param onRenew called with each renewal, and when the lease is released or lost. Must not reject. */
+  constructor(
+    private readonly bucket: Bucket,
+    private readonly onRenew: (isHeld: boolean) => Promise<void>,
+  ) {}
+
+  /** The cursor, if this process holds it, or if no process has for 40 s. Throws errors of the bucket. */
+  async take(): Promise<Cursor | undefined> {
+    if (this.held) return this.held.cursor;
+    if (this.isClosed) return undefined;
+    const found = await this.bucket.read(CURSOR);
+    if (!found) return undefined;
+    const cursor = parseCursor(found.bytes);
+    if (cursor.teller !== null && cursor.teller !== this.id && found.ageMs < TELLER_LOST_AFTER_MS) return undefined;
+    cursor.teller = this.id;
+    cursor.writes += 1;
+    const version = await this.bucket.replace(CURSOR, cursorBytes(cursor), found.version);
+    if (version === undefined) return undefined;
+    this.held = { cursor, version };
+    this.timer = setInterval(() => { void this.renew(); }, RENEW_EVERY_MS).unref();
+    return cursor;
+  }
+
+  /**
+   * Writes the cursor as it is now.
+   *
+   * @throws CursorLostError; an error of the bucket, after which the cursor may have been written.
+   */
+  async write(): Promise<void> {
+    const writing = this.writing.catch(() => undefined).then(() => this.writeNow());
+    this.writing = writing;
+    return writing;
+  }
+
+  /** Lets another process tell. A failure is ignored: the lease expires. */
+  async release(): Promise<void> {
+    this.isClosed = true;
+    if (!this.held) return;
+    this.held.cursor.teller = null;
+    await this.write().catch(() => undefined);
+    await this.end();
+  }
+
+  private async renew(): Promise<void> {
+    // A failure is harmless: if the lease is lost, the next write finds that out.
+    await this.write().catch(() => undefined);
+    if (this.held) await this.onRenew(true);
+  }
+
+  private async writeNow(): Promise<void> {
+    const { held } = this;
+    if (!held) throw new CursorLostError();
+    held.cursor.writes += 1;
+    const bytes = cursorBytes(held.cursor);
+    let version = await this.bucket.replace(CURSOR, bytes, held.version);
+    if (version === undefined) {
+      // An earlier write may have been carried out although no answer arrived.
+      const found = await this.bucket.read(CURSOR);
+      if (found && parseCursor(found.bytes).teller === this.id) version = await this.bucket.replace(CURSOR, bytes, found.version);
+    }
+    if (version === undefined) {
+      await this.end();
+      throw new CursorLostError();
+    }
+    held.version = version;
+  }
+
+  private async end(): Promise<void> {
+    clearInterval(this.timer);
+    this.held = undefined;
+    await this.onRenew(false);
+  }
+}

@@ -1,0 +1,160 @@
+import { z } from 'zod';
+import { parseJson } from '../../../../application/line-text.js';
+import { UPLOAD_KINDS, type UploadKind } from '../../../../domain/upload.js';
+import type { Bucket } from '../bucket.js';
+import { CURSOR } from '../keys.js';
+import { dateAt, type Day, endOf, NAME_TOLERANCE_MS, parseName, uploadIdIn } from '../segment-names.js';
+
+const DAY_MS = 24 * 60 * 60_000;
+/** How far ahead of the watermark segments may have been told, in milliseconds, with a margin. */
+const TOLD_AHEAD_MS = 5 * 60_000;
+const SHORT_LENGTH = 16;
+
+/** How far a long segment was told. */
+const PART = z.object({
+  /** The offset of the last line that was told, and its upload. */
+  offset: z.number().int().nonnegative(),
+  upload_id: z.string(),
+});
+export type Part = Readonly<z.infer<typeof PART>>;
+
+const POSITION = z.object({
+  /** Segments with an earlier time in their names were told. In milliseconds since 1970. */
+  watermark: z.number(),
+  /** The short names of segments that were told although their names aren't earlier, one after the other. */
+  told: z.string(),
+  /** The segments of compaction that were told, of the days around the watermark. */
+  targets: z.array(z.string()),
+});
+
+const CURSOR_CONTENT = z.object({
+  /** The process that tells; null if none does. */
+  teller: z.string().nullable(),
+  /** Counts the writes, so that no two versions have the same bytes. */
+  writes: z.number(),
+  positions: z.object({ historical: POSITION, nowcast: POSITION }),
+  /** Long segments that were told in part, by their keys. */
+  parts: z.record(z.string(), PART),
+  /** How many uploads of an object in `events/` were told, if not all. */
+  counts: z.record(z.string(), z.number().int()),
+  /** The short names of segments that may be announced as late although they were told, and until when by the store's clock. */
+  late: z.record(z.string(), z.number()),
+});
+
+/**
+ * The name of a segment in 16 characters: the time and the last 48 bits of the UUID in it. Two segments have the same
+ * short name only if they agree in both.
+ */
+export function shortName(segment: string): string {
+  const digits = uploadIdIn(segment).replaceAll('-', '');
+  return Buffer.from(digits.slice(0, 12) + digits.slice(20), 'hex').toString('base64url');
+}
+
+const timeOfShort = (short: string): number => Buffer.from(short, 'base64url').readUIntBE(0, 6);
+
+/** How far the uploads of one kind were told. */
+export interface Position {
+  watermark: number;
+  told: Set<string>;
+  targets: Set<string>;
+}
+
+/** What is remembered of telling (`events/cursor`). */
+export interface Cursor {
+  teller: string | null;
+  writes: number;
+  readonly positions: Readonly<Record<UploadKind, Position>>;
+  readonly parts: Map<string, Part>;
+  readonly counts: Map<string, number>;
+  readonly late: Map<string, number>;
+}
+
+/** A cursor that begins at a time, after the segments with these keys. */
+export function newCursor(watermark: number, told: Readonly<Record<UploadKind, readonly string[]>>): Cursor {
+  const positionOf = (kind: UploadKind): Position => ({ watermark, told: new Set(told[kind].map(shortName)), targets: new Set() });
+  return {
+    teller: null,
+    writes: 0,
+    positions: { historical: positionOf('historical'), nowcast: positionOf('nowcast') },
+    parts: new Map(),
+    counts: new Map(),
+    late: new Map(),
+  };
+}
+
+export function cursorBytes({ teller, writes, positions, parts, counts, late }: Cursor): Buffer {
+  const plain = ({ watermark, told, targets }: Position) => ({ watermark, told: [...told].join(''), targets: [...targets] });
+  const content: z.infer<typeof CURSOR_CONTENT> = {
+    teller,
+    writes,
+    positions: { historical: plain(positions.historical), nowcast: plain(positions.nowcast) },
+    parts: Object.fromEntries(parts),
+    counts: Object.fromEntries(counts),
+    late: Object.fromEntries(late),
+  };
+  return Buffer.from(JSON.stringify(content));
+}
+
+/** Throws if the bytes aren't a cursor. */
+export function parseCursor(bytes: Buffer): Cursor {
+  const { success, data } = CURSOR_CONTENT.safeParse(parseJson(bytes));
+  if (!success) throw new Error(`${CURSOR} is damaged, so nothing is told. If it is removed, telling begins with what is stored from then on.`);
+  const { teller, writes, positions, parts, counts, late } = data;
+  const live = ({ watermark, told, targets }: z.infer<typeof POSITION>): Position => ({
+    watermark,
+    told: new Set(told.match(new RegExp(`.{${SHORT_LENGTH}}`, 'g'))),
+    targets: new Set(targets),
+  });
+  return {
+    teller,
+    writes,
+    positions: { historical: live(positions.historical), nowcast: live(positions.nowcast) },
+    parts: new Map(Object.entries(parts)),
+    counts: new Map(Object.entries(counts)),
+    late: new Map(Object.entries(late)),
+  };
+}
+
+/** Whether a segment was told, by its key or by the id of its only upload. */
+export const isTold = ({ positions, late }: Cursor, segment: string): boolean => {
+  const short = shortName(segment);
+  return late.has(short) || UPLOAD_KINDS.some((kind) => positions[kind].told.has(short));
+};
+
+/** Whether no segment of a day was told yet, all were, or some. A line of a day may be in a segment that is named 10 s off. */
+export function stateOf(day: Day, { watermark }: Pick<Position, 'watermark'>): 'untold' | 'told' | 'partly' {
+  if (watermark >= endOf(day) + NAME_TOLERANCE_MS) return 'told';
+  return watermark <= endOf(day) - DAY_MS - TOLD_AHEAD_MS ? 'untold' : 'partly';
+}
+
+/** Moves a watermark forward, and forgets the segments that it has passed. */
+export function advance(position: Position, watermark: number): void {
+  if (watermark <= position.watermark) return;
+  position.watermark = watermark;
+  for (const short of position.told) if (timeOfShort(short) < watermark) position.told.delete(short);
+  for (const target of position.targets) {
+    const date = /\/date=([^/]*)\//.exec(target)?.[1];
+    if (date !== undefined && watermark >= endOf({ date }) + NAME_TOLERANCE_MS) position.targets.delete(target);
+  }
+}
+
+/**
+ * Whether some segments of a day were told and others not, so that compaction would mix them. Throws errors of the
+ * bucket, and if the cursor is damaged.
+ */
+export async function isPartlyTold(bucket: Bucket, day: Day): Promise<boolean> {
+  const found = await bucket.read(CURSOR);
+  return found !== undefined && stateOf(day, parseCursor(found.bytes).positions[day.kind]) === 'partly';
+}
+
+/** The days of segments whose names have times from `begin` to `end`, in milliseconds since 1970. */
+export const daysBetween = (kind: UploadKind, begin: number, end: number): Day[] => {
+  const dates = new Set([begin - NAME_TOLERANCE_MS, begin, end, end + NAME_TOLERANCE_MS].map(dateAt));
+  return [...dates].sort().map((date) => ({ kind, date }));
+};
+
+/** Whether uploads have written a segment, under a name that says when its uploads began. */
+export const isTimed = (day: Day, key: string): boolean => {
+  const { origin, isSlow } = parseName(day, key);
+  return origin === 'original' && !isSlow;
+};

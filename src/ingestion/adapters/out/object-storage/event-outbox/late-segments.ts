@@ -1,0 +1,89 @@
+import { z } from 'zod';
+import { uuidAt } from '../../../../../common/uuid.js';
+import { parseJson } from '../../../../application/line-text.js';
+import type { Bucket } from '../bucket.js';
+import { CURSOR, LATE_SEGMENTS } from '../keys.js';
+import { dayOf, parseName } from '../segment-names.js';
+import { isTimed } from './cursor.js';
+
+/** The longest time between a segment's name and its writing by which it is found without being announced. */
+export const MOST_LATE_MS = 40_000;
+/** A segment that isn't written yet is announced before when it is this late, so that a crash can't come between. */
+const SOON_LATE_MS = 20_000;
+/** How long an announced segment may take to be written before it is announced again. */
+const ANNOUNCED_FOR_MS = 5 * 60_000;
+/** How long an announcement waits for its segment, by the store's clock. */
+export const ANNOUNCEMENT_AGE_MS = 15 * 60_000;
+
+const LATE_SEGMENT = z.object({ segment: z.string(), upload_ids: z.array(z.string()) });
+export type LateSegment = Readonly<z.infer<typeof LATE_SEGMENT>>;
+
+/** An announcement of a late segment; undefined if the bytes are none. */
+export const parseLateSegment = (bytes: Buffer): LateSegment | undefined => LATE_SEGMENT.safeParse(parseJson(bytes)).data;
+
+/** Whether telling has begun in a bucket. Looks again until it has. */
+export class TellingState {
+  private hasBegun = false;
+
+  constructor(private readonly bucket: Bucket) {}
+
+  async isBegun(): Promise<boolean> {
+    if (!this.hasBegun) this.hasBegun = (await this.bucket.read(CURSOR)) !== undefined;
+    return this.hasBegun;
+  }
+}
+
+/**
+ * Announces segments that the teller wouldn't find by their names: it only looks at names of the last minute. These are
+ * segments of slow uploads, and those written long after their names were given: because bytes, the store or the process
+ * were slow, or the clock is wrong. An announcement is an object in `events/late/`. Other segments need none.
+ */
+export class LateSegments {
+  private readonly telling: TellingState;
+
+  constructor(private readonly bucket: Bucket) {
+    this.telling = new TellingState(bucket);
+  }
+
+  /**
+   * Writes a segment, and announces it if it is late.
+   *
+   * @param write resolves to undefined if the segment was not written.
+   * @throws errors of `write` and of the bucket; the segment may then have been written.
+   */
+  async around(segment: string, uploadIds: () => readonly string[], write: () => Promise<string | undefined>): Promise<string | undefined> {
+    const announcedAt = this.isLate(segment, SOON_LATE_MS) ? await this.announce(segment, uploadIds()) : undefined;
+    const written = await write();
+    if (written === undefined || (announcedAt !== undefined && this.bucket.storeTime - announcedAt < ANNOUNCED_FOR_MS)) return written;
+    if (announcedAt !== undefined || this.isLate(segment, MOST_LATE_MS)) await this.announce(segment, uploadIds());
+    return written;
+  }
+
+  /**
+   * Announces a segment that another process has written, if it was late and not slow: a slow one was announced before.
+   * Throws errors of the bucket.
+   *
+   * @param ageMs milliseconds since the segment was written, by the store's clock.
+   */
+  async announceWritten(segment: string, uploadId: string, ageMs: number): Promise<void> {
+    const day = dayOf(segment);
+    if (day && isTimed(day, segment) && this.isLate(segment, MOST_LATE_MS, ageMs)) await this.announce(segment, [uploadId]);
+  }
+
+  private isLate(segment: string, mostMs: number, ageMs = 0): boolean {
+    const day = dayOf(segment);
+    if (!day) return false;
+    const { isSlow, time } = parseName(day, segment);
+    return isSlow || Math.abs(this.bucket.storeTime - ageMs - time) > mostMs;
+  }
+
+  /** Resolves to the time of the announcement by the store's clock; undefined if telling hasn't begun. */
+  private async announce(segment: string, uploadIds: readonly string[]): Promise<number | undefined> {
+    if (!(await this.telling.isBegun())) return undefined;
+    const { storeTime } = this.bucket;
+    const content: LateSegment = { segment, upload_ids: [...uploadIds] };
+    const key = LATE_SEGMENTS + uuidAt(new Date(storeTime));
+    if ((await this.bucket.create(key, Buffer.from(JSON.stringify(content)))) === undefined) throw new Error(`${key} exists.`);
+    return storeTime;
+  }
+}

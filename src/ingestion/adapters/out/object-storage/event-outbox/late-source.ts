@@ -1,0 +1,114 @@
+import { encodeIndexLine } from '../../../../application/encoded-upload.js';
+import { timeOfUuid } from '../../../../../common/uuid.js';
+import type { Bucket, ListedObject } from '../bucket.js';
+import { LATE_SEGMENTS } from '../keys.js';
+import { dayOf } from '../segment-names.js';
+import { findLine } from '../stored-uploads/upload-search.js';
+import type { BatchDraft, EventSource } from './batch.js';
+import { type Cursor, isTimed, isTold, shortName } from './cursor.js';
+import { ANNOUNCEMENT_AGE_MS, type LateSegment, parseLateSegment } from './late-segments.js';
+import type { ObsoleteObjects } from './obsolete-objects.js';
+import type { SegmentReader } from './segment-reader.js';
+import { ANNOUNCED_WITHIN_MS } from './segment-scan.js';
+
+interface Announcement extends LateSegment {
+  readonly key: string;
+  readonly time: number;
+  readonly isOld: boolean;
+}
+
+/** The segments that were announced as late, in the order of their announcements. */
+export class LateSource implements EventSource {
+  private waiting: Announcement[] = [];
+  private segments: ReadonlySet<string> = new Set();
+  private readonly read = new Map<string, LateSegment>();
+
+  constructor(
+    private readonly bucket: Bucket,
+    private readonly cursor: Cursor,
+    private readonly reader: SegmentReader,
+    private readonly obsolete: ObsoleteObjects,
+  ) {}
+
+  get since(): number | undefined {
+    return this.waiting[0]?.time;
+  }
+
+  /** Whether a segment was announced, and not told since. */
+  isWaiting(segment: string): boolean {
+    return this.segments.has(segment);
+  }
+
+  /**
+   * Reads announcements. Throws errors of the bucket.
+   *
+   * @param objects the announcements that were listed.
+   * @param isWhole whether they are all.
+   */
+  async list(objects: readonly ListedObject[], isWhole: boolean): Promise<void> {
+    const now = this.bucket.storeTime;
+    const waiting: Announcement[] = [];
+    for (const { key, ageMs } of objects) {
+      if (this.obsolete.has(key)) continue;
+      const content = this.read.get(key) ?? (await this.contentOf(key));
+      if (!content || (isTold(this.cursor, content.segment) && !this.cursor.parts.has(content.segment))) {
+        this.obsolete.add(key);
+        continue;
+      }
+      this.read.set(key, content);
+      waiting.push({ ...content, key, time: timeOfUuid(key.slice(LATE_SEGMENTS.length)), isOld: ageMs > ANNOUNCEMENT_AGE_MS });
+    }
+    this.setWaiting(waiting);
+    for (const key of this.read.keys()) if (!waiting.some((each) => each.key === key)) this.read.delete(key);
+    if (isWhole) for (const [short, until] of this.cursor.late) if (until < now) this.cursor.late.delete(short);
+  }
+
+  async fill(batch: BatchDraft): Promise<boolean> {
+    for (const announcement of this.waiting) {
+      if (batch.room === 0) return false;
+      if (!(await this.add(batch, announcement))) return false;
+    }
+    return true;
+  }
+
+  private async add(batch: BatchDraft, announcement: Announcement): Promise<boolean> {
+    const { segment, isOld } = announcement;
+    const reading = await this.reader.read(segment, Infinity, batch.room);
+    if (!reading.isGone) return this.reader.add(batch, segment, reading, () => { this.forget(announcement); });
+    // It isn't written yet, or compaction has moved its lines, or it was removed.
+    return isOld ? this.addByIds(batch, announcement) : true;
+  }
+
+  private async addByIds(batch: BatchDraft, announcement: Announcement): Promise<boolean> {
+    const { key, upload_ids: ids } = announcement;
+    for (let at = this.cursor.counts.get(key) ?? 0; at < ids.length; at++) {
+      const found = await findLine(this.bucket, ids[at] ?? '');
+      if (found && !batch.add({ type: 'stored', upload: found.upload }, (await encodeIndexLine(found.upload)).length)) return false;
+      batch.onceTold(() => { this.cursor.counts.set(key, at + 1); });
+    }
+    batch.onceTold(() => { this.forget(announcement); });
+    return true;
+  }
+
+  /** Forgets an announcement that was told. The segment isn't told again if it is listed, or announced twice. */
+  private forget({ key, segment }: Announcement): void {
+    this.setWaiting(this.waiting.filter((each) => each.key !== key));
+    this.read.delete(key);
+    this.obsolete.add(key);
+    this.cursor.counts.delete(key);
+    const short = shortName(segment);
+    const day = dayOf(segment);
+    if (day && isTimed(day, segment)) this.cursor.positions[day.kind].told.add(short);
+    this.cursor.late.set(short, this.bucket.storeTime + ANNOUNCED_WITHIN_MS);
+  }
+
+  private setWaiting(waiting: Announcement[]): void {
+    this.waiting = waiting;
+    this.segments = new Set(waiting.map(({ segment }) => segment));
+  }
+
+  private async contentOf(key: string): Promise<LateSegment | undefined> {
+    const found = await this.bucket.read(key);
+    return found && parseLateSegment(found.bytes);
+  }
+}

@@ -1,0 +1,32 @@
+import { z } from 'zod';
+import { parseJson } from '../../../../application/line-text.js';
+import type { RemovedEvent } from '../../../../application/ports/event-outbox.port.js';
+import { UPLOAD_KINDS } from '../../../../domain/upload.js';
+import type { Bucket } from '../bucket.js';
+import { REMOVED_UPLOADS } from '../keys.js';
+
+const REMOVED = z.object({
+  removed: z.array(z.object({ upload_id: z.string(), kind: z.enum(UPLOAD_KINDS), customer_id: z.string(), removed_at: z.string() })),
+});
+export type RemovedUpload = Readonly<z.infer<typeof REMOVED>['removed'][number]>;
+
+/**
+ * Writes down that uploads were removed, so that it is told. Written again after a crash, it is still one object.
+ *
+ * @param id of the removal, a version 7 UUID.
+ */
+export async function writeRemoved(bucket: Bucket, id: string, removed: readonly RemovedUpload[]): Promise<void> {
+  await bucket.replace(REMOVED_UPLOADS + id, Buffer.from(JSON.stringify({ removed })));
+}
+
+/** The events of an object that `writeRemoved` wrote; none if it isn't one. */
+export function parseRemoved(bytes: Buffer): RemovedEvent[] {
+  const { data } = REMOVED.safeParse(parseJson(bytes));
+  return (data?.removed ?? []).map(({ upload_id: uploadId, kind, customer_id: customerId, removed_at: removedAt }) => ({
+    type: 'removed',
+    uploadId,
+    kind,
+    customerId,
+    removedAt: new Date(removedAt),
+  }));
+}

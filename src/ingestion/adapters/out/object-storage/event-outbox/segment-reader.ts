@@ -1,0 +1,114 @@
+import { MAX_EVENTS_BYTES } from '../../../../application/ports/event-outbox.port.js';
+import type { Bucket } from '../bucket.js';
+import { type Line, linesIn, readPart, SegmentGoneError } from '../stored-uploads/segment-lines.js';
+import type { BatchDraft } from './batch.js';
+import type { Cursor } from './cursor.js';
+
+const NEWLINE = 0x0a;
+const BLOCK_BYTES = 512 * 1024;
+const MOST_REMEMBERED = 10_000;
+
+/** Lines of a segment that weren't told yet. */
+export interface Reading {
+  readonly lines: readonly Line[];
+  /** Whether the segment has no further lines. */
+  readonly isOver: boolean;
+  readonly isGone: boolean;
+}
+
+const GONE: Reading = { lines: [], isOver: true, isGone: true };
+
+/** Reads the lines of segments that weren't told, a batch at a time. */
+export class SegmentReader {
+  /** The uploads of the segment that were told last, in case that a removal rewrites the segment. By key. */
+  private readonly remembered = new Map<string, string[]>();
+
+  constructor(
+    private readonly bucket: Bucket,
+    private readonly cursor: Cursor,
+  ) {}
+
+  /**
+   * Reads as many lines as a batch may have.
+   *
+   * @param size of the segment at least, in bytes.
+   * @throws errors of the bucket.
+   */
+  async read(key: string, size: number, room: number): Promise<Reading> {
+    const lines: Line[] = [];
+    let bytes = 0;
+    try {
+      for await (const line of this.untold(key, size)) {
+        bytes += line.end - line.begin;
+        if (lines.length === room || (lines.length > 0 && bytes > MAX_EVENTS_BYTES)) return { lines, isOver: false, isGone: false };
+        lines.push(line);
+      }
+      return { lines, isOver: true, isGone: false };
+    } catch (error) {
+      if (error instanceof SegmentGoneError) return GONE;
+      throw error;
+    }
+  }
+
+  /**
+   * Adds what was read to a batch, without the lines that were told otherwise. Resolves to false if something is left.
+   *
+   * @param onOver called when the whole segment was told.
+   */
+  add(batch: BatchDraft, key: string, { lines, isOver }: Reading, onOver: () => void, isToldOtherwise = (_: string): boolean => false): boolean {
+    const told: Line[] = [];
+    for (const line of lines) {
+      if (!isToldOtherwise(line.upload.uploadId) && !batch.add({ type: 'stored', upload: line.upload }, line.end - line.begin)) break;
+      told.push(line);
+    }
+    const isWhole = isOver && told.length === lines.length;
+    if (isWhole) batch.onceTold(() => { this.forget(key); onOver(); });
+    else if (told.length > 0) batch.onceTold(() => { this.remember(key, told); });
+    return isWhole;
+  }
+
+  private remember(key: string, told: readonly Line[]): void {
+    const last = told.at(-1);
+    if (!last) return;
+    this.cursor.parts.set(key, { offset: last.begin, upload_id: last.upload.uploadId });
+    this.remembered.set(key, [...(this.remembered.get(key) ?? []), ...told.map(({ upload }) => upload.uploadId)].slice(-MOST_REMEMBERED));
+  }
+
+  private forget(key: string): void {
+    this.cursor.parts.delete(key);
+    this.remembered.delete(key);
+  }
+
+  private async *untold(key: string, size: number): AsyncGenerator<Line> {
+    const part = this.cursor.parts.get(key);
+    let begin = 0;
+    if (part) {
+      let isFirst = true;
+      for await (const line of this.linesFrom(key, part.offset, size)) {
+        if (isFirst && line.upload.uploadId !== part.upload_id) break;
+        if (!isFirst) yield line;
+        isFirst = false;
+      }
+      if (!isFirst) return;
+      // A removal has rewritten the segment. Lines stay in their order, so those after the last one that was told follow.
+      const told = new Set(this.remembered.get(key) ?? [part.upload_id]);
+      for await (const { upload, end } of this.linesFrom(key, 0, size)) if (told.has(upload.uploadId)) begin = end;
+    }
+    yield* this.linesFrom(key, begin, size);
+  }
+
+  /** @param offset of a line. Throws SegmentGoneError. */
+  private async *linesFrom(key: string, offset: number, size: number): AsyncGenerator<Line> {
+    let length = BLOCK_BYTES;
+    for (let at = offset; at < size; ) {
+      const part = await readPart(this.bucket, key, { first: at, last: at + length - 1 });
+      if (!part) return;
+      for await (const { upload, begin, end } of linesIn(part.bytes)) yield { upload, begin: part.offset + begin, end: part.offset + end };
+      const whole = part.bytes.lastIndexOf(NEWLINE) + 1;
+      if (whole === 0 && part.bytes.length < length) return;
+      // A line is longer than the block.
+      length = whole === 0 ? length * 4 : BLOCK_BYTES;
+      at = part.offset + whole;
+    }
+  }
+}

@@ -1,0 +1,249 @@
+import type { UploadKind } from '../../../../domain/upload.js';
+import type { Bucket } from '../bucket.js';
+import { dateAt, type Day, dayOf, directoryOf, endOf, FINEST_MS, NAME_TOLERANCE_MS, parseName, prefixesBetween } from '../segment-names.js';
+import { DayHold, HoldLostError } from '../stored-uploads/day-hold.js';
+import { daysOf, mayBeCompacted, targets } from '../stored-uploads/day-listing.js';
+import type { BatchDraft, EventSource } from './batch.js';
+import { advance, type Cursor, daysBetween, isTimed, isTold, type Position, shortName, stateOf } from './cursor.js';
+import { MOST_LATE_MS } from './late-segments.js';
+import type { SegmentReader } from './segment-reader.js';
+
+const DAY_MS = 24 * 60 * 60_000;
+/** A segment that wasn't announced has appeared when its name is this old by the store's clock. With a margin of 20 s. */
+export const SETTLED_MS = MOST_LATE_MS + 20_000;
+/** How far ahead of the store's clock names are listed, in milliseconds. */
+export const AHEAD_MS = 60_000;
+/** How late a segment is at least that may have been announced. */
+const MAYBE_ANNOUNCED_MS = 10_000;
+/** How long an announcement may come after its segment. */
+export const ANNOUNCED_WITHIN_MS = 5 * 60_000;
+/** How many segments wait in memory at most. */
+const MOST_SEGMENTS = 5_000;
+/** The longest time that one listing covers; a store with many segments is listed in shorter ones. */
+const LONGEST_UNIT_MS = FINEST_MS * 16 ** 2;
+/** How many segments that were told are listed at most before shorter times are listed. */
+const MOST_WASTED = 10_000;
+const READS_AT_ONCE = 16;
+/** About how long a line is, in bytes. */
+const LINE_BYTES = 600;
+
+/** A segment that wasn't told. */
+interface Segment {
+  readonly key: string;
+  readonly size: number;
+  /** The time in its name; -Infinity for a segment of compaction, which is told before the other segments of its day. */
+  readonly time: number;
+  /** When the segment was written, by the store's clock. */
+  readonly writtenAt: number;
+}
+
+/** The segments of a kind whose names have times from `begin` to `end`, of the days in which they can be. */
+export async function* timedSegments(bucket: Bucket, day: Day, begin: number, end: number, unitMs = LONGEST_UNIT_MS): AsyncGenerator<Segment | undefined> {
+  const first = Math.max(begin, endOf(day) - DAY_MS - NAME_TOLERANCE_MS);
+  const last = Math.min(end, endOf(day) + NAME_TOLERANCE_MS);
+  if (first >= last) return;
+  for (const prefix of prefixesBetween(Math.floor(first / unitMs) * unitMs, Math.ceil(last / unitMs) * unitMs)) {
+    for await (const { key, size, ageMs } of bucket.list(directoryOf(day) + prefix)) {
+      const { time } = parseName(day, key);
+      const isWanted = isTimed(day, key) && size > 0 && time >= first && time < last;
+      yield isWanted ? { key, size, time, writtenAt: bucket.storeTime - ageMs } : undefined;
+    }
+  }
+}
+
+/**
+ * Finds the segments of one kind that weren't told, in the order of the times in their names. Holds at most 5,000.
+ *
+ * Days that compaction may have begun are kept from it, and their segments of compaction are told as a whole.
+ */
+export class SegmentScan implements EventSource {
+  /** Segments of compaction. */
+  private created: Segment[] = [];
+  private segments: Segment[] = [];
+  /** Segments with earlier names were listed at `listedAt`, in milliseconds since 1970 by the store's clock. */
+  private coveredTo = -Infinity;
+  private listedAt = -Infinity;
+  private unitMs = LONGEST_UNIT_MS;
+  private readonly holds = new Map<string, DayHold>();
+
+  constructor(
+    private readonly bucket: Bucket,
+    private readonly kind: UploadKind,
+    private readonly cursor: Cursor,
+    private readonly reader: SegmentReader,
+    /** Whether a segment was announced, and so is told because of that. */
+    private readonly isAnnounced: (segment: string) => boolean,
+  ) {}
+
+  get since(): number | undefined {
+    const [first] = this.queue;
+    return first && Math.max(first.time, this.position.watermark);
+  }
+
+  /** Whether there are more segments to list at once. */
+  get isBehind(): boolean {
+    return this.coveredTo < this.listedAt;
+  }
+
+  private get queue(): readonly Segment[] {
+    return this.created.length > 0 ? [...this.created, ...this.segments] : this.segments;
+  }
+
+  private get position(): Position {
+    return this.cursor.positions[this.kind];
+  }
+
+  /** Lists the segments after the watermark. Throws errors of the bucket. */
+  async list(): Promise<void> {
+    while (!(await this.tryList())) this.unitMs /= 16;
+    this.advance();
+  }
+
+  async fill(batch: BatchDraft): Promise<boolean> {
+    this.dropTold();
+    const queue = this.queue.filter(({ key }) => !this.isAnnounced(key));
+    for (let at = 0; at < queue.length; ) {
+      if (batch.room === 0) return false;
+      const segments = nextToRead(queue, at, batch.room);
+      const readings = await Promise.all(segments.map(({ key, size }) => this.reader.read(key, size, batch.room)));
+      for (const [index, segment] of segments.entries()) {
+        const reading = readings[index];
+        if (reading?.isGone && !(await this.isRemoved(segment))) {
+          // Segments of compaction, which come first, have to be read.
+          batch.onceTold(() => undefined);
+          return false;
+        }
+        const onOver = () => { this.remember(segment); };
+        const isToldOtherwise = (uploadId: string) => segment.time === -Infinity && isTold(this.cursor, uploadId);
+        if (reading && !this.reader.add(batch, segment.key, reading, onOver, isToldOtherwise)) return false;
+      }
+      at += segments.length;
+    }
+    return true;
+  }
+
+  /** Keeps compaction away for some more minutes. Never rejects. */
+  async renew(): Promise<void> {
+    for (const [date, hold] of this.holds) {
+      await hold.check().catch((error: unknown) => {
+        if (error instanceof HoldLostError) this.holds.delete(date);
+      });
+    }
+  }
+
+  /** Lets compaction go on. Never rejects: a hold that isn't released expires. */
+  async release(): Promise<void> {
+    await this.releaseWhere(() => true);
+  }
+
+  /** Forgets segments that were announced and told. */
+  private dropTold(): void {
+    this.segments = this.segments.filter(({ key }) => !isTold(this.cursor, key));
+    this.advance();
+  }
+
+  /** Moves the watermark to the first segment that wasn't told, or to the first that may still appear. */
+  private advance(): void {
+    advance(this.position, Math.min(this.queue[0]?.time ?? Infinity, this.coveredTo, this.listedAt - SETTLED_MS));
+    void this.releaseWhere((date) => stateOf({ kind: this.kind, date }, this.position) === 'told');
+  }
+
+  private async releaseWhere(isOver: (date: string) => boolean): Promise<void> {
+    for (const [date, hold] of this.holds) {
+      if (!isOver(date)) continue;
+      this.holds.delete(date);
+      await hold.release().catch(() => undefined);
+    }
+  }
+
+  private remember(segment: Segment): void {
+    const waiting = segment.time === -Infinity ? this.created : this.segments;
+    const at = waiting.indexOf(segment);
+    if (at >= 0) waiting.splice(at, 1);
+    if (waiting === this.created) {
+      this.position.targets.add(segment.key);
+    } else {
+      const short = shortName(segment.key);
+      this.position.told.add(short);
+      const until = segment.writtenAt + ANNOUNCED_WITHIN_MS;
+      const mayBeAnnounced = Math.abs(segment.writtenAt - segment.time) > MAYBE_ANNOUNCED_MS && until > this.bucket.storeTime;
+      if (mayBeAnnounced) this.cursor.late.set(short, until);
+    }
+    this.advance();
+  }
+
+  /** Resolves to false if the object is gone because compaction may have moved its lines, which are told from there. */
+  private async isRemoved({ key }: Segment): Promise<boolean> {
+    const day = dayOf(key);
+    if (!day || !mayBeCompacted(day)) return true;
+    await this.renew();
+    if (this.holds.has(day.date)) return true;
+    await this.enter(day);
+    return false;
+  }
+
+  /** Keeps compaction from a day if it may have begun, and finds the segments that it has created. */
+  private async enter(day: Day): Promise<void> {
+    if (!mayBeCompacted(day) || this.holds.has(day.date) || stateOf(day, this.position) === 'told') return;
+    const hold = await DayHold.take(this.bucket, day);
+    const known = new Set([...this.position.targets, ...this.created.map(({ key }) => key)]);
+    for (const { key, size } of await targets(this.bucket, day)) {
+      if (!parseName(day, key).isSlow && !known.has(key)) this.created.push({ key, size, time: -Infinity, writtenAt: 0 });
+    }
+    this.holds.set(day.date, hold);
+  }
+
+  /** Resolves to false if the store has so many segments that they must be listed in shorter units. */
+  private async tryList(): Promise<boolean> {
+    const now = this.bucket.storeTime;
+    const end = now + AHEAD_MS;
+    const found = new Map<string, Segment>();
+    let listed = 0;
+    let covered = await this.beginning(now);
+    while (covered < end && found.size < MOST_SEGMENTS) {
+      const begin = covered;
+      covered = Math.min(end, nextMidnight(begin));
+      for (const day of daysBetween(this.kind, begin, covered)) {
+        await this.enter(day);
+        for await (const segment of timedSegments(this.bucket, day, begin, covered, this.unitMs)) {
+          listed += 1;
+          if (segment && !isTold(this.cursor, segment.key)) found.set(segment.key, segment);
+          if (found.size >= MOST_SEGMENTS && segment && segment.time > begin) {
+            covered = segment.time;
+            break;
+          }
+          if (listed - found.size > MOST_WASTED && this.unitMs > FINEST_MS) return false;
+        }
+      }
+    }
+    if (listed * 32 < MOST_WASTED) this.unitMs = Math.min(LONGEST_UNIT_MS, this.unitMs * 16);
+    this.segments = [...found.values()].filter(({ time }) => time < covered).sort((one, other) => one.time - other.time);
+    this.coveredTo = covered;
+    this.listedAt = now;
+    return true;
+  }
+
+  /** Where the listing begins: at the watermark, or at the next day that has segments. */
+  private async beginning(now: number): Promise<number> {
+    const { watermark } = this.position;
+    const startOfToday = Date.parse(dateAt(now));
+    if (watermark + DAY_MS > startOfToday) return watermark;
+    const days = (await daysOf(this.bucket, this.kind)).filter((day) => stateOf(day, this.position) !== 'told');
+    const starts = [...days.map((day) => endOf(day) - DAY_MS), startOfToday];
+    return Math.max(watermark, Math.min(...starts) - NAME_TOLERANCE_MS);
+  }
+}
+
+const nextMidnight = (time: number): number => Date.parse(dateAt(time)) + DAY_MS;
+
+/** The next segments that probably fit into a batch, at least one. */
+function nextToRead(queue: readonly Segment[], from: number, room: number): Segment[] {
+  const segments: Segment[] = [];
+  let lines = 0;
+  for (const segment of queue.slice(from, from + READS_AT_ONCE)) {
+    lines += Math.max(1, Math.floor(segment.size / LINE_BYTES));
+    if (segments.length > 0 && lines > room) break;
+    segments.push(segment);
+  }
+  return segments;
+}

@@ -1,0 +1,3 @@
+import { requireModule } from './require-module.cjs';
+
+export = requireModule(require, '../client/index.js');

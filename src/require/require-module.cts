@@ -1,0 +1,20 @@
+import { Module } from 'node:module';
+import { join } from 'node:path';
+
+/**
+ * Loads a module of this package for a caller that uses `require`.
+ *
+ * Node can require ES modules. Jest's own `require` can't, except with newer versions of Node and
+ * `--experimental-vm-modules`, so this falls back to the `require` of Node's modules, which Jest leaves alone.
+ *
+ * @param requireHere the `require` of a module in this directory.
+ * @param path the module, relative to this directory.
+ */
+export function requireModule(requireHere: NodeJS.Require, path: string): unknown {
+  try {
+    return requireHere(path);
+  } catch {
+    // If the module itself is at fault, this throws the same error.
+    return new Module(__filename).require(join(__dirname, path)) as unknown;
+  }
+}

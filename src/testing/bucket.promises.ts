@@ -1,0 +1,89 @@
+import type { PortPromise } from './port-promise.js';
+
+/** What the port `Bucket` promises. */
+export const PROMISES = {
+  create: {
+    sentence: "Creates an object unless its key is taken. Resolves to the object's version;",
+    advice: 'Return the version that read() returns for the same object.',
+  },
+  taken: {
+    sentence: 'undefined if the key is taken.',
+    advice: 'Let the store decide in one step (for example If-None-Match: *), not a read before the write.',
+  },
+  replace: {
+    sentence: 'Writes an object, either unconditionally or only in place of a version.',
+    advice: 'Without a version, write without a condition, and return the new version.',
+  },
+  version: {
+    sentence: 'the new version; undefined if another version is there, or none.',
+    advice: 'Let the store compare and write in one step (for example If-Match).',
+  },
+  upload: {
+    sentence: 'Creates an object from bytes as they arrive, in parts.',
+    advice: 'Send the parts in order, also those that are empty or the last one, and remove nothing else.',
+  },
+  visible: {
+    sentence: 'The object becomes visible when the bytes have ended.',
+    advice: 'Complete the upload after the last byte. Parts must appear neither in read() nor in list().',
+  },
+  exists: {
+    sentence: 'ObjectExistsError if the key is taken.',
+    advice: 'Complete the upload only if the key is free (for example If-None-Match: *), and remove the parts otherwise.',
+  },
+  errors: {
+    sentence: 'Rejects with the errors of `bytes`. After any failure, removes the parts as far as the store allows it.',
+    advice: 'Let the error through unchanged, and abort the upload in the store before rejecting.',
+  },
+  missing: {
+    sentence: 'Reads a small object; undefined if the object is missing.',
+    advice: "Translate the store's error for a missing object, and that error alone.",
+  },
+  range: {
+    sentence: "the part to read; the whole object without it. Bytes that the object doesn't have are left out.",
+    advice: 'Both offsets are included. A range behind the end is no error, but empty.',
+  },
+  iterator: {
+    sentence: 'A caller that stops early must end the iterator.',
+    advice: 'Destroy the answer of the store when return() is called, so that no connection stays busy.',
+  },
+  age: {
+    sentence: "Milliseconds since the object was written, by the store's clock.",
+    advice: "Compute the age from the store's Date and Last-Modified, both in read() and in list().",
+  },
+  list: {
+    sentence: 'Lists the objects whose keys begin with a prefix, in the byte order of their keys, page by page.',
+    advice: 'Follow the continuation of each page, and end when the caller does.',
+  },
+  prefix: {
+    sentence: 'Lists the objects whose keys begin with a prefix, in the byte order of their keys, page by page.',
+    advice: 'Compare the prefix as text; it may end within a name.',
+  },
+  directories: {
+    sentence: 'Lists the directories directly below a prefix, each once, as keys up to and including the next `/`.',
+    advice: "List with the store's delimiter `/`, and merge what two pages have in common.",
+  },
+  remove: {
+    sentence: 'Removes objects. Also resolves if they are missing.',
+    advice: 'Divide long lists into what the store accepts in one call, and ignore missing objects.',
+  },
+  parts: {
+    sentence: 'Removes the parts of unfinished uploads to a key, whichever process began them.',
+    advice: 'Ask the store for unfinished uploads, and compare the whole key, not its beginning.',
+  },
+  rights: {
+    sentence: 'Resolves if the store permits everything that the other calls need, except writing: to read, list and remove objects, and to list and remove parts.',
+    advice: 'Try each on the given key or on one that is absent, and leave nothing behind.',
+  },
+  clock: {
+    sentence: "How far the store's clock is ahead of this machine's, in milliseconds, by its latest answers (`significantOffset`);",
+    advice: "Compare the store's Date with this machine's time at the answer, through significantOffset().",
+  },
+  keys: {
+    sentence: "Keys are relative to the bucket's prefix.",
+    advice: 'Encode keys for URLs once, and decode those of listings, so that % and / stay as they are.',
+  },
+  prefixes: {
+    sentence: "Keys are relative to the bucket's prefix.",
+    advice: 'Put the whole prefix before each key, ending in /, and cut it from listed keys.',
+  },
+} as const satisfies Record<string, PortPromise>;

@@ -1,0 +1,75 @@
+import assert from 'node:assert/strict';
+import { setImmediate } from 'node:timers/promises';
+import type { Bucket } from '../ingestion/adapters/out/object-storage/bucket.js';
+import { assertBytes, assertEqual } from './expectations.js';
+
+/** A new, empty bucket, and access to state that the port doesn't show. */
+export interface BucketContractSubject {
+  /** The bucket under test. Its listings have pages of `PAGE_SIZE` objects, if the store supports that. */
+  readonly bucket: Bucket;
+  /** A bucket in the same store, under a prefix that begins like the prefix of `bucket`. */
+  readonly neighbour: Bucket;
+  /** The number of unfinished uploads to a key that left something in the store; 0 after their parts were removed. */
+  parts(key: string): Promise<number>;
+  /** Begins an upload to a key and leaves the upload with one part, as a crashed process does. */
+  leaveParts(key: string): Promise<void>;
+  /** Releases the resources of the subject. */
+  tearDown(): Promise<void>;
+}
+
+/** The number of objects on a page of a listing. Small, so that a few objects take several pages. */
+export const PAGE_SIZE = 7;
+
+/** What the tests of a bucket look at. */
+export class BucketChecks {
+  constructor(private readonly subject: BucketContractSubject) {}
+
+  /** The keys of the objects below a prefix, as the bucket lists them. */
+  readonly keysUnder = async (prefix: string): Promise<string[]> => (await gather(this.subject.bucket.list(prefix))).map(({ key }) => key);
+
+  /** Asserts that an object has these bytes. */
+  readonly assertObject = async (key: string, bytes: Uint8Array): Promise<void> => {
+    const opened = await this.subject.bucket.open(key);
+    assert.ok(opened, `There is no object ${key}.`);
+    assertBytes(Buffer.concat(await gather(opened)), bytes, `The bytes of ${key}`);
+  };
+
+  /** Asserts that neither objects nor parts of an object are left. */
+  readonly assertNothing = async (key: string): Promise<void> => {
+    assert.equal(await this.subject.bucket.read(key), undefined, `${key} must not exist.`);
+    assertEqual(await this.keysUnder(''), [], 'There are objects, although none must be left.');
+    assert.equal(await this.subject.parts(key), 0, `Parts of ${key} are left.`);
+  };
+}
+
+export const MIB = 1024 * 1024;
+export const KEY = 'files/kind=historical/customer_id=acme/date=2025-03-30/0195e5a0-0000-7000-8000-000000000000.csv';
+
+/** Chunk sizes that add up to `sum`. The size of a part is no multiple of them. */
+export function oddSizes(sum: number): number[] {
+  const sizes = Array<number>(Math.floor(sum / 77_777)).fill(77_777);
+  return [...sizes, sum % 77_777];
+}
+
+export async function* yielding(chunks: readonly Uint8Array[]): AsyncGenerator<Uint8Array> {
+  for (const chunk of chunks) {
+    await setImmediate();
+    yield chunk;
+  }
+}
+
+export async function gather<Item>(items: AsyncIterable<Item> | Iterable<Item>): Promise<Item[]> {
+  const all: Item[] = [];
+  for await (const item of items) all.push(item);
+  return all;
+}
+
+/** Runs an action for all keys, 16 at a time. */
+export async function atOnce(keys: readonly string[], action: (key: string) => Promise<unknown>): Promise<void> {
+  const rest = keys.values();
+  await Promise.all(
+    Array.from({ length: 16 }, async () => {
+      for (const key of rest) await action(key);
+    }),
+  );
+}

@@ -1,0 +1,107 @@
+import { readFile } from 'node:fs/promises';
+import { describe, expect, it } from 'vitest';
+import { indexLine } from '../ingestion/domain/layout.js';
+import { bucketContract, eventOutboxContract, fileStorageContract, identityProviderContract, storedUploadsContract, type TestRunner, uploadEventsContract } from './contracts.js';
+import { InMemoryFileStorage } from './in-memory.file-storage.js';
+
+type Step = () => Promise<void>;
+
+/** Collects the tests of a suite, to run them one by one. */
+class CollectingRunner implements TestRunner {
+  readonly tests: { readonly title: string; readonly run: Step }[] = [];
+  private readonly hooks: { name: string; before: Step[]; after: Step[] }[] = [];
+
+  readonly describe = (name: string, define: () => void): void => {
+    this.hooks.push({ name, before: [], after: [] });
+    define();
+    this.hooks.pop();
+  };
+
+  readonly it = (title: string, test: Step): void => {
+    const hooks = [...this.hooks];
+    const run = async (): Promise<void> => {
+      for (const { before } of hooks) for (const step of before) await step();
+      try {
+        await test();
+      } finally {
+        for (const { after } of hooks.toReversed()) for (const step of after) await step();
+      }
+    };
+    this.tests.push({ title: [...hooks.slice(1).map(({ name }) => name), title].join(' > '), run });
+  };
+
+  readonly beforeEach = (step: Step): void => {
+    this.hooks.at(-1)?.before.push(step);
+  };
+
+  readonly afterEach = (step: Step): void => {
+    this.hooks.at(-1)?.after.push(step);
+  };
+
+  /** Runs all tests. Resolves to the messages of those that fail, by title. */
+  async failures(): Promise<Map<string, string>> {
+    const failures = new Map<string, string>();
+    for (const { title, run } of this.tests) await run().catch((error: unknown) => failures.set(title, (error as Error).message));
+    return failures;
+  }
+}
+
+const missing = new Error('not implemented');
+/** An adapter none of whose members can be used. */
+const nothing = (): never =>
+  new Proxy(
+    {},
+    {
+      get: () => {
+        throw missing;
+      },
+    },
+  ) as never;
+const setUp = () => Promise.resolve({ storage: nothing(), provider: nothing(), bucket: nothing(), neighbour: nothing(), events: nothing(), tearDown: () => Promise.resolve() } as never);
+
+const PORTS = [
+  ['FileStorage', 'src/ingestion/application/ports/file-storage.port.ts', fileStorageContract],
+  ['StoredUploads', 'src/ingestion/application/ports/stored-uploads.port.ts', storedUploadsContract],
+  ['EventOutbox', 'src/ingestion/application/ports/event-outbox.port.ts', eventOutboxContract],
+  ['UploadEvents', 'src/ingestion/application/ports/upload-events.port.ts', uploadEventsContract],
+  ['IdentityProvider', 'src/identity-management/application/ports/identity-provider.port.ts', identityProviderContract],
+  ['Bucket', 'src/ingestion/adapters/out/object-storage/bucket.ts', bucketContract],
+] as const;
+
+describe.each(PORTS)('a failure of the suite of %s', (port, file, contract) => {
+  it('names the promise that is broken, in the words of the port, and what to do', async () => {
+    const runner = new CollectingRunner();
+    contract('nothing', setUp, runner);
+    const comments = (await readFile(file, 'utf8')).replaceAll(/\s+\*?\s*/g, ' ');
+    const failures = await runner.failures();
+    expect(failures.size).toBe(runner.tests.length);
+    for (const [title, message] of failures) {
+      const [, name, sentence = '', advice = ''] = /^(\w+) promises: "(.+)"\n(.+)\n\n/.exec(message) ?? [];
+      expect([title, name, advice.endsWith('.'), comments.includes(sentence) ? '' : sentence]).toEqual([title, port, true, '']);
+    }
+  });
+});
+
+describe('the suite of FileStorage', () => {
+  it('fails for a store that collects files in memory', async () => {
+    const runner = new CollectingRunner();
+    fileStorageContract(
+      'collecting',
+      () => {
+        const storage = new InMemoryFileStorage();
+        return Promise.resolve({
+          storage,
+          reopen: () => Promise.resolve(storage),
+          lines: () => Promise.resolve(storage.uploads.map((upload) => JSON.parse(indexLine(upload)) as object)),
+          bytes: (path) => Promise.resolve(storage.bytes(path)),
+          contentPaths: () => Promise.resolve(storage.uploads.flatMap(({ content }) => content?.path ?? [])),
+          tearDown: () => Promise.resolve(),
+        });
+      },
+      runner,
+    );
+    const failures = await runner.failures();
+    expect([...failures.keys()]).toEqual(['holds at most 96 MiB of a file of 160 MiB in memory']);
+    expect([...failures.values()]).toEqual([expect.stringMatching(/reads no faster than it writes[^]*collect none\.\n\nError: After \d+ MiB of a file of 160 MiB, \d+ MiB are held/)]);
+  });
+});

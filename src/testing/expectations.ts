@@ -1,0 +1,82 @@
+import assert from 'node:assert/strict';
+import { setTimeout as delay } from 'node:timers/promises';
+import { inspect, isDeepStrictEqual, types } from 'node:util';
+
+/** Asserts that two values have the same contents. Members that are undefined don't count, nor do prototypes. */
+export function assertEqual(actual: unknown, expected: unknown, message?: string): void {
+  assert.deepStrictEqual(plain(actual), plain(expected), message);
+}
+
+/** Asserts that a value has all that `expected` has. Lists must have the same length. */
+export function assertMatches(actual: unknown, expected: unknown, message?: string): void {
+  assertEqual(selected(actual, expected), expected, message);
+}
+
+/** Asserts that a list has so many items. */
+export function assertLength(list: readonly unknown[], length: number, message = `The list has ${list.length} items, instead of ${length}.`): void {
+  assert.equal(list.length, length, message);
+}
+
+/** Asserts that a list has an item with the same contents as `expected`. */
+export function assertContains(list: readonly unknown[], expected: unknown): void {
+  const isThere = list.some((item) => isDeepStrictEqual(plain(item), plain(expected)));
+  assert.ok(isThere, `Of ${list.length} items, none is ${inspect(expected)}.`);
+}
+
+/** Asserts that an error, or what a call rejects with, is of a class. */
+export function assertInstance(error: unknown, type: abstract new (...parameters: never[]) => unknown): void {
+  assert.ok(error instanceof type, `It must be a ${type.name}, but is ${inspect(error)}`);
+}
+
+/** Asserts that there are these bytes. */
+export function assertBytes(actual: Uint8Array | null | undefined, expected: Uint8Array, what: string): void {
+  assert.ok(actual, `${what}: there are none, instead of ${expected.length}.`);
+  assert.ok(Buffer.from(actual.buffer, actual.byteOffset, actual.length).equals(expected), `${what}: there are ${actual.length} other ones, instead of ${expected.length}.`);
+}
+
+/** The error that a call rejects with. Fails if it resolves. */
+export async function rejectionOf(call: Promise<unknown>): Promise<unknown> {
+  const outcome = await call.then(
+    () => undefined,
+    (error: unknown) => ({ error }),
+  );
+  assert.ok(outcome, 'The call resolved, but must reject.');
+  return outcome.error;
+}
+
+/** Repeats a check until it passes. Rejects with its last error after 20 seconds. */
+export async function eventually(check: () => Promise<void>): Promise<void> {
+  const end = performance.now() + 20_000;
+  for (;;) {
+    try {
+      await check();
+      return;
+    } catch (error) {
+      if (performance.now() > end) throw error;
+      await delay(50);
+    }
+  }
+}
+
+type Members = Readonly<Record<string, unknown>>;
+
+const isBytes = (value: unknown): value is Uint8Array => types.isUint8Array(value);
+
+const isObject = (value: unknown): value is Members =>
+  typeof value === 'object' && value !== null && !Array.isArray(value) && !isBytes(value) && !types.isDate(value) && !types.isNativeError(value);
+
+/** Copies a value, because the objects of some runners have prototypes of their own, such as those of Jest. */
+function plain(value: unknown): unknown {
+  if (isBytes(value)) return Buffer.from(value);
+  if (types.isDate(value)) return new Date(value);
+  if (Array.isArray(value)) return Array.from(value, plain);
+  if (!isObject(value)) return value;
+  return Object.fromEntries(Object.entries(value).flatMap(([name, member]) => (member === undefined ? [] : [[name, plain(member)]])));
+}
+
+/** The parts of a value that `expected` has too. */
+function selected(value: unknown, expected: unknown): unknown {
+  if (Array.isArray(value) && Array.isArray(expected)) return Array.from(value, (item, index) => selected(item, expected[index]));
+  if (!isObject(expected) || typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(Object.entries(expected).map(([name, member]) => [name, selected((value as Members)[name], member)]));
+}

@@ -1,0 +1,61 @@
+import { setImmediate } from 'node:timers/promises';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+
+const MIB = 1024 * 1024;
+const MEASURE_EVERY = 16;
+
+let collectGarbage: (() => void) | undefined;
+
+/** The bytes of all buffers of this process that are still in use. */
+async function heldBytes(): Promise<number> {
+  if (!collectGarbage) {
+    setFlagsFromString('--expose-gc');
+    collectGarbage = runInNewContext('gc') as () => void;
+  }
+  collectGarbage();
+  // Buffers that were collected are freed beside the main thread.
+  await setImmediate();
+  collectGarbage();
+  return process.memoryUsage().arrayBuffers;
+}
+
+/**
+ * Yields a long file, in pieces of 1 MiB, as long as its reader lets go of them.
+ *
+ * @param mebibytes the length of the file.
+ * @param heldMebibytes how much of the file may be held in memory.
+ * @throws Error once more than that is held.
+ */
+export async function* longFile(mebibytes: number, heldMebibytes: number): AsyncGenerator<Uint8Array> {
+  const before = await heldBytes();
+  for (let index = 0; index < mebibytes; index++) {
+    yield Buffer.alloc(MIB, index % 251);
+    if (index % MEASURE_EVERY > 0) continue;
+    const held = Math.round(((await heldBytes()) - before) / MIB);
+    if (held > heldMebibytes) throw new Error(`After ${index + 1} MiB of a file of ${mebibytes} MiB, ${held} MiB are held in memory, instead of at most ${heldMebibytes} MiB.`);
+  }
+}
+
+/** Yields chunks one at a time, and records the most chunks that were requested at once. */
+export class CountingSource implements AsyncIterable<Uint8Array> {
+  mostAtOnce = 0;
+  ended = false;
+  private asked = 0;
+
+  constructor(private readonly chunks: Uint8Array[]) {}
+
+  [Symbol.asyncIterator](): AsyncIterator<Uint8Array> {
+    let next = 0;
+    return {
+      next: async () => {
+        this.mostAtOnce = Math.max(this.mostAtOnce, ++this.asked);
+        await setImmediate();
+        this.asked--;
+        const value = this.chunks[next++];
+        this.ended ||= value === undefined;
+        return value ? { value, done: false } : { value: undefined, done: true };
+      },
+    };
+  }
+}

@@ -1,0 +1,62 @@
+import type { IdentityProvider } from '../identity-management/application/ports/identity-provider.port.js';
+
+export interface IdentityProviderSetting {
+  readonly provider: IdentityProvider;
+  /** An id in the provider's form that no user has. */
+  readonly unknownUserId: string;
+  /** An id in the provider's form that no role has. */
+  readonly unknownRoleId: string;
+  /** A number of items that takes more than one page of the adapter. Default: 501. */
+  readonly moreThanOnePage?: number;
+  /** The most calls made at once, for a provider that allows only a few. Default: 50 or 10, by test. */
+  readonly simultaneousCalls?: number;
+  /** A name of 255 characters. Default: the one that is longest in UTF-16 and UTF-8. */
+  readonly longestName?: string;
+  /** Returns the provider as it is after a restart. An adapter that keeps no state can return itself. */
+  reopen(): Promise<IdentityProvider>;
+  /** The permissions that a user's roles give according to the provider itself, in any order. */
+  permissionsOf(userId: string): Promise<readonly string[]>;
+  tearDown(): void | Promise<void>;
+}
+
+/** Names that are unusual but valid. */
+export const ODD_NAMES = [
+  'a',
+  '  spaces around are kept ',
+  'Jürgen Müller-Lüdenscheidt',
+  'Ame\u0301lie',
+  '👩‍👩‍👧‍👦 family 🇪🇺',
+  'שלום עולם',
+  'مرحبا بالعالم ١٢٣',
+  '日本語の名前',
+  `O'Brien "Bob" <b>;--`,
+  `'); DROP TABLE users; --`,
+  '100% %41 %00 %zz ${x} {{y}} \\u0041 \\ / ? # & = + *',
+  '\u200b\u202eevil\u2066',
+  'null',
+  '[object Object]',
+  '__proto__',
+];
+
+/** Ids in a form that no provider issues. */
+export const MALFORMED_IDS = [
+  '',
+  ' ',
+  'x'.repeat(10_000),
+  '|',
+  'embedded|',
+  'other|4b1b7a2e-6c2f-4d58-9d6a-0a8a3a4f9a10',
+  '4b1b7a2e-6c2f-4d58-9d6a-0a8a3a4f9a10',
+  "' OR '1'='1",
+  '%',
+  '../../admin',
+  'a/b?c=d#e',
+  'null',
+  '__proto__',
+  '😀',
+  '\ud800',
+];
+
+/** Each text with a short label for the title of the test. */
+export const labelled = (texts: readonly string[]): [string, string][] =>
+  texts.map((text) => [text.length > 80 ? `of ${text.length} code units` : JSON.stringify(text), text]);
