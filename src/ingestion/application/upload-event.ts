@@ -8,18 +8,28 @@ import type { UploadEvent } from './ports/upload-events.port.js';
  * @param source the service's base URL.
  */
 export function uploadEventOf(event: OutboxEvent, source: string): UploadEvent {
-  const always = { specversion: '1.0', source, datacontenttype: 'application/json' } as const;
   if (event.type === 'stored') {
     const data = describedUpload(event.upload);
-    return { ...always, type: 'load-data.upload.stored.v1', id: data.upload_id, subject: data.customer_id, time: data.received_at, data };
+    return {
+      specversion: '1.0',
+      type: 'load-data.upload.stored.v1',
+      id: data.upload_id,
+      source,
+      subject: data.customer_id,
+      time: data.received_at,
+      datacontenttype: 'application/json',
+      data,
+    };
   }
   const { uploadId, kind, customerId, removedAt } = event;
   return {
-    ...always,
+    specversion: '1.0',
     type: 'load-data.upload.removed.v1',
     id: `${uploadId}-removed`,
+    source,
     subject: customerId,
     time: removedAt.toISOString(),
+    datacontenttype: 'application/json',
     data: { upload_id: uploadId, kind, customer_id: customerId },
   };
 }

@@ -36,20 +36,24 @@ export const segmentDirectory = (kind: UploadKind, receivedAt: Date): string =>
 
 /** The index line of an upload: one JSON object, without the terminating newline. */
 export const indexLine = (upload: Upload): string =>
+  // Written out, because spreading objects would take most of the time.
   JSON.stringify({
-    ...requestMembers(upload),
+    upload_id: upload.uploadId,
+    kind: upload.kind,
+    customer_id: upload.customerId,
+    filename: upload.filename,
+    manufacturer: upload.manufacturer,
+    additional_data: upload.additionalData,
+    received_at: upload.receivedAt.toISOString(),
     content_path: upload.content?.path ?? null,
-    ...contentMembers(upload),
-    ...(upload.idempotencyKey === null ? {} : { idempotency_key: upload.idempotencyKey }),
+    content_type: upload.content?.type ?? null,
+    content_size: upload.content?.size ?? null,
+    content_sha256: upload.content?.sha256 ?? null,
+    idempotency_key: upload.idempotencyKey ?? undefined,
   });
 
 /** An upload as clients see it: the members of its index line, except its file's path and its idempotency key. */
-export const describedUpload = (upload: Upload) => ({ ...requestMembers(upload), ...contentMembers(upload) });
-
-/** `describedUpload` as JSON. */
-export const uploadDescription = (upload: Upload): string => JSON.stringify(describedUpload(upload));
-
-const requestMembers = (upload: Upload) => ({
+export const describedUpload = (upload: Upload) => ({
   upload_id: upload.uploadId,
   kind: upload.kind,
   customer_id: upload.customerId,
@@ -57,13 +61,13 @@ const requestMembers = (upload: Upload) => ({
   manufacturer: upload.manufacturer,
   additional_data: upload.additionalData,
   received_at: upload.receivedAt.toISOString(),
+  content_type: upload.content?.type ?? null,
+  content_size: upload.content?.size ?? null,
+  content_sha256: upload.content?.sha256 ?? null,
 });
 
-const contentMembers = ({ content }: Upload) => ({
-  content_type: content?.type ?? null,
-  content_size: content?.size ?? null,
-  content_sha256: content?.sha256 ?? null,
-});
+/** `describedUpload` as JSON. */
+export const uploadDescription = (upload: Upload): string => JSON.stringify(describedUpload(upload));
 
 /**
  * The upload that an index line describes. Undefined if the line isn't JSON, or has no text as its `upload_id` or

@@ -59,15 +59,30 @@ export class WebhookUploadEvents extends UploadEvents implements OnApplicationSh
     const timestamp = Math.floor(Date.now() / 1000);
     const signature = await signatureOf(this.options.secrets, id, timestamp, body);
     const headers = { ...this.headers, 'webhook-id': id, 'webhook-timestamp': String(timestamp), 'webhook-signature': signature };
-    const limit = AbortSignal.timeout(this.timeoutMs);
-    const either = AbortSignal.any([signal, limit]);
-    const answer = await request(this.url, { method: 'POST', headers, body, dispatcher: this.agent, signal: either }).catch((cause: unknown) => {
-      signal.throwIfAborted();
-      throw new DeliveryError(limit.aborted ? `The webhook didn't answer within ${this.timeoutMs} ms.` : "The webhook can't be reached.", { cause });
-    });
-    await passOver(answer, either);
+    const answer = await this.post(body, headers, signal);
     const { statusCode: status } = answer;
     if (status < 200 || status > 299) throw new DeliveryError(`The webhook answered ${status}.`, { retryAfterSeconds: retryAfterOf(answer) });
+  }
+
+  /** Sends a request, and resolves when its connection can be used again or is closed. */
+  private async post(body: Buffer, headers: Readonly<Record<string, string>>, signal: AbortSignal): Promise<Dispatcher.ResponseData> {
+    signal.throwIfAborted();
+    // A plain timer and listener, because `AbortSignal.any` may keep something of each delivery for as long as `signal`.
+    const exchange = new AbortController();
+    const end = (): void => { exchange.abort(); };
+    const timer = setTimeout(end, this.timeoutMs);
+    signal.addEventListener('abort', end);
+    try {
+      const answer = await request(this.url, { method: 'POST', headers, body, dispatcher: this.agent, signal: exchange.signal });
+      await passOver(answer, exchange.signal);
+      return answer;
+    } catch (cause) {
+      signal.throwIfAborted();
+      throw new DeliveryError(exchange.signal.aborted ? `The webhook didn't answer within ${this.timeoutMs} ms.` : "The webhook can't be reached.", { cause });
+    } finally {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', end);
+    }
   }
 
   /** Closes all connections, and ends a delivery in progress. */
