@@ -1,5 +1,6 @@
 import { installDuckDb, isDuckDbAvailable } from './duckdb.mjs';
 import { installKeycloak, isKeycloakAvailable } from './keycloak.mjs';
+import { installNatsServer, isNatsServerAvailable } from './nats-server.mjs';
 import { installVersitygw, isVersitygwAvailable } from './versitygw.mjs';
 
 /** Installs the servers that the integration tests use, or prints which tests are left out. */
@@ -8,6 +9,8 @@ export default async function prepare() {
   else console.log('Left out: the tests with DuckDB, for there is no Python with pip.');
   if (isVersitygwAvailable()) await installVersitygw();
   else console.log('Left out: the tests against S3, for there is no Go to install versitygw with.');
+  if (isNatsServerAvailable()) await installNatsServer();
+  else console.log('Left out: the tests against NATS, for there is no Go to install nats-server with.');
   if (isKeycloakAvailable()) await installKeycloak();
   else console.log('Left out: the tests against Keycloak, for there is no Java, or no Maven to install it with.');
 }

@@ -1,0 +1,80 @@
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { jetstreamManager } from '@nats-io/jetstream';
+import { connect } from '@nats-io/transport-node';
+import ts from 'typescript';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { UploadEvent, UploadEvents } from '../../src/ingestion/application/ports/upload-events.port.js';
+import { someUploadEvents } from '../../src/testing/upload-events.builder.js';
+import { uploadEventsContract } from '../../src/testing/upload-events.contract.js';
+import { isNatsServerAvailable, type NatsServer, startNatsServer } from '../servers/nats-server.mjs';
+
+const PAGE = 'docs/receivers.md';
+const MOST_LINES = 30;
+
+interface Snippet {
+  readonly NatsUploadEvents: new (servers: string) => UploadEvents;
+}
+
+describe.runIf(isNatsServerAvailable())('the receiver for NATS JetStream in docs/receivers.md', () => {
+  let directory: string;
+  let snippet: Snippet;
+  let code: string;
+  beforeAll(async () => {
+    [, code = ''] = /```ts\n([^]*?)```/.exec(await readFile(PAGE, 'utf8')) ?? [];
+    const { outputText } = ts.transpileModule(code, { compilerOptions: { target: ts.ScriptTarget.ES2023, module: ts.ModuleKind.ESNext } });
+    // Inside the package, where its own name resolves to the build.
+    await mkdir('dist', { recursive: true });
+    directory = await mkdtemp('dist/nats-');
+    const file = resolve(join(directory, 'nats-upload-events.mjs'));
+    await writeFile(file, outputText);
+    snippet = (await import(/* @vite-ignore */ pathToFileURL(file).href)) as Snippet;
+  });
+  afterAll(() => rm(directory, { recursive: true }));
+
+  /** All messages of the stream, in their order; none if there is no stream yet. */
+  async function messagesIn({ url }: NatsServer): Promise<{ subject: string; event: UploadEvent }[]> {
+    const connection = await connect({ servers: url });
+    try {
+      const { streams } = await jetstreamManager(connection);
+      const messages: { subject: string; event: UploadEvent }[] = [];
+      for await (const { config, state } of streams.list()) {
+        for (let seq = 1; seq <= state.last_seq; seq++) {
+          const message = await streams.getMessage(config.name, { seq });
+          if (message) messages.push({ subject: message.subject, event: message.json<UploadEvent>() });
+        }
+      }
+      return messages;
+    } finally {
+      await connection.close();
+    }
+  }
+
+  async function setUp(): Promise<{ server: NatsServer; events: UploadEvents; tearDown: () => Promise<void> }> {
+    const server = await startNatsServer();
+    return { server, events: new snippet.NatsUploadEvents(server.url), tearDown: () => server.stop() };
+  }
+
+  uploadEventsContract('NATS JetStream', async () => {
+    const { server, ...subject } = await setUp();
+    return {
+      ...subject,
+      taken: async () => (await messagesIn(server)).map(({ event }) => event),
+      refuse: () => server.kill(),
+      accept: () => server.restart(),
+    };
+  });
+
+  it('stores an event once although it is delivered twice, and under the subject of its type', async () => {
+    const { server, events, tearDown } = await setUp();
+    const told = await someUploadEvents(3);
+    for (let time = 0; time < 2; time++) await events.deliver(told, new AbortController().signal);
+    expect(await messagesIn(server)).toEqual(told.map((event) => ({ subject: 'uploads.stored', event })));
+    await tearDown();
+  });
+
+  it('is short', () => {
+    expect(code.trim().split('\n').length).toBeLessThanOrEqual(MOST_LINES);
+  });
+});

@@ -1,0 +1,11 @@
+import type { Server, ServerOptions } from './server.mjs';
+
+/** NATS with JetStream on the loopback interface. Acknowledged messages survive `kill()`. */
+export interface NatsServer extends Server {
+  /** `nats://host:port`, for clients. `endpoint` is that of monitoring. */
+  readonly url: string;
+}
+
+export function isNatsServerAvailable(): boolean;
+export function installNatsServer(): Promise<void>;
+export function startNatsServer(options?: ServerOptions): Promise<NatsServer>;
