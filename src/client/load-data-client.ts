@@ -107,10 +107,16 @@ export class LoadDataClient {
    * @param range offsets of the first and last byte of a part, such as `0-99`; the whole file without it.
    */
   async downloadUpload(uploadId: string, { range, signal }: RequestOptions & { readonly range?: string } = {}): Promise<Response> {
-    const headers = { ...(await this.authorization()), ...(range !== undefined && { Range: `bytes=${range}` }) };
-    const response = await this.send(`${this.baseUrl}/uploads/${encodeURIComponent(uploadId)}/content`, { headers, ...(signal && { signal }) });
-    if (!response.ok) throw refusal(await answerOf(response));
-    return response;
+    const answer = await repeated<Answer & { readonly response?: Response }>(
+      async () => {
+        const headers = { ...(await this.authorization()), ...(range !== undefined && { Range: `bytes=${range}` }) };
+        const response = await this.send(`${this.baseUrl}/uploads/${encodeURIComponent(uploadId)}/content`, { headers, ...(signal && { signal }) });
+        return response.ok ? { status: response.status, text: '', header: () => undefined, response } : answerOf(response);
+      },
+      { attempts: this.attempts, signal },
+    );
+    if (!answer.response) throw refusal(answer);
+    return answer.response;
   }
 
   async deleteUpload(uploadId: string, options: RequestOptions = {}): Promise<void> {

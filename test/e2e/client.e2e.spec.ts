@@ -128,6 +128,13 @@ describe('LoadDataClient repeats', () => {
     }
   });
 
+  it('a request for a file', async () => {
+    const { uploadId } = await client.uploadHistorical({ ...PARAMETERS, file: BYTES });
+    const { client: patient, sent } = troubled(brokenBefore, refusedWith(503));
+    expect(new Uint8Array(await (await patient.downloadUpload(uploadId)).arrayBuffer())).toEqual(BYTES);
+    expect(sent).toHaveLength(3);
+  });
+
   it('no upload of a stream that was read', async () => {
     const { client: once } = troubled(brokenBefore);
     await expect(once.uploadHistorical({ ...PARAMETERS, file: stream() })).rejects.toThrow('fetch failed');
