@@ -28,11 +28,11 @@ export function fileContent(file: Blob | Stream, contentType: string): RequestCo
   return { contentType, size: undefined, isRepeatable: typeof file === 'function', whole: undefined, open: () => ({ bytes: open(), contentType }) };
 }
 
-/** A file and `additional_data` as a form. */
-export function formContent(file: Blob, filename: string, additionalData: string): RequestContent {
+/** A file as a form, with `additional_data` if there is any. */
+export function formContent(file: Blob, filename: string, additionalData: string | undefined): RequestContent {
   const whole = (): FormData => {
     const form = new FormData();
-    form.append('additional_data', additionalData);
+    if (additionalData !== undefined) form.append('additional_data', additionalData);
     form.append('file', file, filename);
     return form;
   };

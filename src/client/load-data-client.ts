@@ -119,13 +119,18 @@ export class LoadDataClient {
     return answer.response;
   }
 
+  /** Removes an upload. Sent once, because a repeat would be answered with 404 if the first answer was lost. */
   async deleteUpload(uploadId: string, options: RequestOptions = {}): Promise<void> {
-    await this.call('DELETE', `/uploads/${encodeURIComponent(uploadId)}`, options);
+    const answer = await this.call('DELETE', `/uploads/${encodeURIComponent(uploadId)}`, { ...options, attempts: 1 });
+    if (answer.status !== 204) throw refusal(answer);
   }
 
-  /** Removes all uploads of a customer, or those before a time (RFC 3339). Resolves to their number. */
+  /**
+   * Removes all uploads of a customer, or those before a time (RFC 3339). Resolves to their number. Sent once, because a
+   * repeat would also remove what was uploaded meanwhile, and count only the rest.
+   */
   async deleteUploads(query: { readonly customer_id: string; readonly before?: string }, options: RequestOptions = {}): Promise<number> {
-    return (parsed(await this.call('DELETE', '/uploads', { query, ...options })) as Schemas['UploadsRemoved']).deleted;
+    return (parsed(await this.call('DELETE', '/uploads', { query, ...options, attempts: 1 })) as Schemas['UploadsRemoved']).deleted;
   }
 
   async assignRole(assignment: Schemas['RoleAssignment'], options: RequestOptions = {}): Promise<void> {
@@ -170,7 +175,7 @@ export class LoadDataClient {
       },
       { attempts: content.isRepeatable ? this.attempts : 1, signal },
     );
-    return receiptOf(answer);
+    return receiptOf(answer, digest ?? answer.sentDigest);
   }
 
   /** Sends a creation once: if its answer were lost, a repeat would be refused because the name is in use. */
@@ -207,23 +212,27 @@ export class LoadDataClient {
   }
 }
 
-/** The content of an upload, and its digest if it is known before. */
+/** Types that aren't stored as they are if a body has them: as the service reads it, JSON is `additional_data`. */
+const OWN_MEANING = /^\s*(application\/json|multipart\/form-data|application\/x-www-form-urlencoded)\s*(;|$)/i;
+
+/** The content of an upload, and its digest if it is known before. A file whose type has a meaning of its own is sent in a form. */
 async function contentOf({ filename, contentType, additionalData }: UploadRequest, source: FileSource): Promise<{ content: RequestContent; digest: string | undefined }> {
-  if (additionalData !== undefined) {
+  const type = contentType ?? ((source instanceof Blob && source.type) || 'application/octet-stream');
+  if (additionalData !== undefined || OWN_MEANING.test(type)) {
     const file = await collected(source);
-    const type = contentType ?? (file.type || 'application/octet-stream');
     return { content: formContent(file.slice(0, file.size, type), filename, additionalData), digest: await digestOf(file) };
   }
   const file = await blobOrStream(source);
-  if (!(file instanceof Blob)) return { content: fileContent(file, contentType ?? 'application/octet-stream'), digest: undefined };
-  return { content: fileContent(file, contentType ?? (file.type || 'application/octet-stream')), digest: await digestOf(file) };
+  return { content: fileContent(file, type), digest: file instanceof Blob ? await digestOf(file) : undefined };
 }
 
-function receiptOf(answer: ContentAnswer): UploadReceipt {
-  if (answer.status !== 200) throw refusal(answer);
+/** @param expected the digest of the file, if it is known and there is a file. */
+function receiptOf(answer: ContentAnswer, expected = answer.sentDigest): UploadReceipt {
+  const uploadId = answer.header('X-Upload-Id');
+  // Something between here and the service may have answered, such as a page to log in at.
+  if (answer.status !== 200 || uploadId === undefined) throw refusal(answer);
   const digest = answer.header('X-Upload-Digest');
-  const uploadId = answer.header('X-Upload-Id') ?? '';
-  if (answer.sentDigest !== undefined && digest !== answer.sentDigest) throw new DigestMismatchError(uploadId);
+  if (expected !== undefined && digest !== expected) throw new DigestMismatchError(uploadId);
   return { uploadId, digest, replayed: answer.header('Idempotent-Replayed') === 'true' };
 }
 

@@ -10,14 +10,28 @@ function secretBytes(text: string): Buffer | undefined {
   return isCanonical && bytes.length >= LEAST_SECRET_BYTES && bytes.length <= MOST_SECRET_BYTES ? bytes : undefined;
 }
 
-const isWebhookUrl = (text: string): boolean => /^https?:\/\//i.test(text) && URL.canParse(text) && !text.includes('#');
+function isWebhookUrl(text: string): boolean {
+  if (!/^https?:\/\//i.test(text) || !URL.canParse(text) || text.includes('#')) return false;
+  const { username, password } = new URL(text);
+  return isPercentEncoded(username) && isPercentEncoded(password);
+}
+
+/** Whether each `%` of a text begins a valid sequence. `URL` accepts others too. */
+function isPercentEncoded(text: string): boolean {
+  try {
+    decodeURIComponent(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
 
 export const EVENTS_NAMES = ['EVENTS_WEBHOOK_URL', 'EVENTS_WEBHOOK_SECRET'];
 
 /** Who is told of uploads; undefined if nobody is. */
 export const EVENTS_VARIABLES = z
   .object({
-    EVENTS_WEBHOOK_URL: z.string().refine(isWebhookUrl, 'must be an http or https URL without fragment').optional(),
+    EVENTS_WEBHOOK_URL: z.string().refine(isWebhookUrl, 'must be an http or https URL without fragment, with % as %25 in its user and password').optional(),
     EVENTS_WEBHOOK_SECRET: z
       .string()
       .transform((text, context) => {

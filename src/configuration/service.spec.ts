@@ -170,14 +170,14 @@ describe('parseEnvironment', () => {
 
   it.each<[string, string | undefined, string | undefined, string[]]>([
     ['a URL without a secret', HOOK, undefined, ['EVENTS_WEBHOOK_SECRET: must be set where EVENTS_WEBHOOK_URL is']],
-    ...['x', 'ftp://a.example', 'http://', 'https://a.example/#f'].map((url): [string, string, string, string[]] => [`the URL ${url}`, url, secret(24), ['EVENTS_WEBHOOK_URL: must be an http or https URL without fragment']]),
+    ...['x', 'ftp://a.example', 'http://', 'https://a.example/#f', 'https://user:p%ss@a.example/'].map((url): [string, string, string, string[]] => [`the URL ${url}`, url, secret(24), ['EVENTS_WEBHOOK_URL: must be an http or https URL without fragment, with % as %25 in its user and password']]),
     ...['secret', secret(23), secret(65), secret(24).slice(6), secret(25).slice(0, -1), `${secret(24)} x`, `${secret(24)},${secret(24)}`, [1, 2, 3].map((fill) => secret(24, fill)).join(' ')].map((text): [string, string, string, string[]] => [
       `the secret ${text}`,
       HOOK,
       text,
       ['EVENTS_WEBHOOK_SECRET: must be whsec_ and the base64 of 24 to 64 bytes, or two such secrets separated by a blank'],
     ]),
-    ['a wrong secret and a wrong URL', 'x', 'y', ['EVENTS_WEBHOOK_URL: must be an http or https URL without fragment', 'EVENTS_WEBHOOK_SECRET: must be whsec_ and the base64 of 24 to 64 bytes, or two such secrets separated by a blank']],
+    ['a wrong secret and a wrong URL', 'x', 'y', ['EVENTS_WEBHOOK_URL: must be an http or https URL without fragment, with % as %25 in its user and password', 'EVENTS_WEBHOOK_SECRET: must be whsec_ and the base64 of 24 to 64 bytes, or two such secrets separated by a blank']],
   ])('rejects %s, and shows neither', (_, url, text, problems) => {
     expect(problemsOf(() => parseEnvironment({ EVENTS_WEBHOOK_URL: url, EVENTS_WEBHOOK_SECRET: text }))).toEqual(problems);
   });

@@ -72,6 +72,17 @@ describe('LoadDataClient uploads', () => {
     await expectStored(BYTES, { kind: 'historical', upload_id: receipt.uploadId, ...line });
   });
 
+  it.each([
+    ['{}', 'application/json'],
+    ['{"additional_data":"not this"}', 'application/json; charset=utf-8'],
+    ['[1,2]', 'application/json'],
+    ['a=b', 'application/x-www-form-urlencoded'],
+    ['--b--', 'multipart/form-data; boundary=b'],
+  ])('%s of the type %s, as the file', async (text, type) => {
+    await client.uploadHistorical({ ...PARAMETERS, file: new Blob([text], { type }) });
+    await expectStored(Buffer.from(text), { additional_data: null });
+  });
+
   it('a stream', async () => {
     await client.uploadNowcast({ ...PARAMETERS, file: stream() });
     await expectStored(BYTES, { kind: 'nowcast' });
@@ -185,6 +196,15 @@ describe('LoadDataClient reports', () => {
   it('a refusal by something else', async () => {
     const { client: proxied } = troubled(() => Promise.resolve(new Response('<h1>Forbidden</h1>', { status: 403 })));
     await expect(proxied.listUsers()).rejects.toMatchObject({ status: 403, error: '', requestId: undefined });
+  });
+
+  it.each<[string, (client: LoadDataClient) => Promise<unknown>]>([
+    ['an upload', (each) => each.uploadHistorical({ ...PARAMETERS, file: BYTES })],
+    ['a removal', (each) => each.deleteUpload('0195e6f0-0000-7000-8000-000000000000')],
+  ])('that something else answered %s with 200', async (_, call) => {
+    const page = () => Promise.resolve(new Response('<html>Log in', { headers: { 'Content-Type': 'text/html' } }));
+    await expect(call(troubled(page).client)).rejects.toMatchObject({ name: 'LoadDataError', status: 200 });
+    expect(await added()).toEqual([]);
   });
 
   it('that other bytes of a stream were stored', async () => {

@@ -55,7 +55,11 @@ export class EventRelay implements OnApplicationBootstrap, BeforeApplicationShut
       return;
     }
     const opened = this.untilSuccess(() => outbox.open());
-    this.running = opened.then(() => this.relay(outbox));
+    this.running = opened
+      .then(() => this.relay(outbox))
+      .catch((error: unknown) => {
+        this.logger.error('Telling of uploads has ended; restart the service.', error);
+      });
     await Promise.race([opened, delay(OPENING_MS, undefined, { signal: this.stopping.signal, ref: false })]).catch(() => undefined);
   }
 
@@ -96,7 +100,7 @@ export class EventRelay implements OnApplicationBootstrap, BeforeApplicationShut
 
   /** Pauses after a small batch, unless older events wait. */
   private async gather({ events }: OutboxBatch): Promise<void> {
-    if (events.length < MOST_EVENTS && Date.now() - timeOf(events.at(-1)) < GATHERING_MS) await this.pause(GATHERING_MS);
+    if (events.length < MOST_EVENTS && Math.abs(Date.now() - timeOf(events.at(-1))) < GATHERING_MS) await this.pause(GATHERING_MS);
   }
 
   /** Repeats a step until it succeeds. Resolves to undefined if the service stops before that. */

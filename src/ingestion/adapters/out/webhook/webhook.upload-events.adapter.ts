@@ -23,7 +23,7 @@ export interface WebhookOptions {
  * Delivers events to a webhook: each call is one POST of a CloudEvents 1.0 batch, signed as in Standard Webhooks 1.0. A
  * status of 2xx within 15 s means that the receiver has taken the events. Redirects aren't followed.
  *
- * A repeated delivery of the same events has the same `webhook-id`, also after a restart.
+ * Deliveries of the same events have the same `webhook-id`.
  */
 export class WebhookUploadEvents extends UploadEvents implements OnApplicationShutdown {
   private readonly agent: Agent;

@@ -15,6 +15,7 @@ export const EVENTS = 'events';
 /** Suffix of the names of files with removed uploads. */
 const REMOVED_EXTENSION = '.removed';
 const UNFINISHED_EXTENSION = '.unfinished';
+const MOST_NEW = 1_000;
 
 /** Says how far the lines of a file were told. Everything before the offset was. */
 export interface EventEntry {
@@ -56,8 +57,10 @@ export class EventEntries {
   readonly path: string;
   /** The batch that was given out last, unless it was confirmed. */
   inFlight: EventsInFlight | undefined;
-  /** Whether there may be entries that `names` didn't return yet. */
-  hasNew = true;
+  /** Whether `names` must be called to know all entries, apart from those in `newIds`. */
+  mustList = true;
+  /** The ids of entries that were added since they were taken from here. A limited number: more must be listed. */
+  private newIds: string[] = [];
   private begun = false;
   private turn: Promise<unknown> = Promise.resolve();
 
@@ -86,15 +89,17 @@ export class EventEntries {
   }
 
   /**
-   * Finds out whether telling was begun. Something else in the directory's place counts as not begun, with a warning.
+   * Finds out whether telling was begun. A file in the directory's place counts as not begun, with a warning.
    *
-   * @throws an error of the file system if the directory isn't writable.
+   * @throws DataDirectoryError if it is a link to something that is away; an error of the file system if it isn't
+   *   writable.
    */
   async find(): Promise<void> {
     if (!(await this.disk.isNameTaken(this.path))) return;
     try {
       await this.disk.assertDirectory(this.path);
     } catch (error) {
+      if ((await this.disk.plainFileSize(this.path)) === undefined) throw error;
       this.logger.warn(`${this.path} is not a directory, so uploads are stored without being told. Move it away, and restart.`, error);
       return;
     }
@@ -127,15 +132,30 @@ export class EventEntries {
     this.presence.assertHere(this.parts);
     await this.disk.link(JSON.stringify({ lines, offset: 0 } satisfies EventEntry), join(this.path, id));
     await this.syncs.sync(this.path);
-    this.hasNew = true;
+    this.note(id);
+  }
+
+  /** The ids of the entries that were added since the last call. */
+  takeNewIds(): string[] {
+    return this.newIds.splice(0);
+  }
+
+  private note(id: string): void {
+    if (this.newIds.length < MOST_NEW) this.newIds.push(id);
+    else this.mustList = true;
   }
 
   /** All names in the directory, in order, without what crashes left unfinished. Call it within `inTurn`. */
   async names(): Promise<string[]> {
-    this.hasNew = false;
-    const names = (await this.disk.readDirectory(this.path)).sort();
-    for (const name of names) if (isUnfinished(name)) await this.disk.remove(join(this.path, name));
-    return names.filter((name) => !isUnfinished(name));
+    this.mustList = false;
+    try {
+      const names = (await this.disk.readDirectory(this.path)).sort();
+      for (const name of names) if (isUnfinished(name)) await this.disk.remove(join(this.path, name));
+      return names.filter((name) => !isUnfinished(name));
+    } catch (error) {
+      this.mustList = true;
+      throw error;
+    }
   }
 
   /** The entry with an id; undefined if the name isn't a valid entry of this store, or is missing. */
@@ -208,7 +228,7 @@ export class EventEntries {
       if (!hasCode(error, 'EEXIST')) throw error;
     });
     await this.syncs.sync(this.path);
-    this.hasNew = true;
+    this.note(ownId);
     this.news.wake();
   }
 

@@ -1,3 +1,4 @@
+import { basename } from 'node:path';
 import { decodeIndexLine } from '../../../../application/encoded-upload.js';
 import { MAX_EVENTS_BYTES, type OutboxBatch, type OutboxEvent } from '../../../../application/ports/event-outbox.port.js';
 import { linesDirectory } from '../../../../domain/layout.js';
@@ -44,20 +45,43 @@ export class EventQueue {
     });
   }
 
+  /**
+   * The next batch of the oldest file that is complete, and then of those that still get lines, in rotation: one that
+   * gets lines all the time must not keep the others waiting.
+   */
   private async oldest(limit: number): Promise<OutboxBatch | undefined> {
     for (;;) {
-      for (const id of [...this.known]) {
-        const batch = await this.batchOf(id, limit);
-        if (batch) return batch;
-      }
-      if (!this.entries.hasNew) return undefined;
-      const names = await this.entries.names();
-      // A power cut may have kept the file of an entry, and not the entry.
-      const ids = [...new Set(names.map((name) => (isRemovedFile(name) ? name.slice(0, ID_LENGTH) : name)))].filter((name) => this.isEntry(name));
-      this.known = ids.slice(0, MOST_KNOWN);
-      // The others are listed when these have been told.
-      if (ids.length > MOST_KNOWN) this.entries.hasNew = true;
+      this.known = [...new Set([...this.known, ...this.entries.takeNewIds()])];
+      const isOpen = this.openIds();
+      const batch = await this.firstBatch(this.known.filter((id) => !isOpen.has(id)), limit);
+      if (batch) return batch;
+      if (!this.entries.mustList) return this.firstBatch(this.known.filter((id) => isOpen.has(id)), limit);
+      await this.listEntries();
     }
+  }
+
+  private async firstBatch(ids: readonly string[], limit: number): Promise<OutboxBatch | undefined> {
+    for (const id of ids) {
+      const batch = await this.batchOf(id, limit);
+      if (batch) return batch;
+    }
+    return undefined;
+  }
+
+  /** The ids of the segments that still get lines. */
+  private openIds(): Set<string> {
+    return new Set([...this.store.openSegments.keys()].map((path) => basename(path, '.ndjson')));
+  }
+
+  private async listEntries(): Promise<void> {
+    const names = await this.entries.names();
+    // A power cut may have kept the file of an entry, and not the entry.
+    const ids = [...new Set(names.map((name) => (isRemovedFile(name) ? name.slice(0, ID_LENGTH) : name)))].filter((name) => this.isEntry(name));
+    const isOpen = this.openIds();
+    const complete = ids.filter((id) => !isOpen.has(id));
+    this.known = [...complete.slice(0, MOST_KNOWN), ...ids.filter((id) => isOpen.has(id))];
+    // The others are listed when these have been told.
+    if (complete.length > MOST_KNOWN) this.entries.mustList = true;
   }
 
   /** Whether a name may be that of an entry. Warns of others once. */
@@ -121,12 +145,13 @@ export class EventQueue {
     const { id } = batch;
     const confirm = () =>
       this.entries.inTurn(async () => {
-        // Another batch was given out since, or the store was opened again.
+        // Another batch was given out since.
         if (this.entries.inFlight !== batch) return;
         if (batch.isLast) await this.entries.remove(id);
         else await this.entries.replace(id, { lines, offset: batch.end });
-        if (batch.isLast) this.forget(id);
-        this.entries.inFlight = undefined;
+        this.forget(id);
+        // Behind the other files that still get lines. For complete files, the order in which they were listed stays.
+        if (!batch.isLast) this.known = this.openIds().has(id) ? [...this.known, id] : [id, ...this.known];
       });
     return { events, confirm };
   }

@@ -262,4 +262,56 @@ describe('the outbox on a local disk', () => {
     expect(await tellAll()).toHaveLength(20);
     expect(listings).toBe(1);
   });
+
+  it('tells the uploads of one kind, and removals, while those of the other kind never end', async () => {
+    await outbox.open();
+    const removed = await store();
+    await tell();
+    const nowcast = await store(anUploadDraft().with({ kind: 'nowcast' }));
+    const told: string[] = [];
+    const tellBesideOthers = async (times: number) => {
+      for (let time = 0; time < times; time++) {
+        await store();
+        told.push(...(await tell(1)));
+      }
+    };
+    await tellBesideOthers(3);
+    expect(told).toContain(nowcast);
+    await storage.storedUploads.remove(removed);
+    await tellBesideOthers(10);
+    expect(told).toContain(`${removed}-removed`);
+  });
+
+  it('tells the events of a batch again whose store went away and came back before it was confirmed', async () => {
+    await outbox.open();
+    const id = await store();
+    const batch = await outbox.next(1);
+    await rename(view.at('events'), view.at('aside'));
+    await expect(batch?.confirm()).rejects.toMatchObject({ kind: 'storage-failure' });
+    await rename(view.at('aside'), view.at('events'));
+    await expect.poll(() => storage.checkHealth().then(() => 'healthy', () => 'away'), { timeout: 5_000 }).toBe('healthy');
+    await batch?.confirm();
+    expect(await tellAll()).toEqual([id]);
+  });
+
+  it('tells everything after its directory could not be listed once', async () => {
+    await outbox.open();
+    const id = await store();
+    await storage.close();
+    const disk = new GatedDisk();
+    await open({ disk });
+    const readDirectory = disk.readDirectory.bind(disk);
+    let failures = 1;
+    disk.readDirectory = (path) => (path === view.at('events') && failures-- > 0 ? Promise.reject(Object.assign(new Error('EMFILE'), { code: 'EMFILE' })) : readDirectory(path));
+    await expect(outbox.next(1)).rejects.toMatchObject({ kind: 'storage-failure' });
+    expect(await tellAll()).toEqual([id]);
+  });
+
+  it('refuses to open while its directory is a link to something that is away', async () => {
+    await storage.close();
+    await symlink('nowhere', view.at('events'));
+    await expect(open()).rejects.toThrow('is a symbolic link to nothing');
+    await rm(view.at('events'));
+    await open();
+  });
 });

@@ -24,8 +24,12 @@ export class LocalDiskEventOutbox extends EventOutbox {
 
   override async next(limit: number): Promise<OutboxBatch | undefined> {
     this.news.clear();
-    const batch = await this.withStore((store) => store.events.next(limit)).catch(storageFailure('The events could not be read.'));
-    return batch && { ...batch, confirm: () => this.withStore(() => batch.confirm()).catch(storageFailure('Events could not be confirmed.')) };
+    const given = await this.withStore(async (store) => ({ store, batch: await store.events.next(limit) })).catch(storageFailure('The events could not be read.'));
+    const { store, batch } = given;
+    // If the store went away and came back since, it tells these events again.
+    const confirm = (): Promise<void> =>
+      this.withStore((current) => (current === store && batch ? batch.confirm() : Promise.resolve())).catch(storageFailure('Events could not be confirmed.'));
+    return batch && { ...batch, confirm };
   }
 
   override wait(signal: AbortSignal): Promise<void> {

@@ -5,8 +5,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { TokenCredential } from '@azure/identity';
 import { type BlobRequestConditions, type BlockBlobClient, ContainerClient, RestError } from '@azure/storage-blob';
 import { withTimeLimit } from '../../../../../common/time-limit.js';
-import { Turns } from '../../../../../common/turns.js';
 import { Bucket, type ByteRange, type ListedObject, missingRight, ObjectExistsError, type ReadObject, significantOffset, StoreSilentError } from '../bucket.js';
+import { callTurn } from '../call-turns.js';
 import { PartMemory } from '../part-memory.js';
 import { sendParts } from '../parts.js';
 
@@ -258,11 +258,10 @@ export class AzureBlobBucket extends Bucket {
   }
 
   /**
-   * Sends a request, and aborts it after the time-out. The SDK itself would wait for a silent store forever. Requests
-   * begin one after the other, because the SDK needs milliseconds of processor time for each.
+   * Sends a request, and aborts it after the time-out. The SDK itself would wait for a silent store forever.
    */
   private async ask<T>(request: (abortSignal: AbortSignal) => Promise<T>): Promise<T> {
-    await new Turns().next();
+    await callTurn();
     const controller = new AbortController();
     return withTimeLimit(this.timeoutMs, request(controller.signal), () => {
       const error = new StoreSilentError(this.timeoutMs);

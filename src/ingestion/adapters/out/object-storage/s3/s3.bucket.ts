@@ -27,8 +27,8 @@ import {
   type UploadPartCommandInput,
 } from '@aws-sdk/client-s3';
 import { withTimeLimit } from '../../../../../common/time-limit.js';
-import { Turns } from '../../../../../common/turns.js';
 import { Bucket, type ByteRange, type ListedObject, missingRight, ObjectExistsError, type ReadObject, significantOffset, StoreSilentError } from '../bucket.js';
+import { callTurn } from '../call-turns.js';
 import { PartMemory } from '../part-memory.js';
 import { sendParts } from '../parts.js';
 import { Leftovers } from './leftovers.js';
@@ -73,17 +73,6 @@ const PART_PAUSE_MS = 500;
 const READ_ATTEMPTS = 3;
 /** Metadata by which a write recognizes its own object, if an answer was lost and the retry is refused. */
 const WRITE_ID = 'write-id';
-
-/** Makes the calls of a client begin one after the other, because the SDK needs milliseconds of processor time for each. */
-function beginInTurn(client: S3Client): void {
-  client.middlewareStack.add(
-    (next) => async (args) => {
-      await new Turns().next();
-      return next(args);
-    },
-    { step: 'initialize', priority: 'high', name: 'beginInTurn' },
-  );
-}
 
 /**
  * A bucket of S3, or of a store that speaks its protocol and supports `If-None-Match` and `If-Match`.
@@ -132,7 +121,6 @@ export class S3Bucket extends Bucket {
     };
     this.client = new S3Client(config);
     this.uploading = new S3Client({ ...config, maxAttempts: 1 });
-    for (const client of [this.client, this.uploading]) beginInTurn(client);
     this.watch = new StoreWatch([this.client, this.uploading], timeoutMs);
   }
 
@@ -417,8 +405,9 @@ export class S3Bucket extends Bucket {
     } while (ContinuationToken !== undefined);
   }
 
-  /** Limits a small call, with its retries, to the time-out. */
+  /** Limits a small call, with its retries, to the time-out, from when its turn comes. */
   private async within<T>(call: (options: { readonly abortSignal: AbortSignal }) => Promise<T>): Promise<T> {
+    await callTurn();
     const ending = new AbortController();
     // Some operations ignore the signal, for example fetching credentials.
     return withTimeLimit(this.timeoutMs, call({ abortSignal: ending.signal }), () => {

@@ -1,0 +1,96 @@
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdir } from 'node:fs/promises';
+import { randomBytes } from 'node:crypto';
+import { parseArgs } from 'node:util';
+import { setTimeout as delay } from 'node:timers/promises';
+import { MemoryMeter } from './support/memory-meter.mjs';
+import { Progress } from './support/progress.mjs';
+import { Services, withServices } from './support/service.mjs';
+import { tellConditions } from './support/contests.mjs';
+import { json } from './uploads/loads.mjs';
+
+const MIB = 1024 * 1024;
+const CONNECTIONS = 32;
+const ROUNDS = 5;
+const SECONDS = 4;
+const SECRET = `whsec_${randomBytes(32).toString('base64')}`;
+
+const median = (list) => [...list].sort((one, other) => one - other)[Math.floor(list.length / 2)];
+const { signal } = new AbortController();
+
+/** A receiver in its own process. */
+async function startReceiver(services, ...parameters) {
+  const child = fork(new URL('telling/receiver.mjs', import.meta.url), parameters);
+  services.atEnd(() => child.kill());
+  const [{ port }] = await once(child, 'message');
+  const receiver = { url: `http://127.0.0.1:${port}/`, taken: 0, accept: () => child.send('accept') };
+  child.on('message', ({ taken }) => (receiver.taken = taken));
+  return receiver;
+}
+
+/** How fast a backlog is told, how that compares with how fast it arrived, and what it costs in memory. */
+async function measureBacklog(services) {
+  const progress = new Progress();
+  const receiver = await startReceiver(services, 'refusing');
+  const service = await services.start({ EVENTS_WEBHOOK_URL: receiver.url, EVENTS_WEBHOOK_SECRET: SECRET });
+  const meter = new MemoryMeter(service.child.pid);
+  await json(CONNECTIONS)(service, SECONDS, signal);
+  await meter.begin();
+  progress.show('uploading while the receiver refuses');
+  const { figures } = await json(CONNECTIONS)(service, 5 * SECONDS, signal);
+  const { growth } = await meter.read();
+  receiver.accept();
+  while (receiver.taken === 0) await delay(50);
+  const [began, before] = [performance.now(), receiver.taken];
+  let last = before;
+  let lastAt = began;
+  while (performance.now() - lastAt < 1000) {
+    await delay(100);
+    progress.show(`${receiver.taken} events`);
+    if (receiver.taken !== last) [last, lastAt] = [receiver.taken, performance.now()];
+  }
+  progress.clear();
+  const rate = ((last - before) * 1000) / (lastAt - began);
+  return [
+    { title: 'a backlog is told', figure: `${last} events, ${Math.round(rate)}/s`, goal: '>= 5000/s', ok: rate >= 5_000 },
+    { title: 'growth of memory while it arrived', figure: `${Math.round(growth / MIB)} MiB, at ${Math.round(figures.rate)} uploads/s`, goal: '< 50 MiB', ok: growth < 50 * MIB },
+  ];
+}
+
+/** The rate of small uploads that are told, compared with the same without telling, in turns. */
+async function measureUploads(services) {
+  const progress = new Progress();
+  const receiver = await startReceiver(services);
+  const telling = new Services(`${services.directory}/telling`);
+  services.atEnd(() => telling.end());
+  await mkdir(telling.directory);
+  const silent = await services.start({});
+  const told = await telling.start({ EVENTS_WEBHOOK_URL: receiver.url, EVENTS_WEBHOOK_SECRET: SECRET });
+  const rates = { silent: [], told: [] };
+  for (let round = 1; round <= ROUNDS; round++) {
+    progress.show(`round ${round} of ${ROUNDS}`);
+    rates.silent.push((await json(CONNECTIONS)(silent, SECONDS, signal)).figures.rate);
+    rates.told.push((await json(CONNECTIONS)(told, SECONDS, signal)).figures.rate);
+    // What is left must not be told during the next turn of the other.
+    for (let before = -1; before !== receiver.taken; await delay(500)) before = receiver.taken;
+  }
+  progress.clear();
+  await telling.end();
+  const ratios = rates.told.map((rate, round) => rate / rates.silent[round]);
+  const figure = `${Math.round(median(rates.told))}/s, without ${Math.round(median(rates.silent))}/s: ${median(ratios).toFixed(2)} (${Math.min(...ratios).toFixed(2)}-${Math.max(...ratios).toFixed(2)})`;
+  return [{ title: 'small uploads that are told', figure, goal: '>= 0.97', ok: median(ratios) >= 0.97 }];
+}
+
+const PARTS = { backlog: measureBacklog, uploads: measureUploads };
+
+/** Measures telling a webhook on this machine of uploads. */
+export default async function telling(parameters) {
+  const { values } = parseArgs({ args: parameters, options: { only: { type: 'string' } } });
+  const names = values.only?.split(',') ?? Object.keys(PARTS);
+  tellConditions({ rounds: ROUNDS, seconds: SECONDS });
+  const results = [];
+  for (const name of names) results.push(...(await withServices(PARTS[name])));
+  console.table(Object.fromEntries(results.map(({ title, figure, goal, ok }) => [title, { figure, goal, '': ok ? 'ok' : 'missed' }])));
+  return results.every(({ ok }) => ok);
+}

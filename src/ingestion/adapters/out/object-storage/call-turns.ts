@@ -1,0 +1,29 @@
+/** How many calls begin in one iteration of the event loop. */
+const MOST_AT_ONCE = 4;
+
+const waiting: (() => void)[] = [];
+let begun = 0;
+let isScheduled = false;
+
+function begin(): void {
+  for (; begun < MOST_AT_ONCE && waiting.length > 0; begun++) waiting.shift()?.();
+  if (isScheduled || begun === 0) return;
+  isScheduled = true;
+  setImmediate(() => {
+    isScheduled = false;
+    begun = 0;
+    begin();
+  });
+}
+
+/**
+ * Resolves when a call to a store may begin. The SDKs of stores need milliseconds of processor time for each call. So
+ * only a few begin in one iteration of the event loop, in the order in which they came, and other requests are answered
+ * between them.
+ */
+export function callTurn(): Promise<void> {
+  return new Promise((resolve) => {
+    waiting.push(resolve);
+    begin();
+  });
+}
