@@ -51,6 +51,7 @@ export async function createAppFor(environment: Environment, parts: AppParts = {
   try {
     const app = await NestFactory.create<NestExpressApplication>(AppModule.forRoot(environment, parts), new HttpAdapter(), options);
     setUpApp(app, environment);
+    created.stop();
     return app;
   } catch (error) {
     await created.abandon();

@@ -7,16 +7,23 @@ import type { LoggerService, OnApplicationShutdown } from '@nestjs/common';
 export class CreatedInstances {
   private readonly instances = new Set<OnApplicationShutdown>();
   private isAbandoned = false;
+  private isOver = false;
 
   constructor(private readonly logger: LoggerService) {}
 
   /** Records an instance, for the option `instrument` of Nest. */
   readonly record = (instance: unknown): unknown => {
-    if (!hasShutdown(instance)) return instance;
+    if (this.isOver || !hasShutdown(instance)) return instance;
     if (this.isAbandoned) void this.close(instance);
     else this.instances.add(instance);
     return instance;
   };
+
+  /** Records nothing from now on, because Nest closes the application's instances. */
+  stop(): void {
+    this.isOver = true;
+    this.instances.clear();
+  }
 
   /** Closes all instances: those that exist now, and later each that is still opening, as soon as it has opened. */
   async abandon(): Promise<void> {
