@@ -9,7 +9,7 @@ beforeAll(async () => {
 });
 afterAll(() => workspace.dispose());
 
-describe.each(['20.19.0', '22.23.3', '24.21.0'])('Node %s', (version) => {
+describe.each(['20.19.2', '22.23.3', '24.21.0'])('Node %s', (version) => {
   it('passes the tests of what depends on Node most', async () => {
     const node = await installNode(version);
     const home = { HOME: process.env.HOME ?? '', NO_COLOR: '1' };
