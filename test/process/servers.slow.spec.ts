@@ -22,7 +22,9 @@ describe('before npm run test:integration', () => {
     const command = workspace.run(process.execPath, ['-e', script], { PATH: programs, XDG_CACHE_HOME: workspace.directory }, process.cwd());
     expect(await command.exited).toEqual({ code: 0, signal: null });
     expect(command.lines).toEqual([
+      'Left out: the tests with DuckDB, for there is no Python with pip.',
       'Left out: the tests against S3, for there is no Go to install versitygw with.',
+      'Left out: the tests against NATS, for there is no Go to install nats-server with.',
       'Left out: the tests against Keycloak, for there is no Java, or no Maven to install it with.',
     ]);
   });
