@@ -9,6 +9,7 @@ import { Progress } from './support/progress.mjs';
 import { Services, withServices } from './support/service.mjs';
 import { tellConditions } from './support/contests.mjs';
 import { json } from './uploads/loads.mjs';
+import { median } from './support/table.mjs';
 
 const MIB = 1024 * 1024;
 const CONNECTIONS = 32;
@@ -16,7 +17,6 @@ const ROUNDS = 5;
 const SECONDS = 4;
 const SECRET = `whsec_${randomBytes(32).toString('base64')}`;
 
-const median = (list) => [...list].sort((one, other) => one - other)[Math.floor(list.length / 2)];
 const { signal } = new AbortController();
 
 /** A receiver in its own process. */

@@ -5,6 +5,7 @@ import { Progress } from '../support/progress.mjs';
 import { json } from '../uploads/loads.mjs';
 import { uploadFile } from './content.mjs';
 import { fillStore } from './filled-store.mjs';
+import { median } from '../support/table.mjs';
 
 const MIB = 1024 * 1024;
 const ROUNDS = 5;
@@ -13,8 +14,6 @@ const CONNECTIONS = 32;
 const READERS = 1_000;
 const READER_BYTES = 16 * 1024;
 const LOOKUPS_PER_SECOND = 50;
-
-const median = (list) => [...list].sort((one, other) => one - other)[Math.floor(list.length / 2)];
 
 /** The rate of small uploads while uploads are found and listed, compared with uploads alone, in turns. */
 export async function measureUploadsBesideLookups(services, { uploads, days }) {

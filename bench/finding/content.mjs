@@ -9,13 +9,13 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { MemoryMeter } from '../support/memory-meter.mjs';
 import { Progress } from '../support/progress.mjs';
+import { median } from '../support/table.mjs';
 
 const MIB = 1024 * 1024;
 const FILE_MIB = 1024;
 const ROUNDS = 5;
 const TARGET = '/ingestHistoricalLoadData/upload_historical?customer_id=c&filename=big.bin&manufacturer=m';
 
-const median = (list) => [...list].sort((one, other) => one - other)[Math.floor(list.length / 2)];
 const range = (list) => `${Math.min(...list).toFixed(2)}-${Math.max(...list).toFixed(2)}`;
 
 /** Uploads a file; resolves to its id and its path. */

@@ -247,6 +247,7 @@ function readStore(files: Map<string, Buffer>): { lines: Map<string, string>; ha
   for (const [path, segment] of files) {
     if (/^\/store\/(staging|pending)\//.test(path)) halfShown.push(`${path} is left over`);
     if (!path.startsWith(`${ROOT}/uploads/`)) continue;
+    if (segment.length === 0) halfShown.push(`${path} is empty`);
     const texts = segment.toString().split('\n');
     if (texts.pop() !== '') halfShown.push(`${path} ends in a torn line`);
     for (const text of texts) {

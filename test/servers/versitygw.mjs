@@ -1,17 +1,13 @@
 // versitygw, an S3 server that keeps objects as files. `node test/servers/versitygw.mjs` runs one until it is interrupted.
-import { execFile, spawnSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
-import { mkdir, mkdtemp, rename, rm } from 'node:fs/promises';
-import { homedir } from 'node:os';
+import { execFile } from 'node:child_process';
+import { mkdtemp } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
+import { GoProgram } from './go-program.mjs';
 import { freePort, serveShell, Server } from './server.mjs';
 
-const VERSION = '1.8.0';
-const CACHE = join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'load-data-service');
-const HOME = join(CACHE, `versitygw-${VERSION}`);
-const BINARY = join(HOME, 'versitygw');
+const PROGRAM = new GoProgram('versitygw', '1.8.0', 'github.com/versity/versitygw/cmd/versitygw');
 
 process.env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED ??= 'true';
 
@@ -44,34 +40,15 @@ class Versitygw extends Server {
   async createUser(name, secret) {
     const { endpoint, region, accessKeyId, secretAccessKey } = this;
     const admin = ['admin', '--endpoint-url', endpoint, '--region', region, '--access', accessKeyId, '--secret', secretAccessKey];
-    await promisify(execFile)(BINARY, [...admin, 'create-user', '--access', name, '--secret', secret, '--role', 'user']);
+    await promisify(execFile)(PROGRAM.binary, [...admin, 'create-user', '--access', name, '--secret', secret, '--role', 'user']);
   }
 }
 
 /** Whether versitygw is available here: it is installed, or Go exists to install it. */
-export const isVersitygwAvailable = () => existsSync(BINARY) || spawnSync('go', ['version']).status === 0;
+export const isVersitygwAvailable = () => PROGRAM.isAvailable;
 
-/**
- * Installs versitygw outside the repository unless it is installed. Takes a minute or two, and needs the network. Rejects
- * if Go is missing, and with its output if the installation fails.
- */
-export async function installVersitygw() {
-  if (existsSync(BINARY)) return;
-  if (!isVersitygwAvailable()) throw new Error(`versitygw ${VERSION} is not installed, and there is no Go to install it with.`);
-  console.error(`Installing versitygw ${VERSION}, which takes a minute or two.`);
-  await mkdir(CACHE, { recursive: true });
-  const fresh = await mkdtemp(`${HOME}.`);
-  try {
-    const env = { ...process.env, GOBIN: fresh, CGO_ENABLED: '0' };
-    await promisify(execFile)('go', ['install', `github.com/versity/versitygw/cmd/versitygw@v${VERSION}`], { env });
-    await rename(fresh, HOME);
-  } catch (error) {
-    // Another process may have been faster.
-    if (!existsSync(BINARY)) throw error;
-  } finally {
-    await rm(fresh, { recursive: true, force: true });
-  }
-}
+/** Installs versitygw outside the repository unless it is installed (`GoProgram`). */
+export const installVersitygw = () => PROGRAM.install();
 
 /**
  * Starts a versitygw, and installs it first if needed. Rejects if it isn't available or doesn't start. Its directory
@@ -86,7 +63,7 @@ export async function startVersitygw({ iam = false, log } = {}) {
   const server = new Versitygw('versitygw', port, log);
   const { region, accessKeyId, secretAccessKey, directory } = server;
   const users = iam ? ['--iam-dir', await mkdtemp(join(directory, '.users-'))] : [];
-  await server.start(BINARY, ['--port', `127.0.0.1:${port}`, '--region', region, '--keep-alive', ...users, 'posix', directory], {
+  await server.start(PROGRAM.binary, ['--port', `127.0.0.1:${port}`, '--region', region, '--keep-alive', ...users, 'posix', directory], {
     ROOT_ACCESS_KEY_ID: accessKeyId,
     ROOT_SECRET_ACCESS_KEY: secretAccessKey,
   });

@@ -10,7 +10,8 @@ import type { IndexPosition, Marker, PublicationMarker } from './pending-markers
 import { repairSegment } from './segment-repair.js';
 import type { StoreDirectory } from './store-directory.js';
 import { completeRemovals } from './stored-uploads/removal.js';
-import { REMOVAL_EXTENSION, type RemovalList, UNFINISHED_EXTENSION } from './stored-uploads/removal-list.js';
+import { REMOVAL_EXTENSION, type RemovalList } from './stored-uploads/removal-list.js';
+import { UNFINISHED_EXTENSION } from './whole-file.js';
 
 /** The longest file that is read as a journal, in bytes. Far above the size of any journal. */
 const MOST_JOURNAL_BYTES = 1024 * 1024 * 1024;

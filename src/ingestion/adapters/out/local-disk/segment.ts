@@ -90,7 +90,8 @@ export class Segment {
     if (file) await closeQuietly(file);
     await this.store.attempt(`Closing ${this.path}`, async () => {
       if (this.length === 0) {
-        await this.store.disk.remove(this.absolutePath);
+        // Durably, because without the marker nothing would remove a file that is back after a power cut.
+        await this.store.removeDurably(this.path);
         await this.store.events.remove(this.id);
       }
       await this.store.markers.remove(this.id);

@@ -6,15 +6,14 @@ import { isLayoutPath, SEGMENTS, UPLOAD_ID } from '../../../../domain/layout-nam
 import { hasCode } from '../disk-error.js';
 import type { Disk } from '../disk.js';
 import type { DurableDirectories } from '../durable-directories.js';
-import { closeQuietly } from '../staged-file.js';
 import type { SharedSyncs } from '../shared-syncs.js';
 import type { StorePresence } from '../store-presence.js';
+import { UNFINISHED_EXTENSION, writeWhole } from '../whole-file.js';
 
 /** The directory of the entries, relative to the store's root. */
 export const EVENTS = 'events';
 /** Suffix of the names of files with removed uploads. */
 const REMOVED_EXTENSION = '.removed';
-const UNFINISHED_EXTENSION = '.unfinished';
 const MOST_NEW = 1_000;
 
 /** Says how far the lines of a file were told. Everything before the offset was. */
@@ -222,7 +221,7 @@ export class EventEntries {
     this.presence.assertHere(this.parts);
     const ownId = UPLOAD_ID.test(id) ? id : uuidV7();
     const path = join(this.path, `${ownId}${REMOVED_EXTENSION}`);
-    await this.writeWhole(path, pieces);
+    await writeWhole(this.disk, path, pieces);
     await this.disk.link(JSON.stringify({ lines: removedPath(ownId), offset: 0 } satisfies EventEntry), join(this.path, ownId)).catch((error: unknown) => {
       // From an attempt before a crash. Its offset is valid, because the file is the same.
       if (!hasCode(error, 'EEXIST')) throw error;
@@ -230,23 +229,6 @@ export class EventEntries {
     await this.syncs.sync(this.path);
     this.note(ownId);
     this.news.wake();
-  }
-
-  private async writeWhole(path: string, pieces: Iterable<Buffer>): Promise<void> {
-    const unfinished = `${path}${UNFINISHED_EXTENSION}`;
-    await this.disk.remove(unfinished);
-    const file = await this.disk.create(unfinished);
-    try {
-      let length = 0;
-      for (const piece of pieces) {
-        await file.write([piece], length);
-        length += piece.length;
-      }
-      await file.sync();
-    } finally {
-      await closeQuietly(file);
-    }
-    await this.disk.rename(unfinished, path);
   }
 }
 

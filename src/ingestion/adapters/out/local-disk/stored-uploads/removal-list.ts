@@ -4,8 +4,6 @@ import { CONTENT, isLayoutPath, SEGMENTS, uploadIdOfFile } from '../../../../dom
 
 /** Suffix of the names of removal lists in `pending/`. */
 export const REMOVAL_EXTENSION = '.removal';
-/** Suffix behind `REMOVAL_EXTENSION` while a list is being written. */
-export const UNFINISHED_EXTENSION = '.unfinished';
 const UPLOADS_AT_ONCE = 1_000;
 
 /** An upload that is to be removed. */

@@ -6,7 +6,8 @@ import { encodeRemovedUploads } from '../event-outbox/removed-uploads.js';
 import { NEWLINE_BYTES, readLines } from '../index-lines.js';
 import { closeQuietly } from '../staged-file.js';
 import type { StoreDirectory } from '../store-directory.js';
-import { decodeRemovalList, encodeRemovalList, REMOVAL_EXTENSION, type RemovalList, UNFINISHED_EXTENSION } from './removal-list.js';
+import { UNFINISHED_EXTENSION, writeWhole } from '../whole-file.js';
+import { decodeRemovalList, encodeRemovalList, REMOVAL_EXTENSION, type RemovalList } from './removal-list.js';
 import { headOf } from './segment-lines.js';
 
 const WRITE_BYTES = 1024 * 1024;
@@ -33,27 +34,11 @@ export async function removeUploads(store: StoreDirectory, list: RemovalList): P
 
 /** Writes a list to `pending/`, where it appears as a whole. Resolves to its absolute path when it is durable. */
 async function decide(store: StoreDirectory, list: RemovalList): Promise<string> {
-  const { disk } = store;
   const path = store.at('pending', `${uuidV7()}${REMOVAL_EXTENSION}`);
-  const unfinished = `${path}${UNFINISHED_EXTENSION}`;
   store.presence.assertHere();
-  const file = await disk.create(unfinished);
-  try {
-    let length = 0;
-    for (const piece of encodeRemovalList(list)) {
-      await file.write([piece], length);
-      length += piece.length;
-    }
-    await file.sync();
-    await closeQuietly(file);
-    await disk.rename(unfinished, path);
-    await store.syncs.sync(store.at('pending'));
-    return path;
-  } catch (error) {
-    await closeQuietly(file);
-    await disk.remove(unfinished).catch(() => undefined);
-    throw error;
-  }
+  await writeWhole(store.disk, path, encodeRemovalList(list));
+  await store.syncs.sync(store.at('pending'));
+  return path;
 }
 
 /**

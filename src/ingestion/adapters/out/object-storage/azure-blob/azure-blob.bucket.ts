@@ -5,8 +5,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { TokenCredential } from '@azure/identity';
 import { type BlobRequestConditions, type BlockBlobClient, ContainerClient, RestError } from '@azure/storage-blob';
 import { withTimeLimit } from '../../../../../common/time-limit.js';
+import { beginCall } from '../begin-call.js';
 import { Bucket, type ByteRange, type ListedObject, missingRight, ObjectExistsError, type ReadObject, significantOffset, StoreSilentError } from '../bucket.js';
-import { callTurn } from '../call-turns.js';
 import { PartMemory } from '../part-memory.js';
 import { sendParts } from '../parts.js';
 
@@ -257,11 +257,9 @@ export class AzureBlobBucket extends Bucket {
     } while (continuationToken);
   }
 
-  /**
-   * Sends a request, and aborts it after the time-out. The SDK itself would wait for a silent store forever.
-   */
+  /** Sends a request, and aborts it after the time-out. The SDK itself would wait for a silent store forever. */
   private async ask<T>(request: (abortSignal: AbortSignal) => Promise<T>): Promise<T> {
-    await callTurn();
+    await beginCall();
     const controller = new AbortController();
     return withTimeLimit(this.timeoutMs, request(controller.signal), () => {
       const error = new StoreSilentError(this.timeoutMs);

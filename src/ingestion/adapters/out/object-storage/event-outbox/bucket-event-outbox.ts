@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { EventOutbox, type OutboxBatch } from '../../../../application/ports/event-outbox.port.js';
+import { Wakeup } from '../../../../../common/wakeup.js';
 import { storageFailure } from '../../../../application/storage-failure.js';
 import { UPLOAD_KINDS, type UploadKind } from '../../../../domain/upload.js';
 import type { Bucket, ListedObject } from '../bucket.js';
@@ -32,9 +33,8 @@ export class BucketEventOutbox extends EventOutbox {
   private readonly lease: CursorLease;
   private telling: Telling | undefined;
   private isUnconfirmed = false;
-  /** Whether this process has stored something that the last listing may not have. */
-  private isWoken = false;
-  private wakeUp: () => void = () => undefined;
+  /** Announces what this process has stored, and the last listing may not have. */
+  private readonly news = new Wakeup();
   /** When another process that tells is looked for again, by the store's clock. */
   private nextTakeAt = -Infinity;
   private nextListingAt = -Infinity;
@@ -60,19 +60,8 @@ export class BucketEventOutbox extends EventOutbox {
     return this.alone(() => this.nextNow(limit)).catch(storageFailure('The events could not be read.'));
   }
 
-  override async wait(signal: AbortSignal): Promise<void> {
-    if (signal.aborted || (this.telling && this.isWoken)) return;
-    await new Promise<void>((resolve) => {
-      const end = () => {
-        clearTimeout(timer);
-        signal.removeEventListener('abort', end);
-        this.wakeUp = () => undefined;
-        resolve();
-      };
-      const timer = setTimeout(end, POLL_EVERY_MS).unref();
-      signal.addEventListener('abort', end);
-      this.wakeUp = end;
-    });
+  override wait(signal: AbortSignal): Promise<void> {
+    return this.news.sleep(POLL_EVERY_MS, signal);
   }
 
   override close(): Promise<void> {
@@ -86,9 +75,8 @@ export class BucketEventOutbox extends EventOutbox {
 
   /** Ends `wait`, because this process has stored or removed an upload. */
   wake(): void {
-    this.isWoken = true;
     // Only the process that tells needs to look at once.
-    if (this.telling) this.wakeUp();
+    if (this.telling) this.news.wake();
   }
 
   private async begin(): Promise<void> {
@@ -134,6 +122,7 @@ export class BucketEventOutbox extends EventOutbox {
   private async drop(): Promise<void> {
     const { telling } = this;
     this.telling = undefined;
+    this.news.clear();
     this.isUnconfirmed = false;
     await telling?.release();
   }
@@ -147,7 +136,7 @@ export class BucketEventOutbox extends EventOutbox {
       this.nextListingAt = Math.max(this.nextListingAt, now - LISTINGS_AT_ONCE * this.listingPauseMs) + this.listingPauseMs;
       if (this.nextListingAt > now) await sleep(this.nextListingAt - now, undefined, { ref: false });
     }
-    this.isWoken = false;
+    this.news.clear();
     await telling.list();
     return true;
   }

@@ -27,8 +27,8 @@ import {
   type UploadPartCommandInput,
 } from '@aws-sdk/client-s3';
 import { withTimeLimit } from '../../../../../common/time-limit.js';
+import { beginCall } from '../begin-call.js';
 import { Bucket, type ByteRange, type ListedObject, missingRight, ObjectExistsError, type ReadObject, significantOffset, StoreSilentError } from '../bucket.js';
-import { callTurn } from '../call-turns.js';
 import { PartMemory } from '../part-memory.js';
 import { sendParts } from '../parts.js';
 import { Leftovers } from './leftovers.js';
@@ -405,9 +405,9 @@ export class S3Bucket extends Bucket {
     } while (ContinuationToken !== undefined);
   }
 
-  /** Limits a small call, with its retries, to the time-out, from when its turn comes. */
+  /** Limits a small call, with its retries, to the time-out, from when it may begin. */
   private async within<T>(call: (options: { readonly abortSignal: AbortSignal }) => Promise<T>): Promise<T> {
-    await callTurn();
+    await beginCall();
     const ending = new AbortController();
     // Some operations ignore the signal, for example fetching credentials.
     return withTimeLimit(this.timeoutMs, call({ abortSignal: ending.signal }), () => {

@@ -5,14 +5,14 @@ const waiting: (() => void)[] = [];
 let begun = 0;
 let isScheduled = false;
 
-function begin(): void {
+function beginNext(): void {
   for (; begun < MOST_AT_ONCE && waiting.length > 0; begun++) waiting.shift()?.();
   if (isScheduled || begun === 0) return;
   isScheduled = true;
   setImmediate(() => {
     isScheduled = false;
     begun = 0;
-    begin();
+    beginNext();
   });
 }
 
@@ -21,9 +21,9 @@ function begin(): void {
  * only a few begin in one iteration of the event loop, in the order in which they came, and other requests are answered
  * between them.
  */
-export function callTurn(): Promise<void> {
+export function beginCall(): Promise<void> {
   return new Promise((resolve) => {
     waiting.push(resolve);
-    begin();
+    beginNext();
   });
 }

@@ -1,0 +1,31 @@
+import type { Disk } from './disk.js';
+import { closeQuietly } from './staged-file.js';
+
+/** Suffix behind the name of a file while it is being written. */
+export const UNFINISHED_EXTENSION = '.unfinished';
+
+/**
+ * Writes a file that appears as a whole: under another name first, which a crash may leave behind. The bytes are durable
+ * then, and the name once its directory is synced. Throws errors of the file system, after which the path is unchanged.
+ *
+ * @param path absolute.
+ */
+export async function writeWhole(disk: Disk, path: string, pieces: Iterable<Uint8Array>): Promise<void> {
+  const unfinished = `${path}${UNFINISHED_EXTENSION}`;
+  await disk.remove(unfinished);
+  const file = await disk.create(unfinished);
+  try {
+    let length = 0;
+    for (const piece of pieces) {
+      await file.write([piece], length);
+      length += piece.length;
+    }
+    await file.sync();
+    await closeQuietly(file);
+    await disk.rename(unfinished, path);
+  } catch (error) {
+    await closeQuietly(file);
+    await disk.remove(unfinished).catch(() => undefined);
+    throw error;
+  }
+}

@@ -1,0 +1,54 @@
+import { execFile, spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { mkdir, mkdtemp, rename, rm } from 'node:fs/promises';
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+
+const CACHE = join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'load-data-service');
+
+/** A program that Go installs outside the repository. */
+export class GoProgram {
+  #title;
+  #home;
+  #packagePath;
+
+  /**
+   * @param {string} name of the binary.
+   * @param {string} version
+   * @param {string} packagePath what `go install` installs, without the version.
+   */
+  constructor(name, version, packagePath) {
+    this.#title = `${name} ${version}`;
+    this.#home = join(CACHE, `${name}-${version}`);
+    this.#packagePath = `${packagePath}@v${version}`;
+    this.binary = join(this.#home, name);
+  }
+
+  /** Whether it is installed, or Go exists to install it. */
+  get isAvailable() {
+    return existsSync(this.binary) || spawnSync('go', ['version']).status === 0;
+  }
+
+  /**
+   * Installs it unless it is installed. Takes a minute or two, and needs the network. Rejects if Go is missing, and with
+   * its output if the installation fails.
+   */
+  async install() {
+    if (existsSync(this.binary)) return;
+    if (!this.isAvailable) throw new Error(`${this.#title} is not installed, and there is no Go to install it with.`);
+    console.error(`Installing ${this.#title}, which takes a minute or two.`);
+    await mkdir(CACHE, { recursive: true });
+    const fresh = await mkdtemp(`${this.#home}.`);
+    try {
+      const env = { ...process.env, GOBIN: fresh, CGO_ENABLED: '0' };
+      await promisify(execFile)('go', ['install', this.#packagePath], { env });
+      await rename(fresh, this.#home);
+    } catch (error) {
+      // Another process may have been faster.
+      if (!existsSync(this.binary)) throw error;
+    } finally {
+      await rm(fresh, { recursive: true, force: true });
+    }
+  }
+}
