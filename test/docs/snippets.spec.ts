@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import ts from 'typescript';
@@ -10,8 +10,9 @@ import { startService } from '../support/service.js';
 const run = promisify(execFile);
 let directory: string;
 beforeAll(async () => {
-  // Inside the package, where its own name resolves to the build.
-  directory = await mkdtemp('dist/snippets-');
+  // Inside the package, where its own name resolves to the build, and beside dist, which may be packed meanwhile.
+  await mkdir('coverage', { recursive: true });
+  directory = await mkdtemp('coverage/snippets-');
 });
 afterAll(() => rm(directory, { recursive: true }));
 

@@ -24,9 +24,9 @@ describe.runIf(isNatsServerAvailable())('the receiver for NATS JetStream in docs
   beforeAll(async () => {
     [, code = ''] = /```ts\n([^]*?)```/.exec(await readFile(PAGE, 'utf8')) ?? [];
     const { outputText } = ts.transpileModule(code, { compilerOptions: { target: ts.ScriptTarget.ES2023, module: ts.ModuleKind.ESNext } });
-    // Inside the package, where its own name resolves to the build.
-    await mkdir('dist', { recursive: true });
-    directory = await mkdtemp('dist/nats-');
+    // Inside the package, where its own name resolves to the build, and beside dist, which may be packed meanwhile.
+    await mkdir('coverage', { recursive: true });
+    directory = await mkdtemp('coverage/nats-');
     const file = resolve(join(directory, 'nats-upload-events.mjs'));
     await writeFile(file, outputText);
     snippet = (await import(/* @vite-ignore */ pathToFileURL(file).href)) as Snippet;

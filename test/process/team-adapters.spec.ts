@@ -1,4 +1,4 @@
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import ts from 'typescript';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -53,8 +53,9 @@ describe("a team's adapter, named by a variable", () => {
 
   beforeAll(async () => {
     workspace = await Workspace.create();
-    // Inside the package, where its own name resolves to the build.
-    directory = resolve(await mkdtemp('dist/adapters-'));
+    // Inside the package, where its own name resolves to the build, and beside dist, which may be packed meanwhile.
+    await mkdir('coverage', { recursive: true });
+    directory = resolve(await mkdtemp('coverage/adapters-'));
     const pages = await readFile('docs/adapters.md', 'utf8');
     const [example = ''] = [...pages.matchAll(/```ts\n([^]*?)```/g)].map(([, code = '']) => code).filter((code) => code.includes('satisfies FileStorageAdapter'));
     const { outputText } = ts.transpileModule(example, { compilerOptions: { target: ts.ScriptTarget.ES2023, module: ts.ModuleKind.ESNext } });
