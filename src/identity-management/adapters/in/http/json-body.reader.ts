@@ -5,7 +5,7 @@ import { getMetadataStorage, validateSync } from 'class-validator';
 import type { JsonMember } from '../../../../common/json-reader.js';
 import { ServiceError } from '../../../../common/service-error.js';
 import { BodyMemory } from '../../../../http/body-memory.js';
-import { isJsonType } from '../../../../http/content-headers.js';
+import { isJsonType } from '../../../../http/request-head.js';
 import { assertJsonContent, readJson } from '../../../../http/json-body.js';
 import { JsonBodyLimits } from '../../../identity-management.options.js';
 
