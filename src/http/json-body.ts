@@ -6,7 +6,7 @@ import { type JsonMember, JsonReader, MAX_JSON_DEPTH, OTHER_VALUE } from '../com
 import { joined } from '../common/joined.js';
 import { ServiceError } from '../common/service-error.js';
 import { Turns } from '../common/turns.js';
-import type { BodyMemory } from './body-memory.js';
+import { BodyMemory } from './body-memory.js';
 import { decodingSlots } from './decoding-slots.js';
 import { assertDeclaredLength, contentCoding, hasBody } from './request-head.js';
 import { arrivedBody, requestBody, type RequestBodyLimits } from './request-body.js';
@@ -94,15 +94,22 @@ export function arrivedJson(request: IncomingMessage, { maxBytes, digests }: Req
   return bytes && parseSmall(bytes, wanted);
 }
 
-/** Like `openJson`, but reads the body to its end and returns only the wanted members. */
+/** Like `openJson`, but reads the body to its end and returns only the wanted members. Releases the body's memory then. */
 export async function readJson(
   request: IncomingMessage,
-  limits: JsonLimits,
+  limits: RequestBodyLimits,
   wanted: ReadonlySet<string>,
 ): Promise<ReadonlyMap<string, JsonMember> | undefined> {
-  const object = await openJson(request, limits, wanted);
-  while (object?.bytes && !(await object.bytes.next()).done);
-  return object?.members;
+  const arrived = arrivedJson(request, limits, wanted);
+  if (arrived) return arrived.members;
+  const memory = new BodyMemory(request);
+  try {
+    const object = await openJson(request, { ...limits, memory }, wanted);
+    while (object?.bytes && !(await object.bytes.next()).done);
+    return object?.members;
+  } finally {
+    memory.release();
+  }
 }
 
 interface Head {
