@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import { Logger } from '@nestjs/common';
 import { type ErrorKind, ServiceError } from '../common/service-error.js';
 import { trimBlanks } from '../common/text.js';
-import { arrivals } from './arrivals.js';
+import { bodyPace } from './body-pace.js';
 import { hasBody } from './content-headers.js';
 import { drain } from './drain.js';
 import { ERROR_TABLE } from './error-table.js';
@@ -73,7 +73,7 @@ export function guardRoutes(server: Server, isChosen: (request: IncomingMessage)
     if (isChosen(request)) receive(request, response);
     else if (others.expectation === 0) response.writeHead(417).end();
   });
-  server.on('connection', () => { arrivals.arrived(); });
+  server.on('connection', () => { bodyPace.arrived(); });
 }
 
 /**
@@ -94,7 +94,7 @@ export function guardHttpEdge(server: Server): void {
   });
   // RFC 9110, section 10.1.1, allows a server to ignore unknown expectations.
   server.on('checkExpectation', receive);
-  server.on('connection', () => { arrivals.arrived(); });
+  server.on('connection', () => { bodyPace.arrived(); });
   server.on('connect', (request: IncomingMessage, socket: Socket) => {
     answerInTurn(socket, requestHeadDefect(request) === undefined ? 'not-found' : 'bad-request', requestIdOf(request));
   });

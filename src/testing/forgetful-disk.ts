@@ -125,6 +125,10 @@ export class ForgetfulDisk extends Disk {
     return this.look(() => [...this.directory(path).entries.keys()]);
   }
 
+  override async *readLargeDirectory(path: string): AsyncGenerator<readonly string[]> {
+    yield await this.readDirectory(path);
+  }
+
   override async syncDirectory(path: string): Promise<void> {
     const sync = this.lookUp(path) instanceof DirectoryNode ? this.directory(path).beginSync() : undefined;
     await this.change(`fsync ${path}`, () => {

@@ -110,6 +110,10 @@ export class GatedDisk extends Disk {
     return this.pass('readDirectory', path, () => this.disk.readDirectory(path));
   }
 
+  override async *readLargeDirectory(path: string): AsyncGenerator<readonly string[]> {
+    yield await this.readDirectory(path);
+  }
+
   override syncDirectory(path: string): Promise<void> {
     return this.pass('syncDirectory', path, () => this.disk.syncDirectory(path));
   }

@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { constants } from 'node:fs';
-import { access, type FileHandle, lstat, mkdir, open, readdir, readlink, realpath, rename, rm, rmdir, symlink, unlink } from 'node:fs/promises';
+import { access, type FileHandle, lstat, mkdir, open, opendir, readdir, readlink, realpath, rename, rm, rmdir, symlink, unlink } from 'node:fs/promises';
 import { release } from 'node:os';
 import { dirname, sep } from 'node:path';
 import { promisify } from 'node:util';
@@ -14,6 +14,7 @@ import { SelfCheckingDatabase } from './self-checking-database.js';
 
 const run = promisify(execFile);
 const SYNCS_AT_ONCE = 16;
+const NAMES_AT_ONCE = 1_000;
 const NEW_FILE = constants.O_RDWR | constants.O_CREAT | constants.O_EXCL;
 
 /** An open file. Positions and lengths are in bytes. */
@@ -79,6 +80,8 @@ export abstract class Disk {
   /** Creates one directory. Rejects with `EEXIST` if the name is taken. */
   abstract makeDirectory(path: string): Promise<void>;
   abstract readDirectory(path: string): Promise<string[]>;
+  /** The names in a directory of any size, some at a time, in any order. Names may be removed meanwhile. */
+  abstract readLargeDirectory(path: string): AsyncIterable<readonly string[]>;
   /** Makes the names in a directory durable. */
   abstract syncDirectory(path: string): Promise<void>;
   /** Creates a symbolic link. Rejects with `EEXIST` if the name is taken. */
@@ -198,6 +201,17 @@ export class NodeDisk extends Disk {
 
   override readDirectory(path: string): Promise<string[]> {
     return readdir(path);
+  }
+
+  override async *readLargeDirectory(path: string): AsyncGenerator<readonly string[]> {
+    let names: string[] = [];
+    for await (const { name } of await opendir(path, { bufferSize: NAMES_AT_ONCE })) {
+      names.push(name);
+      if (names.length < NAMES_AT_ONCE) continue;
+      yield names;
+      names = [];
+    }
+    yield names;
   }
 
   override async syncDirectory(path: string): Promise<void> {

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { FileMaker } from './file-maker.js';
+import { FileMaker, MakerThreads } from './file-maker.js';
 
 const WORKER = new URL('./file-maker.worker.mjs', import.meta.url);
 
@@ -22,7 +22,7 @@ describe('FileMaker', () => {
     ['dies while it has files to create', "import { parentPort } from 'node:worker_threads'; parentPort.on('message', () => { throw new Error('lost'); });"],
   ])('rejects the waiting files when its thread %s, and creates the next file in a new thread', async (_, broken) => {
     await writeFile(at('worker.mjs'), broken);
-    const maker = new FileMaker(pathToFileURL(at('worker.mjs')));
+    const maker = new FileMaker(new MakerThreads(pathToFileURL(at('worker.mjs'))));
     // The second file waits while the thread creates the first.
     const outcomes = await Promise.allSettled(['one', 'two'].map((name) => maker.make(at(name), Buffer.from(name))));
     expect(outcomes.map(({ status }) => status)).toEqual(['rejected', 'rejected']);

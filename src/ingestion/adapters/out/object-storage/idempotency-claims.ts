@@ -209,7 +209,9 @@ export class IdempotencyClaims {
     this.isSearching = true;
     const line = await findKeyedLine(this.bucket, kind, scope).finally(() => (this.isSearching = false));
     if (!line) return found.ageMs < LOST_AFTER_MS ? 'running' : 'damaged';
-    const { upload, segment } = line;
+    const { upload, segment, ageMs } = line;
+    // Its process may have crashed before it announced its segment.
+    await this.late.announceWritten(segment, upload.uploadId, ageMs);
     const claim: Claim = { upload_id: upload.uploadId, segment, content_path: upload.content?.path ?? null, kept: true };
     if ((await this.bucket.replace(key, bytesOf(claim), found.version)) === undefined) return 'changed';
     this.logger.warn(`${key} was damaged. It was rebuilt from the line in ${segment}.`);

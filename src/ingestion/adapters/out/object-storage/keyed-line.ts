@@ -18,6 +18,8 @@ const KEY_MEMBER = Buffer.from('"idempotency_key":');
 export interface KeyedLine {
   readonly upload: Upload;
   readonly segment: string;
+  /** Milliseconds since the segment was written, by the store's clock. */
+  readonly ageMs: number;
 }
 
 /**
@@ -33,7 +35,7 @@ export async function findKeyedLine(bucket: Bucket, kind: UploadKind, scope: str
     // A segment that uploads share can't be decoded as one line.
     const upload = await decodeIndexLine(object.bytes);
     if (!upload || idempotencyScope(upload) !== scope) continue;
-    if (segment === segmentOf(upload)) return { upload, segment };
+    if (segment === segmentOf(upload)) return { upload, segment, ageMs: object.ageMs };
   }
   return undefined;
 }

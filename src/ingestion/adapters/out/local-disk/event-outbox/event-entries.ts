@@ -144,13 +144,17 @@ export class EventEntries {
     else this.mustList = true;
   }
 
-  /** All names in the directory, in order, without what crashes left unfinished. Call it within `inTurn`. */
-  async names(): Promise<string[]> {
+  /**
+   * All names in the directory, some at a time, in any order. Removes what crashes left unfinished. Call it within
+   * `inTurn`.
+   */
+  async *names(): AsyncGenerator<readonly string[]> {
     this.mustList = false;
     try {
-      const names = (await this.disk.readDirectory(this.path)).sort();
-      for (const name of names) if (isUnfinished(name)) await this.disk.remove(join(this.path, name));
-      return names.filter((name) => !isUnfinished(name));
+      for await (const names of this.disk.readLargeDirectory(this.path)) {
+        for (const name of names) if (isUnfinished(name)) await this.disk.remove(join(this.path, name));
+        yield names.filter((name) => !isUnfinished(name));
+      }
     } catch (error) {
       this.mustList = true;
       throw error;

@@ -12,7 +12,7 @@ import { type EventEntries, type EventEntry, type EventsInFlight, EVENTS, isRemo
 import { decodeRemovedUpload } from './removed-uploads.js';
 
 /** How many entries are remembered, so that a backlog of any size needs little memory, and `events/` is rarely listed. */
-const MOST_KNOWN = 1_000;
+const MOST_KNOWN = 10_000;
 const ID_LENGTH = 36;
 
 /**
@@ -21,8 +21,8 @@ const ID_LENGTH = 36;
  */
 export class EventQueue {
   private readonly entries: EventEntries;
-  /** The ids of the oldest entries, as the directory had them when it was last listed. */
-  private known: string[] = [];
+  /** The ids of the oldest entries, as the directory had them when it was last listed, and those that were added since. */
+  private known = new Set<string>();
   /** Names that aren't entries, and the files of entries with a damaged line. There was a warning for each. */
   private readonly warnedOf = new Set<string>();
 
@@ -51,18 +51,18 @@ export class EventQueue {
    */
   private async oldest(limit: number): Promise<OutboxBatch | undefined> {
     for (;;) {
-      this.known = [...new Set([...this.known, ...this.entries.takeNewIds()])];
-      const isOpen = this.openIds();
-      const batch = await this.firstBatch(this.known.filter((id) => !isOpen.has(id)), limit);
+      for (const id of this.entries.takeNewIds()) this.known.add(id);
+      const open = this.openIds();
+      const batch = await this.firstBatch((id) => !open.has(id), limit);
       if (batch) return batch;
-      if (!this.entries.mustList) return this.firstBatch(this.known.filter((id) => isOpen.has(id)), limit);
+      if (!this.entries.mustList) return this.firstBatch((id) => open.has(id), limit);
       await this.listEntries();
     }
   }
 
-  private async firstBatch(ids: readonly string[], limit: number): Promise<OutboxBatch | undefined> {
-    for (const id of ids) {
-      const batch = await this.batchOf(id, limit);
+  private async firstBatch(isWanted: (id: string) => boolean, limit: number): Promise<OutboxBatch | undefined> {
+    for (const id of this.known) {
+      const batch = isWanted(id) ? await this.batchOf(id, limit) : undefined;
       if (batch) return batch;
     }
     return undefined;
@@ -74,14 +74,26 @@ export class EventQueue {
   }
 
   private async listEntries(): Promise<void> {
-    const names = await this.entries.names();
-    // A power cut may have kept the file of an entry, and not the entry.
-    const ids = [...new Set(names.map((name) => (isRemovedFile(name) ? name.slice(0, ID_LENGTH) : name)))].filter((name) => this.isEntry(name));
-    const isOpen = this.openIds();
-    const complete = ids.filter((id) => !isOpen.has(id));
-    this.known = [...complete.slice(0, MOST_KNOWN), ...ids.filter((id) => isOpen.has(id))];
-    // The others are listed when these have been told.
-    if (complete.length > MOST_KNOWN) this.entries.mustList = true;
+    const open = this.openIds();
+    const foundOpen = new Set<string>();
+    let complete: string[] = [];
+    const dropNewest = (): void => {
+      complete = [...new Set(complete)].sort();
+      // They are listed when the others have been told.
+      if (complete.length > MOST_KNOWN) this.entries.mustList = true;
+      complete.splice(MOST_KNOWN);
+    };
+    for await (const names of this.entries.names()) {
+      for (const name of names) {
+        // A power cut may have kept the file of an entry, and not the entry.
+        const id = isRemovedFile(name) ? name.slice(0, ID_LENGTH) : name;
+        if (open.has(id)) foundOpen.add(id);
+        else if (this.isEntry(id)) complete.push(id);
+      }
+      if (complete.length > 2 * MOST_KNOWN) dropNewest();
+    }
+    dropNewest();
+    this.known = new Set([...complete, ...[...foundOpen].sort()]);
   }
 
   /** Whether a name may be that of an entry. Warns of others once. */
@@ -149,9 +161,10 @@ export class EventQueue {
         if (this.entries.inFlight !== batch) return;
         if (batch.isLast) await this.entries.remove(id);
         else await this.entries.replace(id, { lines, offset: batch.end });
-        this.forget(id);
-        // Behind the other files that still get lines. For complete files, the order in which they were listed stays.
-        if (!batch.isLast) this.known = this.openIds().has(id) ? [...this.known, id] : [id, ...this.known];
+        this.entries.inFlight = undefined;
+        // Behind the other files that still get lines. Complete files stay in the order in which they were listed.
+        if (batch.isLast || this.openIds().has(id)) this.known.delete(id);
+        if (!batch.isLast) this.known.add(id);
       });
     return { events, confirm };
   }
@@ -189,7 +202,7 @@ export class EventQueue {
   }
 
   private forget(id: string): void {
-    this.known = this.known.filter((other) => other !== id);
+    this.known.delete(id);
     if (this.entries.inFlight?.id === id) this.entries.inFlight = undefined;
   }
 

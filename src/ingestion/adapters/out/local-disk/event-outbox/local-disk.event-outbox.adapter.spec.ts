@@ -310,7 +310,7 @@ describe('the outbox on a local disk', () => {
   it('refuses to open while its directory is a link to something that is away', async () => {
     await storage.close();
     await symlink('nowhere', view.at('events'));
-    await expect(open()).rejects.toThrow('is a symbolic link to nothing');
+    await expect(open()).rejects.toThrow(`${view.at('events')} is a symbolic link to nothing: make the directory that it names, or remove it`);
     await rm(view.at('events'));
     await open();
   });

@@ -1,5 +1,7 @@
 import { MAX_EVENTS_BYTES, type OutboxEvent } from '../../../../application/ports/event-outbox.port.js';
 
+const READS_AT_ONCE = 16;
+
 /** Events that are being collected, and what is to be remembered once they were told. */
 export class BatchDraft {
   readonly events: OutboxEvent[] = [];
@@ -42,4 +44,20 @@ export interface EventSource {
   readonly since: number | undefined;
   /** Adds events to a batch. Resolves to false if there are more than the batch has room for. */
   fill(batch: BatchDraft): Promise<boolean>;
+}
+
+/**
+ * The next objects that probably fit into a batch together, at least one and at most 16. They can be read at once.
+ *
+ * @param eventsIn returns about how many events an object has.
+ */
+export function nextToRead<Listed>(queue: readonly Listed[], from: number, room: number, eventsIn: (listed: Listed) => number): Listed[] {
+  const objects: Listed[] = [];
+  let events = 0;
+  for (const object of queue.slice(from, from + READS_AT_ONCE)) {
+    events += Math.max(1, Math.floor(eventsIn(object)));
+    if (objects.length > 0 && events > room) break;
+    objects.push(object);
+  }
+  return objects;
 }

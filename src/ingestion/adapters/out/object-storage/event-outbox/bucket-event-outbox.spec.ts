@@ -7,6 +7,7 @@ import type { EventOutbox, OutboxEvent } from '../../../../application/ports/eve
 import { indexLine } from '../../../../domain/layout.js';
 import type { Upload } from '../../../../domain/upload.js';
 import { compactDay } from '../compaction.js';
+import { claimKey } from '../keys.js';
 import { ObjectStorageFileStorage } from '../object-storage.file-storage.adapter.js';
 import { segmentOf } from '../segment-names.js';
 import { BucketUploads } from '../stored-uploads/bucket-uploads.js';
@@ -260,7 +261,10 @@ describe('segments that are not found by their names', () => {
     expect(sorted(told)).toEqual(sorted(stored));
   });
 
-  it('are told if their process crashed before it announced them, and the request is repeated', async () => {
+  it.each([
+    ['', false],
+    [', although its claim is damaged', true],
+  ])('are told if their process crashed before it announced them, and the request is repeated%s', async (_, isDamaged) => {
     const outbox = await begin();
     const on = bucket.another();
     on.before = async (operation, key) => {
@@ -276,8 +280,37 @@ describe('segments that are not found by their names', () => {
     const crashed = new ObjectStorageFileStorage({ bucket: on, logger });
     await expect(crashed.store(first)).rejects.toThrow();
     expect(await tell(outbox)).toEqual([]);
+    if (isDamaged) await bucket.another().replace(claimKey(first.idempotencyScope ?? ''), Buffer.from('damaged'));
     expect(await storageOn().store(draft.build())).toMatchObject({ uploadId: first.uploadId, replayed: true });
     expect(await tell(outbox)).toEqual([first.uploadId]);
+  });
+
+  it.each([20, -20])('are told once if the time in any answer to the teller is %i minutes off', async (minutes) => {
+    for (let at = 0, last = 1; at <= last; at++) {
+      vi.useFakeTimers({ toFake: ['Date', 'performance'], now: NOON });
+      bucket = new InMemoryBucket();
+      const on = bucket.another();
+      let operations = 0;
+      on.before = () => void (on.aheadMs = operations++ === at ? minutes * MINUTE_MS : 0);
+      const outbox = outboxOn(on);
+      await outbox.open();
+      const told: string[] = [];
+      const stored: string[] = [];
+      // A segment that is announced, and written only later.
+      const late = await share(1, new InMemoryBucket(), NOON - 2 * MINUTE_MS);
+      await bucket.create(`events/late/${uuidAt(new Date())}`, Buffer.from(JSON.stringify({ segment: late.key, upload_ids: late.ids })));
+      stored.push(...late.ids);
+      for (const seconds of [1, 5, 5, 90, 300, 300]) {
+        if (seconds === 90) await bucket.create(late.key, linesOf(late.uploads));
+        if (stored.length < 10) stored.push(...(await share(2)).ids);
+        told.push(...(await tell(outbox)));
+        vi.advanceTimersByTime(seconds * SECOND_MS);
+      }
+      told.push(...(await tell(outbox)));
+      expect(sorted(told)).toEqual(sorted(stored));
+      last = operations;
+      await Promise.all(open.splice(0).map((each) => each.close()));
+    }
   });
 
   it('are told once when they were announced and then written in a moment when they are listed too', async () => {
@@ -311,6 +344,117 @@ describe('segments that are not found by their names', () => {
     expect(await tell(outbox)).toEqual([]);
     await outbox.close();
     expect(bucket.keys.filter((key) => key.startsWith('events/late/'))).toEqual([]);
+  });
+});
+
+describe('many objects', () => {
+  /** Counts the reads that a process has in progress. */
+  function countReads(on: InMemoryBucket): { most: number } {
+    const reads = { most: 0 };
+    let now = 0;
+    on.before = (operation) => {
+      if (operation === 'read' || operation === 'open') reads.most = Math.max(reads.most, ++now);
+    };
+    on.after = (operation) => {
+      if (operation === 'read' || operation === 'open') now--;
+    };
+    return reads;
+  }
+
+  it('with removals are read some at once', async () => {
+    await begin().then((outbox) => outbox.close());
+    const { ids } = await share(40);
+    const uploads = new BucketUploads(bucket.another());
+    for (const id of ids) {
+      pass(1);
+      await uploads.remove(id);
+    }
+    const on = bucket.another();
+    const reads = countReads(on);
+    expect(await tell(outboxOn(on))).toEqual(ids.map((id) => `${id}-removed`));
+    expect(reads.most).toBe(16);
+  });
+
+  it('with announcements, and their segments, are read some at once', async () => {
+    await begin().then((outbox) => outbox.close());
+    const on = bucket.another();
+    const stored: string[] = [];
+    for (let at = 0; at < 40; at++) {
+      const { key, ids } = await share(1, bucket.another(), Date.now() - 5 * MINUTE_MS);
+      pass(1);
+      await bucket.another().create(`events/late/${uuidAt(new Date())}`, Buffer.from(JSON.stringify({ segment: key, upload_ids: ids })));
+      stored.push(...ids);
+    }
+    const announcements = countReads(on);
+    const outbox = outboxOn(on);
+    const batch = await outbox.next(30);
+    expect(announcements.most).toBe(16);
+    await batch?.confirm();
+    const segments = countReads(on);
+    expect([...(batch?.events ?? []).map(idOf), ...(await tell(outbox))]).toEqual(stored);
+    expect(segments.most).toBe(10);
+  });
+
+  /** Counts the names that a process gets from listings. */
+  function countNames(on: InMemoryBucket): { count: number } {
+    const names = { count: 0 };
+    on.listed = (objects) => {
+      const counted = [...objects];
+      counted[Symbol.iterator] = function* () {
+        for (const object of objects) {
+          names.count += 1;
+          yield object;
+        }
+        return undefined;
+      };
+      return counted;
+    };
+    return names;
+  }
+
+  async function storeAlone(count: number, begin: number, lastingMs: number): Promise<void> {
+    for (let index = 0; index < count; index++) {
+      const at = begin + Math.floor((index * lastingMs) / count);
+      await bucket.create(segmentOf({ kind: 'historical', receivedAt: new Date(at), uploadId: uuidAt(new Date(at)) }), Buffer.from('{}\n'));
+    }
+  }
+
+  it('wait in the bucket: at most 5,000 segments are listed before some are told', async () => {
+    const on = bucket.another();
+    const outbox = outboxOn(on);
+    await outbox.open();
+    await storeAlone(6_500, NOON, 30 * SECOND_MS);
+    await share(1, bucket.another(), NOON);
+    pass(30 * SECOND_MS);
+    const names = countNames(on);
+    await outbox.next(1);
+    expect(names.count).toBeGreaterThan(5_000);
+    expect(names.count).toBeLessThan(5_100);
+  });
+
+  it('that were told are rarely listed again, and when uploads are few, few requests are needed again', async () => {
+    // A multiple of the longest time that one listing covers, so that the number of requests is the same.
+    const LONGEST_MS = 16 ** 5;
+    vi.setSystemTime(Math.ceil(NOON / LONGEST_MS) * LONGEST_MS - 2 * MINUTE_MS);
+    const on = bucket.another();
+    await storeAlone(15_000, Date.now() - 15 * MINUTE_MS, 15 * MINUTE_MS);
+    const outbox = outboxOn(on);
+    await outbox.open();
+    await tell(outbox);
+    const names = countNames(on);
+    let listings = 0;
+    on.before = (operation) => void (listings += operation === 'list' ? 1 : 0);
+    for (let at = 0; at < 4; at++) {
+      pass(5 * SECOND_MS);
+      names.count = 0;
+      expect(await tell(outbox)).toEqual([]);
+      expect(names.count).toBeLessThan(2_500);
+    }
+    pass(4 * LONGEST_MS);
+    for (let at = 0; at < 3; at++) await tell(outbox);
+    listings = 0;
+    await tell(outbox);
+    expect(listings).toBe(3);
   });
 });
 
@@ -558,6 +702,32 @@ describe('a removal', () => {
       expect((await new BucketView(bucket.another()).keys('staging/'))).toEqual([]);
       await next.close();
     }
+  });
+
+  it('is told whole when the sweeper takes it for crashed, and it goes on while that is told', async () => {
+    const storage = storageOn();
+    const outbox = await begin();
+    const draft = anUploadDraft().with({ receivedAt: new Date(), customerId: 'gone' });
+    const [first, second] = [await store(storage, draft.file('x')), await store(storage, draft.file('y'))];
+    await tell(outbox);
+    const stalled = bucket.another();
+    const told: string[] = [];
+    stalled.before = async (operation, key) => {
+      if (operation === 'create' && key.startsWith('staging/')) {
+        // Another process removes one of both, so that this one doesn't.
+        await new BucketUploads(bucket.another()).remove(first.uploadId);
+        told.push(...(await tell(outbox)));
+      }
+      if (!key.startsWith('events/removed/')) return;
+      pass(2 * MINUTE_MS);
+      await new Sweeper(bucket.another(), logger).sweep();
+      const batch = await outbox.next(1);
+      told.push(...(batch?.events ?? []).map(idOf));
+      await batch?.confirm();
+    };
+    await new BucketUploads(stalled).removeAll({ customerId: 'gone' });
+    told.push(...(await tell(outbox)));
+    expect([...new Set(sorted(told))]).toEqual(sorted([first, second].map(({ uploadId }) => `${uploadId}-removed`)));
   });
 
   it('completes a marker of an older version, which names no customer', async () => {

@@ -6,6 +6,7 @@ import { UPLOAD_KINDS, type UploadKind } from '../../../../domain/upload.js';
 import type { Bucket, ListedObject } from '../bucket.js';
 import { CURSOR, EVENTS, LATE_SEGMENTS, REMOVED_UPLOADS } from '../keys.js';
 import { BatchDraft, type EventSource } from './batch.js';
+import { CautiousClock } from './cautious-clock.js';
 import { type Cursor, cursorBytes, daysBetween, newCursor } from './cursor.js';
 import { CursorLease, CursorLostError } from './cursor-lease.js';
 import { LateSource } from './late-source.js';
@@ -31,12 +32,13 @@ const MOST_LISTED = 1_000;
  */
 export class BucketEventOutbox extends EventOutbox {
   private readonly lease: CursorLease;
+  private readonly clock: CautiousClock;
   private telling: Telling | undefined;
   private isUnconfirmed = false;
   /** Announces what this process has stored, and the last listing may not have. */
   private readonly news = new Wakeup();
-  /** When another process that tells is looked for again, by the store's clock. */
-  private nextTakeAt = -Infinity;
+  /** When this process last tried to take the cursor, by this machine's clock. */
+  private triedAt = -Infinity;
   private nextListingAt = -Infinity;
   private working: Promise<unknown> = Promise.resolve();
   private closing: Promise<void> | undefined;
@@ -46,6 +48,7 @@ export class BucketEventOutbox extends EventOutbox {
     private readonly listingPauseMs = LISTING_PAUSE_MS,
   ) {
     super();
+    this.clock = new CautiousClock(bucket);
     this.lease = new CursorLease(bucket, async (isHeld) => {
       if (isHeld) await this.telling?.renew();
       else await this.drop();
@@ -80,10 +83,13 @@ export class BucketEventOutbox extends EventOutbox {
   }
 
   private async begin(): Promise<void> {
-    this.nextTakeAt = -Infinity;
-    // A listing always has the store's time in its answer.
+    this.triedAt = -Infinity;
     for await (const { key } of this.bucket.list(CURSOR)) if (key === CURSOR) return;
-    const now = this.bucket.storeTime;
+    this.clock.note();
+    // One answer may have a wrong time.
+    await this.bucket.read(CURSOR);
+    this.clock.note();
+    const now = this.clock.time;
     const told: Record<UploadKind, string[]> = { historical: [], nowcast: [] };
     for (const kind of UPLOAD_KINDS) {
       for (const day of daysBetween(kind, now - SETTLED_MS, now + AHEAD_MS)) {
@@ -112,10 +118,12 @@ export class BucketEventOutbox extends EventOutbox {
 
   private async take(): Promise<Telling | undefined> {
     if (this.telling) return this.telling;
-    if (this.closing || this.bucket.storeTime < this.nextTakeAt) return undefined;
-    this.nextTakeAt = this.bucket.storeTime + POLL_EVERY_MS;
+    // A clock may also be set back.
+    if (this.closing || Math.abs(Date.now() - this.triedAt) < POLL_EVERY_MS) return undefined;
+    this.triedAt = Date.now();
     const cursor = await this.lease.take();
-    if (cursor) this.telling = new Telling(this.bucket, cursor);
+    this.clock.note();
+    if (cursor) this.telling = new Telling(this.bucket, this.clock, cursor);
     return this.telling;
   }
 
@@ -175,12 +183,13 @@ class Telling {
 
   constructor(
     private readonly bucket: Bucket,
+    private readonly clock: CautiousClock,
     cursor: Cursor,
   ) {
     const reader = new SegmentReader(bucket, cursor);
     this.obsolete = new ObsoleteObjects(bucket);
-    this.late = new LateSource(bucket, cursor, reader, this.obsolete);
-    this.scans = UPLOAD_KINDS.map((kind) => new SegmentScan(bucket, kind, cursor, reader, (segment) => this.late.isWaiting(segment)));
+    this.late = new LateSource(bucket, clock, cursor, reader, this.obsolete);
+    this.scans = UPLOAD_KINDS.map((kind) => new SegmentScan(bucket, clock, kind, cursor, reader, (segment) => this.late.isWaiting(segment)));
     this.removed = new RemovedSource(bucket, cursor, this.obsolete);
   }
 
@@ -200,6 +209,7 @@ class Telling {
     const scans = this.scans.filter(({ isBehind, since }) => !isBehind || since === undefined);
     // A segment that is announced is told once, because it is known before segments are listed.
     const { late, removed, isWhole } = await this.listObjects();
+    this.clock.note();
     this.removed.list(removed);
     await this.late.list(late, isWhole);
     await Promise.all(scans.map((scan) => scan.list()));

@@ -2,13 +2,15 @@ import { encodeIndexLine } from '../../../../application/encoded-upload.js';
 import { timeOfUuid } from '../../../../../common/uuid.js';
 import type { Bucket, ListedObject } from '../bucket.js';
 import { LATE_SEGMENTS } from '../keys.js';
+import { readAhead } from '../read-ahead.js';
 import { dayOf } from '../segment-names.js';
 import { findLine } from '../stored-uploads/upload-search.js';
-import type { BatchDraft, EventSource } from './batch.js';
+import { type BatchDraft, type EventSource, nextToRead } from './batch.js';
+import type { CautiousClock } from './cautious-clock.js';
 import { type Cursor, isTimed, isTold, shortName } from './cursor.js';
 import { ANNOUNCEMENT_AGE_MS, type LateSegment, parseLateSegment } from './late-segments.js';
 import type { ObsoleteObjects } from './obsolete-objects.js';
-import type { SegmentReader } from './segment-reader.js';
+import type { Reading, SegmentReader } from './segment-reader.js';
 import { ANNOUNCED_WITHIN_MS } from './segment-scan.js';
 
 interface Announcement extends LateSegment {
@@ -25,6 +27,7 @@ export class LateSource implements EventSource {
 
   constructor(
     private readonly bucket: Bucket,
+    private readonly clock: CautiousClock,
     private readonly cursor: Cursor,
     private readonly reader: SegmentReader,
     private readonly obsolete: ObsoleteObjects,
@@ -46,34 +49,41 @@ export class LateSource implements EventSource {
    * @param isWhole whether they are all.
    */
   async list(objects: readonly ListedObject[], isWhole: boolean): Promise<void> {
-    const now = this.bucket.storeTime;
+    const now = this.clock.time;
     const waiting: Announcement[] = [];
-    for (const { key, ageMs } of objects) {
-      if (this.obsolete.has(key)) continue;
-      const content = this.read.get(key) ?? (await this.contentOf(key));
+    const listed = objects.filter(({ key }) => !this.obsolete.has(key));
+    await this.readContents(listed);
+    for (const { key, ageMs } of listed) {
+      const content = this.read.get(key);
       if (!content || (isTold(this.cursor, content.segment) && !this.cursor.parts.has(content.segment))) {
         this.obsolete.add(key);
         continue;
       }
-      this.read.set(key, content);
-      waiting.push({ ...content, key, time: timeOfUuid(key.slice(LATE_SEGMENTS.length)), isOld: ageMs > ANNOUNCEMENT_AGE_MS });
+      const time = timeOfUuid(key.slice(LATE_SEGMENTS.length));
+      // By two clocks, because one answer of the store may have a wrong time.
+      waiting.push({ ...content, key, time, isOld: Math.min(ageMs, now - time) > ANNOUNCEMENT_AGE_MS });
     }
     this.setWaiting(waiting);
-    for (const key of this.read.keys()) if (!waiting.some((each) => each.key === key)) this.read.delete(key);
     if (isWhole) for (const [short, until] of this.cursor.late) if (until < now) this.cursor.late.delete(short);
   }
 
   async fill(batch: BatchDraft): Promise<boolean> {
-    for (const announcement of this.waiting) {
+    const { waiting } = this;
+    for (let at = 0; at < waiting.length; ) {
       if (batch.room === 0) return false;
-      if (!(await this.add(batch, announcement))) return false;
+      const announcements = nextToRead(waiting, at, batch.room, ({ upload_ids: ids }) => ids.length);
+      const readings = await Promise.all(announcements.map(({ segment }) => this.reader.read(segment, Infinity, batch.room)));
+      for (const [index, announcement] of announcements.entries()) {
+        const reading = readings[index];
+        if (reading && !(await this.add(batch, announcement, reading))) return false;
+      }
+      at += announcements.length;
     }
     return true;
   }
 
-  private async add(batch: BatchDraft, announcement: Announcement): Promise<boolean> {
+  private async add(batch: BatchDraft, announcement: Announcement, reading: Reading): Promise<boolean> {
     const { segment, isOld } = announcement;
-    const reading = await this.reader.read(segment, Infinity, batch.room);
     if (!reading.isGone) return this.reader.add(batch, segment, reading, () => { this.forget(announcement); });
     // It isn't written yet, or compaction has moved its lines, or it was removed.
     return isOld ? this.addByIds(batch, announcement) : true;
@@ -99,7 +109,7 @@ export class LateSource implements EventSource {
     const short = shortName(segment);
     const day = dayOf(segment);
     if (day && isTimed(day, segment)) this.cursor.positions[day.kind].told.add(short);
-    this.cursor.late.set(short, this.bucket.storeTime + ANNOUNCED_WITHIN_MS);
+    this.cursor.late.set(short, this.clock.time + ANNOUNCED_WITHIN_MS);
   }
 
   private setWaiting(waiting: Announcement[]): void {
@@ -107,8 +117,13 @@ export class LateSource implements EventSource {
     this.segments = new Set(waiting.map(({ segment }) => segment));
   }
 
-  private async contentOf(key: string): Promise<LateSegment | undefined> {
-    const found = await this.bucket.read(key);
-    return found && parseLateSegment(found.bytes);
+  /** Reads the announcements that weren't read yet, and forgets those that are gone. */
+  private async readContents(listed: readonly ListedObject[]): Promise<void> {
+    const keys = new Set(listed.map(({ key }) => key));
+    for (const key of this.read.keys()) if (!keys.has(key)) this.read.delete(key);
+    for await (const [{ key }, object] of readAhead(this.bucket, listed.filter(({ key }) => !this.read.has(key)))) {
+      const content = object && parseLateSegment(object.bytes);
+      if (content) this.read.set(key, content);
+    }
   }
 }

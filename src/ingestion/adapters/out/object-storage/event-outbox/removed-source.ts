@@ -2,19 +2,21 @@ import { timeOfUuid } from '../../../../../common/uuid.js';
 import type { RemovedEvent } from '../../../../application/ports/event-outbox.port.js';
 import type { Bucket, ListedObject } from '../bucket.js';
 import { REMOVED_UPLOADS } from '../keys.js';
-import type { BatchDraft, EventSource } from './batch.js';
+import { type BatchDraft, type EventSource, nextToRead } from './batch.js';
 import type { Cursor } from './cursor.js';
 import type { ObsoleteObjects } from './obsolete-objects.js';
 import { parseRemoved } from './removed-uploads.js';
 
 /** About how many bytes of a batch a removal takes. */
 const EVENT_BYTES = 200;
+/** About how many bytes a removal has in an object. */
+const LISTED_BYTES = 150;
 
 /** The uploads that were removed, in the order of their removals. */
 export class RemovedSource implements EventSource {
-  private waiting: string[] = [];
-  /** The events of the first object, which is read again and again while it is told in part. */
-  private first: { readonly key: string; readonly events: readonly RemovedEvent[] } | undefined;
+  private waiting: readonly ListedObject[] = [];
+  /** The object that was told in part, which is needed again. */
+  private partly: { readonly key: string; readonly events: readonly RemovedEvent[] } | undefined;
 
   constructor(
     private readonly bucket: Bucket,
@@ -23,43 +25,52 @@ export class RemovedSource implements EventSource {
   ) {}
 
   get since(): number | undefined {
-    const [key] = this.waiting;
-    return key === undefined ? undefined : timeOfUuid(key.slice(REMOVED_UPLOADS.length));
+    const [first] = this.waiting;
+    return first && timeOfUuid(first.key.slice(REMOVED_UPLOADS.length));
   }
 
   /** @param objects the removals that were listed. */
   list(objects: readonly ListedObject[]): void {
-    this.waiting = objects.map(({ key }) => key).filter((key) => !this.obsolete.has(key));
+    this.waiting = objects.filter(({ key }) => !this.obsolete.has(key));
   }
 
   async fill(batch: BatchDraft): Promise<boolean> {
-    for (const key of this.waiting) {
-      const events = await this.eventsOf(key);
-      const told = this.cursor.counts.get(key) ?? 0;
-      let count = told;
-      for (const event of events.slice(told)) {
-        if (!batch.add(event, EVENT_BYTES)) break;
-        count += 1;
-      }
-      if (count < events.length) {
-        if (count > told) batch.onceTold(() => { this.cursor.counts.set(key, count); });
-        return false;
-      }
-      batch.onceTold(() => { this.forget(key); });
+    const { waiting } = this;
+    for (let at = 0; at < waiting.length; ) {
+      if (batch.room === 0) return false;
+      const objects = nextToRead(waiting, at, batch.room, ({ size }) => size / LISTED_BYTES);
+      const lists = await Promise.all(objects.map(({ key }) => this.eventsOf(key)));
+      for (const [index, { key }] of objects.entries()) if (!this.add(batch, key, lists[index] ?? [])) return false;
+      at += objects.length;
     }
     return true;
   }
 
-  private async eventsOf(key: string): Promise<readonly RemovedEvent[]> {
-    if (this.first?.key !== key) {
-      const found = await this.bucket.read(key);
-      this.first = { key, events: found ? parseRemoved(found.bytes) : [] };
+  /** Adds the events of an object. Returns false if there is no room for all of them. */
+  private add(batch: BatchDraft, key: string, events: readonly RemovedEvent[]): boolean {
+    const told = this.cursor.counts.get(key) ?? 0;
+    let count = told;
+    for (const event of events.slice(told)) {
+      if (!batch.add(event, EVENT_BYTES)) break;
+      count += 1;
     }
-    return this.first.events;
+    if (count >= events.length) {
+      batch.onceTold(() => { this.forget(key); });
+      return true;
+    }
+    this.partly = { key, events };
+    if (count > told) batch.onceTold(() => { this.cursor.counts.set(key, count); });
+    return false;
+  }
+
+  private async eventsOf(key: string): Promise<readonly RemovedEvent[]> {
+    if (this.partly?.key === key) return this.partly.events;
+    const found = await this.bucket.read(key);
+    return found ? parseRemoved(found.bytes) : [];
   }
 
   private forget(key: string): void {
-    this.waiting = this.waiting.filter((each) => each !== key);
+    this.waiting = this.waiting.filter((each) => each.key !== key);
     this.cursor.counts.delete(key);
     this.obsolete.add(key);
   }

@@ -11,12 +11,13 @@ const REMOVED = z.object({
 export type RemovedUpload = Readonly<z.infer<typeof REMOVED>['removed'][number]>;
 
 /**
- * Writes down that uploads were removed, so that it is told. Written again after a crash, it is still one object.
+ * Writes down that uploads were removed, so that it is told. If the sweeper and a process that stalled do so, the first
+ * object stays: the teller may have counted its uploads.
  *
  * @param id of the removal, a version 7 UUID.
  */
 export async function writeRemoved(bucket: Bucket, id: string, removed: readonly RemovedUpload[]): Promise<void> {
-  await bucket.replace(REMOVED_UPLOADS + id, Buffer.from(JSON.stringify({ removed })));
+  await bucket.create(REMOVED_UPLOADS + id, Buffer.from(JSON.stringify({ removed })));
 }
 
 /** The events of an object that `writeRemoved` wrote; none if it isn't one. */

@@ -3,7 +3,8 @@ import type { Bucket } from '../bucket.js';
 import { dateAt, type Day, dayOf, directoryOf, endOf, FINEST_MS, NAME_TOLERANCE_MS, parseName, prefixesBetween } from '../segment-names.js';
 import { DayHold, HoldLostError } from '../stored-uploads/day-hold.js';
 import { daysOf, mayBeCompacted, targets } from '../stored-uploads/day-listing.js';
-import type { BatchDraft, EventSource } from './batch.js';
+import { type BatchDraft, type EventSource, nextToRead } from './batch.js';
+import type { CautiousClock } from './cautious-clock.js';
 import { advance, type Cursor, daysBetween, isTimed, isTold, type Position, shortName, stateOf } from './cursor.js';
 import { MOST_LATE_MS } from './late-segments.js';
 import type { SegmentReader } from './segment-reader.js';
@@ -23,7 +24,6 @@ const MOST_SEGMENTS = 5_000;
 const LONGEST_UNIT_MS = FINEST_MS * 16 ** 2;
 /** How many segments that were told are listed at most before shorter times are listed. */
 const MOST_WASTED = 10_000;
-const READS_AT_ONCE = 16;
 /** About how long a line is, in bytes. */
 const LINE_BYTES = 600;
 
@@ -68,6 +68,7 @@ export class SegmentScan implements EventSource {
 
   constructor(
     private readonly bucket: Bucket,
+    private readonly clock: CautiousClock,
     private readonly kind: UploadKind,
     private readonly cursor: Cursor,
     private readonly reader: SegmentReader,
@@ -104,7 +105,7 @@ export class SegmentScan implements EventSource {
     const queue = this.queue.filter(({ key }) => !this.isAnnounced(key));
     for (let at = 0; at < queue.length; ) {
       if (batch.room === 0) return false;
-      const segments = nextToRead(queue, at, batch.room);
+      const segments = nextToRead(queue, at, batch.room, ({ size }) => size / LINE_BYTES);
       const readings = await Promise.all(segments.map(({ key, size }) => this.reader.read(key, size, batch.room)));
       for (const [index, segment] of segments.entries()) {
         const reading = readings[index];
@@ -166,7 +167,7 @@ export class SegmentScan implements EventSource {
       const short = shortName(segment.key);
       this.position.told.add(short);
       const until = segment.writtenAt + ANNOUNCED_WITHIN_MS;
-      const mayBeAnnounced = Math.abs(segment.writtenAt - segment.time) > MAYBE_ANNOUNCED_MS && until > this.bucket.storeTime;
+      const mayBeAnnounced = Math.abs(segment.writtenAt - segment.time) > MAYBE_ANNOUNCED_MS && until > this.clock.time;
       if (mayBeAnnounced) this.cursor.late.set(short, until);
     }
     this.advance();
@@ -195,7 +196,7 @@ export class SegmentScan implements EventSource {
 
   /** Resolves to false if the store has so many segments that they must be listed in shorter units. */
   private async tryList(): Promise<boolean> {
-    const now = this.bucket.storeTime;
+    const now = this.clock.time;
     const end = now + AHEAD_MS;
     const found = new Map<string, Segment>();
     let listed = 0;
@@ -235,15 +236,3 @@ export class SegmentScan implements EventSource {
 }
 
 const nextMidnight = (time: number): number => Date.parse(dateAt(time)) + DAY_MS;
-
-/** The next segments that probably fit into a batch, at least one. */
-function nextToRead(queue: readonly Segment[], from: number, room: number): Segment[] {
-  const segments: Segment[] = [];
-  let lines = 0;
-  for (const segment of queue.slice(from, from + READS_AT_ONCE)) {
-    lines += Math.max(1, Math.floor(segment.size / LINE_BYTES));
-    if (segments.length > 0 && lines > room) break;
-    segments.push(segment);
-  }
-  return segments;
-}
