@@ -1,5 +1,5 @@
 // Runs the `sh` blocks of a page in one shell, as if they were pasted, and compares their output with the `text` block
-// after each. `…` matches anything. Background processes of the session end with it.
+// after each. `…` matches anything. What a block prints must end with a newline. Background processes of the session end with it.
 // Usage: node test/docs/run-session.mjs [--shell=bash|dash|zsh] <page> [<heading> | --run=<command>]…
 // With headings, runs only their parts, in this order, and each command at its place among them. Default: bash.
 import { spawn } from 'node:child_process';
@@ -75,6 +75,11 @@ const outputs = stdout.split(`\n${MARK}\n`);
 
 let failed = status === 0 ? 0 : 1;
 if (failed) console.error(`${page}: ${shell} ended with ${status} after ${outputs.length - 1} of ${commands.length} blocks`);
+for (const output of outputs.slice(0, -1)) {
+  if (output === '' || output.endsWith('\n')) continue;
+  failed += 1;
+  console.error(`${page}: an answer ends without a newline, so that the prompt follows it in its line:\n${output.trim()}`);
+}
 let compared = 0;
 blocks.forEach(({ kind, body }, index) => {
   if (kind !== 'text') return;

@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { installNode } from '../servers/node.mjs';
+import { installNode } from '../servers/runtimes.mjs';
 import { Workspace } from '../support/process.js';
 
 let workspace: Workspace;
@@ -17,7 +17,7 @@ describe.each(['20.19.2', '22.23.3', '24.21.0'])('Node %s', (version) => {
     const { code } = await tests.exited;
     expect(code, tests.stdout + tests.stderr).toBe(0);
     expect(tests.stdout).toMatch(/Tests +\d{4,} passed/);
-  }, 900_000);
+  }, 1_800_000);
 
   it('serves without a warning', async () => {
     const service = workspace.run(await installNode(version), ['--trace-warnings', resolve('dist/main.js')], { DATA_DIR: `${workspace.data}-${version}` });
