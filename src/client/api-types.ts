@@ -27,8 +27,6 @@ export interface components {
              * @example meter replaced on 2003-12-04
              */
             additional_data?: string | null;
-        } & {
-            [key: string]: unknown;
         };
         /** @description The body of a successful command. */
         Success: {

@@ -2,8 +2,8 @@ import type { components } from './api-types.js';
 import { DigestMismatchError, LoadDataError } from './errors.js';
 import { digestOf } from './file-digest.js';
 import { blobOrStream, collected, fileContent, type FileSource, formContent } from './file-source.js';
-import { repeated } from './repeats.js';
-import { type Answer, answerOf, type ContentAnswer, type Progress, type RequestContent, sendContent } from './transport.js';
+import { type Patience, repeated } from './repeats.js';
+import { type Answer, answerOf, type ContentAnswer, type Progress, type RequestContent, sendContent, UnreadableContentError } from './transport.js';
 
 type Schemas = components['schemas'];
 
@@ -14,6 +14,11 @@ export interface ClientOptions {
   readonly token?: string | (() => string | Promise<string>);
   /** How often a request is sent at most, if it fails for a reason that may pass. Default: 5. */
   readonly attempts?: number;
+  /**
+   * How long an upload is repeated while another request under its key is in progress (409), beside `attempts`. In
+   * milliseconds. A replica that crashed holds a key for up to a minute. Default: 120,000.
+   */
+  readonly inProgressTimeoutMs?: number;
   /** Default: the `fetch` of the runtime. */
   readonly fetch?: typeof fetch;
 }
@@ -58,6 +63,8 @@ export interface UploadListQuery {
 }
 
 const DEFAULT_ATTEMPTS = 5;
+const DEFAULT_IN_PROGRESS_TIMEOUT_MS = 120_000;
+const ONCE: Patience = { attempts: 1, inProgressTimeoutMs: 0 };
 
 /**
  * A client of the service, for Node, Deno, Bun and browsers. Each method rejects with `LoadDataError` if the service
@@ -65,12 +72,13 @@ const DEFAULT_ATTEMPTS = 5;
  */
 export class LoadDataClient {
   private readonly baseUrl: string;
-  private readonly attempts: number;
+  private readonly patience: Patience;
   private readonly send: typeof fetch;
 
   constructor(private readonly options: ClientOptions) {
     this.baseUrl = options.baseUrl.replace(/\/+$/, '');
-    this.attempts = options.attempts ?? DEFAULT_ATTEMPTS;
+    const { attempts = DEFAULT_ATTEMPTS, inProgressTimeoutMs = DEFAULT_IN_PROGRESS_TIMEOUT_MS } = options;
+    this.patience = { attempts, inProgressTimeoutMs };
     this.send = options.fetch ?? ((input, init) => fetch(input, init));
   }
 
@@ -78,10 +86,12 @@ export class LoadDataClient {
    * Uploads historical data. Resolves when the upload is durable.
    *
    * The digest of the file goes with it, so that the service refuses bytes that changed on their way. The digest of a
-   * stream is compared afterwards. If the connection fails, or the service asks for patience (429, 503), the upload is
-   * repeated under its key, unless its file is a stream, which can be read only once.
+   * stream is compared afterwards. If the connection fails, the service asks for patience (429, 503), or another request
+   * under the key is in progress (409), the upload is repeated under its key, unless its file is a stream, which can be
+   * read only once.
    *
-   * @throws DigestMismatchError if other bytes of a stream were stored than were sent; the stream's own error.
+   * @throws DigestMismatchError if other bytes of a stream were stored than were sent; the file's own error if it can't
+   *   be read, and that of `onProgress`, neither of which is repeated.
    */
   uploadHistorical(request: UploadRequest): Promise<UploadReceipt> {
     return this.upload('/ingestHistoricalLoadData/upload_historical', request);
@@ -113,7 +123,7 @@ export class LoadDataClient {
         const response = await this.send(`${this.baseUrl}/uploads/${encodeURIComponent(uploadId)}/content`, { headers, ...(signal && { signal }) });
         return response.ok ? { status: response.status, text: '', header: () => undefined, response } : answerOf(response);
       },
-      { attempts: this.attempts, signal },
+      { ...this.patience, signal },
     );
     if (!answer.response) throw refusal(answer);
     return answer.response;
@@ -121,7 +131,7 @@ export class LoadDataClient {
 
   /** Removes an upload. Sent once, because a repeat would be answered with 404 if the first answer was lost. */
   async deleteUpload(uploadId: string, options: RequestOptions = {}): Promise<void> {
-    const answer = await this.call('DELETE', `/uploads/${encodeURIComponent(uploadId)}`, { ...options, attempts: 1 });
+    const answer = await this.call('DELETE', `/uploads/${encodeURIComponent(uploadId)}`, { ...options, patience: ONCE });
     if (answer.status !== 204) throw refusal(answer);
   }
 
@@ -130,7 +140,7 @@ export class LoadDataClient {
    * repeat would also remove what was uploaded meanwhile, and count only the rest.
    */
   async deleteUploads(query: { readonly customer_id: string; readonly before?: string }, options: RequestOptions = {}): Promise<number> {
-    return (parsed(await this.call('DELETE', '/uploads', { query, ...options, attempts: 1 })) as Schemas['UploadsRemoved']).deleted;
+    return (parsed(await this.call('DELETE', '/uploads', { query, ...options, patience: ONCE })) as Schemas['UploadsRemoved']).deleted;
   }
 
   async assignRole(assignment: Schemas['RoleAssignment'], options: RequestOptions = {}): Promise<void> {
@@ -173,20 +183,22 @@ export class LoadDataClient {
         const headers = { ...key, ...(digest !== undefined && { 'X-Upload-Digest': digest }), ...(await this.authorization()) };
         return sendContent(this.send, { url: this.urlOf(path, query), headers, content, onProgress, signal });
       },
-      { attempts: content.isRepeatable ? this.attempts : 1, signal },
-    );
+      { ...(content.isRepeatable ? this.patience : ONCE), signal },
+    ).catch((error: unknown) => {
+      throw error instanceof UnreadableContentError ? error.cause : error;
+    });
     return receiptOf(answer, digest ?? answer.sentDigest);
   }
 
   /** Sends a creation once: if its answer were lost, a repeat would be refused because the name is in use. */
   private identity(method: 'GET' | 'POST', operation: string, call: RequestOptions & { readonly body?: object }): Promise<Answer> {
-    return this.call(method, `/idpManagementBackend/${operation}`, { ...call, attempts: method === 'GET' ? this.attempts : 1 });
+    return this.call(method, `/idpManagementBackend/${operation}`, { ...call, patience: method === 'GET' ? this.patience : ONCE });
   }
 
   private async call(
     method: string,
     path: string,
-    { query = {}, body, headers = {}, signal, attempts = this.attempts }: RequestOptions & { query?: object; body?: object; headers?: Record<string, string>; attempts?: number },
+    { query = {}, body, headers = {}, signal, patience = this.patience }: RequestOptions & { query?: object; body?: object; headers?: Record<string, string>; patience?: Patience },
   ): Promise<Answer> {
     const answer = await repeated(
       async () => {
@@ -194,7 +206,7 @@ export class LoadDataClient {
         const init = { method, headers: all, ...(body && { body: JSON.stringify(body) }), ...(signal && { signal }) };
         return answerOf(await this.send(this.urlOf(path, query), init));
       },
-      { attempts, signal },
+      { ...patience, signal },
     );
     if (answer.status >= 300) throw refusal(answer);
     return answer;

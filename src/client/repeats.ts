@@ -3,35 +3,54 @@ import type { Answer } from './transport.js';
 const FIRST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 10_000;
 
-/** The statuses after which the same request may succeed later: 409 while the first request of its key is in progress. */
-const PASSING = new Set([409, 429, 502, 503, 504]);
+/** The statuses after which the same request may succeed later. */
+const PASSING = new Set([429, 502, 503, 504]);
 
-const isPassing = ({ status, header }: Answer): boolean => PASSING.has(status) && (status !== 409 || header('Retry-After') !== undefined);
-
-export interface Repeats {
-  /** How often the request is sent at most. */
+export interface Patience {
+  /** How often the request is sent at most, answers with 409 not counted. */
   readonly attempts: number;
+  /** How long the request is repeated while another one under its key is in progress. In milliseconds. */
+  readonly inProgressTimeoutMs: number;
+}
+
+export interface Repeats extends Patience {
   readonly signal?: AbortSignal | undefined;
 }
 
 /**
- * Sends a request again while the connection breaks or the service asks for patience. Resolves to the last answer.
- * Rejects with the last error of `send`, or with the reason of the signal.
+ * Sends a request again while the connection breaks, the service asks for patience, or another request under the same
+ * key is in progress. Resolves to the last answer. Rejects with the last error of `send`, or with the reason of the
+ * signal.
  */
-export async function repeated<Result extends Answer>(send: () => Promise<Result>, { attempts, signal }: Repeats): Promise<Result> {
-  for (let attempt = 1; ; attempt++) {
+export async function repeated<Result extends Answer>(send: () => Promise<Result>, { attempts, inProgressTimeoutMs, signal }: Repeats): Promise<Result> {
+  const inProgressUntil = Date.now() + inProgressTimeoutMs;
+  for (let sent = 1, failed = 0; ; sent++) {
     const outcome = await send().then(
       (answer) => ({ answer }),
       (error: unknown) => ({ error }),
     );
-    const isLast = attempt >= attempts;
-    if ('answer' in outcome && (isLast || !isPassing(outcome.answer))) return outcome.answer;
-    // `fetch` rejects with a TypeError if the connection fails.
-    if ('error' in outcome && (isLast || signal?.aborted || !(outcome.error instanceof TypeError))) throw outcome.error;
-    const asked = 'answer' in outcome ? Number(outcome.answer.header('Retry-After')) * 1000 : Number.NaN;
-    const backoff = Math.min(FIRST_PAUSE_MS * 2 ** (attempt - 1), LONGEST_PAUSE_MS) * (0.5 + Math.random() / 2);
-    await pause(Number.isFinite(asked) ? Math.max(asked, FIRST_PAUSE_MS) : backoff, signal);
+    const pauseMs = pauseAfter(sent, 'answer' in outcome ? outcome.answer : undefined);
+    if ('answer' in outcome && isInProgress(outcome.answer)) {
+      if (Date.now() + pauseMs > inProgressUntil) return outcome.answer;
+    } else {
+      const isLast = ++failed >= attempts;
+      if ('answer' in outcome && (isLast || !PASSING.has(outcome.answer.status))) return outcome.answer;
+      // `fetch` rejects with a TypeError if the connection fails.
+      if ('error' in outcome && (isLast || signal?.aborted || !(outcome.error instanceof TypeError))) throw outcome.error;
+    }
+    await pause(pauseMs, signal);
   }
+}
+
+/** Only an answer to a key that is in use has a `Retry-After` beside its 409. */
+const isInProgress = ({ status, header }: Answer): boolean => status === 409 && header('Retry-After') !== undefined;
+
+/** At least as long as the service asks for, and longer each time while a key is in use: each repeat sends the file again. */
+function pauseAfter(sent: number, answer: Answer | undefined): number {
+  const asked = Number(answer?.header('Retry-After') ?? Number.NaN) * 1000;
+  const backoff = Math.min(FIRST_PAUSE_MS * 2 ** (sent - 1), LONGEST_PAUSE_MS) * (0.5 + Math.random() / 2);
+  if (!Number.isFinite(asked)) return backoff;
+  return Math.max(asked, answer?.status === 409 ? backoff : FIRST_PAUSE_MS);
 }
 
 function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {

@@ -39,32 +39,84 @@ export interface ContentAnswer extends Answer {
   readonly sentDigest?: string | undefined;
 }
 
+/** The content of a request can't be read, so a repeat would fail too. The cause is the error of the content. */
+export class UnreadableContentError extends Error {
+  override readonly name = 'UnreadableContentError';
+
+  constructor(override readonly cause: unknown) {
+    super('The content of a request cannot be read.');
+  }
+}
+
 export async function answerOf(response: Response): Promise<Answer> {
   const text = await response.text();
   return { status: response.status, text, header: (name) => response.headers.get(name) ?? undefined };
 }
 
-/** Sends content by POST. Rejects with the error of `fetch`, of the content, or of the signal. */
+/** Sends content by POST. Rejects with `UnreadableContentError`, with the error of `fetch`, or with that of the signal. */
 export async function sendContent(send: typeof fetch, request: ContentRequest): Promise<ContentAnswer> {
   const { url, content, onProgress, signal } = request;
   const whole = content.whole?.();
   if (whole && onProgress && isBrowser()) return sendByBrowser(whole, request);
   const init = { method: 'POST', ...(signal && { signal }) };
-  if (whole && !onProgress) return answerOf(await send(url, { ...init, headers: headersOf(request), body: whole }));
-  const { bytes, contentType } = content.open();
+  if (whole && !onProgress) return answerOf(await send(url, { ...init, headers: headersOf(request), body: whole }).catch(withoutReadError));
+  const { bytes, contentType } = openOf(content);
   const digest = new FileDigest();
   let sent = 0;
-  const counted = new TransformStream<Uint8Array, Uint8Array>({
-    transform(chunk, controller) {
-      digest.add(chunk);
-      sent += chunk.length;
-      onProgress?.(progressOf(sent, content));
-      controller.enqueue(chunk);
-    },
+  const watched = new WatchedStream(bytes, (chunk) => {
+    digest.add(chunk);
+    sent += chunk.length;
+    onProgress?.(progressOf(sent, content));
   });
-  const streamed = { ...init, headers: { ...request.headers, 'Content-Type': contentType }, body: bytes.pipeThrough(counted), duplex: 'half' };
-  const answer = await answerOf(await send(url, streamed as RequestInit));
-  return { ...answer, sentDigest: whole instanceof FormData ? undefined : digest.field() };
+  const streamed = { ...init, headers: { ...request.headers, 'Content-Type': contentType }, body: watched.readable, duplex: 'half' };
+  try {
+    const answer = await answerOf(await send(url, streamed as RequestInit));
+    return { ...answer, sentDigest: whole instanceof FormData ? undefined : digest.field() };
+  } catch (error) {
+    throw watched.failure ?? error;
+  }
+}
+
+/** In Node, the error of a file that changed or vanished is the cause of that of `fetch`. */
+function withoutReadError(error: unknown): never {
+  const { cause } = error as { cause?: { readonly name?: unknown } };
+  throw cause?.name === 'NotReadableError' ? new UnreadableContentError(cause) : error;
+}
+
+function openOf(content: RequestContent): ReturnType<RequestContent['open']> {
+  try {
+    return content.open();
+  } catch (error) {
+    throw new UnreadableContentError(error);
+  }
+}
+
+/** A stream that shows each chunk before it passes it on, and keeps the error of reading. */
+class WatchedStream {
+  failure: UnreadableContentError | undefined;
+  readonly readable: ReadableStream<Uint8Array>;
+
+  constructor(source: ReadableStream<Uint8Array>, see: (chunk: Uint8Array) => void) {
+    const reader = source.getReader();
+    const read = async (): Promise<Uint8Array | undefined> => {
+      try {
+        const { value } = await reader.read();
+        if (value) see(value);
+        return value;
+      } catch (error) {
+        this.failure = new UnreadableContentError(error);
+        throw error;
+      }
+    };
+    this.readable = new ReadableStream({
+      async pull(controller) {
+        const chunk = await read();
+        if (chunk) controller.enqueue(chunk);
+        else controller.close();
+      },
+      cancel: (reason) => reader.cancel(reason),
+    });
+  }
 }
 
 const headersOf = ({ headers, content: { contentType } }: ContentRequest): Record<string, string> => ({ ...headers, ...(contentType !== undefined && { 'Content-Type': contentType }) });

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import { arrivals } from './arrivals.js';
+import { bodyPace } from './body-pace.js';
 
 const MAX_DRAINED_BYTES = 64 * 1024 * 1024;
 const MAX_DRAIN_MS = 5_000;
@@ -21,10 +21,10 @@ export function drain(request: IncomingMessage): Promise<boolean> {
     const count = (chunk: Buffer): void => {
       bytes += chunk.length;
       if (bytes > MAX_DRAINED_BYTES) stop();
-      const ended = arrivals.ended();
-      if (!ended) return;
+      const mayContinue = bodyPace.next(chunk.length);
+      if (!mayContinue) return;
       request.pause();
-      void ended.then(() => request.resume());
+      void mayContinue.then(() => request.resume());
     };
     const timer = setTimeout(stop, MAX_DRAIN_MS);
     if (request.readableEnded || request.destroyed) {

@@ -3,12 +3,11 @@ import type { Socket } from 'node:net';
 import { Logger } from '@nestjs/common';
 import { type ErrorKind, ServiceError } from '../common/service-error.js';
 import { trimBlanks } from '../common/text.js';
-import { arrivals } from './arrivals.js';
-import { hasBody } from './content-headers.js';
+import { bodyPace } from './body-pace.js';
+import { hasBody, requestHeadDefect } from './request-head.js';
 import { drain } from './drain.js';
 import { ERROR_TABLE } from './error-table.js';
 import { beginExchange, type Exchange, EXCHANGE_END, latestExchange, requestIdOf } from './exchange.js';
-import { requestHeadDefect } from './request-head.js';
 import { answerError, errorBody } from './service-exception.filter.js';
 
 const logger = new Logger('Http');
@@ -73,7 +72,7 @@ export function guardRoutes(server: Server, isChosen: (request: IncomingMessage)
     if (isChosen(request)) receive(request, response);
     else if (others.expectation === 0) response.writeHead(417).end();
   });
-  server.on('connection', () => { arrivals.arrived(); });
+  server.on('connection', () => { bodyPace.arrived(); });
 }
 
 /**
@@ -94,7 +93,7 @@ export function guardHttpEdge(server: Server): void {
   });
   // RFC 9110, section 10.1.1, allows a server to ignore unknown expectations.
   server.on('checkExpectation', receive);
-  server.on('connection', () => { arrivals.arrived(); });
+  server.on('connection', () => { bodyPace.arrived(); });
   server.on('connect', (request: IncomingMessage, socket: Socket) => {
     answerInTurn(socket, requestHeadDefect(request) === undefined ? 'not-found' : 'bad-request', requestIdOf(request));
   });

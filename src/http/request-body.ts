@@ -1,10 +1,10 @@
 import type { IncomingMessage } from 'node:http';
 import { FREE_BYTES } from '../common/memory-budget.js';
 import { ServiceError } from '../common/service-error.js';
-import { arrivals } from './arrivals.js';
 import type { BodyMemory } from './body-memory.js';
+import { bodyPace } from './body-pace.js';
 import { ClientRate } from './client-rate.js';
-import { declaredLength } from './content-headers.js';
+import { declaredLength } from './request-head.js';
 import { assertDigests, type ExpectedDigest, verified } from './digest-fields.js';
 import { exchangeOf } from './exchange.js';
 
@@ -82,7 +82,7 @@ async function* receivedBody(
         bytes += chunk.length;
         if (bytes > maxBytes) throw new ServiceError('payload-too-large');
         rate?.received(chunk.length);
-        if (bytes > FREE_BYTES) await arrivals.ended();
+        if (bytes > FREE_BYTES) await bodyPace.next(chunk.length);
         yield chunk;
       } else if (request.readableEnded) {
         return;

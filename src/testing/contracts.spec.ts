@@ -1,8 +1,11 @@
 import { readFile } from 'node:fs/promises';
 import { describe, expect, it } from 'vitest';
+import type { ProviderCallOptions } from '../identity-management/application/ports/identity-provider.port.js';
+import type { User } from '../identity-management/domain/user.js';
 import { indexLine } from '../ingestion/domain/layout.js';
 import { bucketContract, eventOutboxContract, fileStorageContract, identityProviderContract, storedUploadsContract, type TestRunner, uploadEventsContract } from './contracts.js';
 import { InMemoryFileStorage } from './in-memory.file-storage.js';
+import { InMemoryIdentityProvider } from './in-memory.identity-provider.js';
 
 type Step = () => Promise<void>;
 
@@ -38,10 +41,10 @@ class CollectingRunner implements TestRunner {
     this.hooks.at(-1)?.after.push(step);
   };
 
-  /** Runs all tests. Resolves to the messages of those that fail, by title. */
-  async failures(): Promise<Map<string, string>> {
+  /** Runs all tests, or those with a title. Resolves to the messages of those that fail, by title. */
+  async failures(titles = /^/): Promise<Map<string, string>> {
     const failures = new Map<string, string>();
-    for (const { title, run } of this.tests) await run().catch((error: unknown) => failures.set(title, (error as Error).message));
+    for (const { title, run } of this.tests.filter((test) => titles.test(test.title))) await run().catch((error: unknown) => failures.set(title, (error as Error).message));
     return failures;
   }
 }
@@ -103,5 +106,30 @@ describe('the suite of FileStorage', () => {
     const failures = await runner.failures();
     expect([...failures.keys()]).toEqual(['holds at most 96 MiB of a file of 160 MiB in memory']);
     expect([...failures.values()]).toEqual([expect.stringMatching(/reads no faster than it writes[^]*collect none\.\n\nError: After \d+ MiB of a file of 160 MiB, \d+ MiB are held/)]);
+  });
+});
+
+describe('the suite of IdentityProvider, of a list that ends when the signal aborts,', () => {
+  class OnePage extends InMemoryIdentityProvider {
+    constructor(private readonly length: number) {
+      super();
+    }
+
+    override async *listUsers(options: ProviderCallOptions): AsyncGenerator<readonly User[]> {
+      const users: User[] = [];
+      for await (const page of super.listUsers(options)) users.push(...page);
+      yield users.slice(0, this.length);
+    }
+  }
+
+  it.each([
+    ['accepts one that was whole', Infinity, []],
+    ['fails for one that was not', 9, [expect.stringMatching(/\n\nThe list ended after its first page as if it were whole\.$/)]],
+  ])('%s', async (_, length, messages) => {
+    const runner = new CollectingRunner();
+    const provider = new OnePage(length);
+    const setting = { provider, moreThanOnePage: 10, unknownUserId: '', unknownRoleId: '', reopen: () => Promise.resolve(provider), permissionsOf: () => Promise.resolve([]), tearDown: () => undefined };
+    identityProviderContract('one page', () => Promise.resolve(setting), runner);
+    expect([...(await runner.failures(/between two pages/)).values()]).toEqual(messages);
   });
 });

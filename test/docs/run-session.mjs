@@ -1,5 +1,5 @@
 // Runs the `sh` blocks of a page in one shell, as if they were pasted, and compares their output with the `text` block
-// after each. `…` matches anything. Background processes of the session end with it.
+// after each. `…` matches anything. What a block prints must end with a newline. Background processes of the session end with it.
 // Usage: node test/docs/run-session.mjs [--shell=bash|dash|zsh] <page> [<heading> | --run=<command>]…
 // With headings, runs only their parts, in this order, and each command at its place among them. Default: bash.
 import { spawn } from 'node:child_process';
@@ -43,6 +43,13 @@ async function run(script) {
   let stdout = '';
   child.stdout.setEncoding('utf8').on('data', (chunk) => (stdout += chunk));
   const ended = once(child, 'exit');
+  // The group isn't ours, so that it doesn't get the signal that ends us.
+  for (const signal of ['SIGINT', 'SIGTERM']) {
+    process.once(signal, () => {
+      signalGroup(child.pid, 'SIGTERM');
+      process.exit(1);
+    });
+  }
   const settled = new AbortController();
   const silence = delay(MOST_SECONDS * 1000, [`nothing after ${MOST_SECONDS} s`], { signal: settled.signal });
   const [status] = await Promise.race([ended, silence]);
@@ -68,6 +75,11 @@ const outputs = stdout.split(`\n${MARK}\n`);
 
 let failed = status === 0 ? 0 : 1;
 if (failed) console.error(`${page}: ${shell} ended with ${status} after ${outputs.length - 1} of ${commands.length} blocks`);
+for (const output of outputs.slice(0, -1)) {
+  if (output === '' || output.endsWith('\n')) continue;
+  failed += 1;
+  console.error(`${page}: an answer ends without a newline, so that the prompt follows it in its line:\n${output.trim()}`);
+}
 let compared = 0;
 blocks.forEach(({ kind, body }, index) => {
   if (kind !== 'text') return;

@@ -53,7 +53,7 @@ describe("README's client", () => {
       const { stdout } = await run(process.execPath, [file]);
       const [line] = await service.lines();
       expect(stdout.split('\n')).toEqual(expect.arrayContaining(['4497 of 4497 bytes', expect.stringContaining(String(line?.upload_id))]));
-      expect(code.trim().split('\n').length).toBeLessThanOrEqual(11);
+      expect(code.trim().split('\n').length).toBeLessThanOrEqual(10);
     } finally {
       await service.close();
     }

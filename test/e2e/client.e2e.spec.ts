@@ -1,7 +1,10 @@
-import { readFile } from 'node:fs/promises';
+import { once } from 'node:events';
+import { openAsBlob } from 'node:fs';
+import { readFile, writeFile } from 'node:fs/promises';
+import { request } from 'node:http';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { DigestMismatchError, LoadDataClient, LoadDataError, type Progress, type UploadRequest } from '../../src/client/index.js';
+import { type ClientOptions, DigestMismatchError, LoadDataClient, LoadDataError, type Progress, type UploadRequest } from '../../src/client/index.js';
 import { type RunningService, startService } from '../support/service.js';
 
 /** Not text in any encoding. */
@@ -41,15 +44,17 @@ const stream = (): ReadableStream<Uint8Array> =>
     },
   });
 
+type Trouble = (send: () => Promise<Response>) => Promise<Response>;
 /** A client whose connection does something else on the way to the service, one answer after the other. */
-function troubled(...troubles: ((send: () => Promise<Response>) => Promise<Response>)[]): { client: LoadDataClient; sent: RequestInit[] } {
+function troubled(...troubles: Trouble[]): { client: LoadDataClient; sent: RequestInit[]; options: ClientOptions } {
   const sent: RequestInit[] = [];
   const troubledFetch = (input: string | URL | Request, init: RequestInit = {}): Promise<Response> => {
     sent.push(init);
     const send = () => fetch(input, init);
     return troubles.shift()?.(send) ?? send();
   };
-  return { client: new LoadDataClient({ baseUrl: service.url, token: () => service.adminToken(), fetch: troubledFetch }), sent };
+  const options = { baseUrl: service.url, token: () => service.adminToken(), fetch: troubledFetch };
+  return { client: new LoadDataClient(options), sent, options };
 }
 const refusedWith = (status: number, headers: Record<string, string> = { 'Retry-After': '0' }) => () => Promise.resolve(new Response('{"error":"Later."}', { status, headers }));
 const brokenBefore = () => Promise.reject(new TypeError('fetch failed'));
@@ -149,6 +154,71 @@ describe('LoadDataClient repeats', () => {
   it('no upload of a stream that was read', async () => {
     const { client: once } = troubled(brokenBefore);
     await expect(once.uploadHistorical({ ...PARAMETERS, file: stream() })).rejects.toThrow('fetch failed');
+    expect(await added()).toEqual([]);
+  });
+
+  it('an upload until another request under its key has ended, however few attempts it has', async () => {
+    const query = new URLSearchParams({ customer_id: PARAMETERS.customerId, filename: 'first', manufacturer: 'm' }).toString();
+    const headers = { 'Idempotency-Key': 'held', Authorization: `Bearer ${await service.adminToken()}`, Expect: '100-continue' };
+    const first = request(`${service.url}/ingestHistoricalLoadData/upload_historical?${query}`, { method: 'POST', headers });
+    first.on('error', () => undefined).flushHeaders();
+    await once(first, 'continue');
+    const { options, sent } = troubled(async (send) => {
+      const answer = await send();
+      expect(answer.status).toBe(409);
+      first.destroy();
+      return answer;
+    });
+    await new LoadDataClient({ ...options, attempts: 1 }).uploadHistorical({ ...PARAMETERS, idempotencyKey: 'held', file: BYTES });
+    expect(sent.length).toBeGreaterThan(1);
+    await expectStored(BYTES);
+  });
+
+  it.each<[string, Partial<ClientOptions>, UploadRequest['file'], string]>([
+    ['longer than it may wait', { inProgressTimeoutMs: 60_000 }, BYTES, '61'],
+    ['for a stream that was read', {}, stream(), '0'],
+  ])('no upload %s for another request under its key', async (_, limits, file, retryAfter) => {
+    const { options, sent } = troubled(refusedWith(409, { 'Retry-After': retryAfter }));
+    await expect(new LoadDataClient({ ...options, ...limits }).uploadHistorical({ ...PARAMETERS, ...(file !== undefined && { file }) })).rejects.toMatchObject({ status: 409 });
+    expect(sent).toHaveLength(1);
+  });
+
+  const failing = (error: Error) => () =>
+    new ReadableStream<Uint8Array>({
+      pull(controller) {
+        controller.enqueue(BYTES.subarray(0, 1_000));
+        controller.error(error);
+      },
+    });
+  const ownError = new TypeError('of the caller');
+  it.each<[string, Partial<UploadRequest>, number]>([
+    ['whose stream fails', { file: failing(ownError) }, 1],
+    ['whose stream, in a form, fails', { file: failing(ownError), additionalData: ADDITIONAL }, 0],
+    ['whose stream cannot be opened', { file: () => { throw ownError; } }, 0],
+    ['whose progress cannot be shown', { file: BYTES, onProgress: () => { throw ownError; } }, 1],
+  ])('no upload %s, and rejects with that error', async (_, upload, requests) => {
+    const { client: once, sent } = troubled();
+    await expect(once.uploadHistorical({ ...PARAMETERS, ...upload })).rejects.toBe(ownError);
+    expect(sent).toHaveLength(requests);
+    expect(await added()).toEqual([]);
+  });
+
+  it('no upload of a stream that has no bytes', async () => {
+    const { client: once, sent } = troubled();
+    const text = () => new ReadableStream({ start: (controller) => { controller.enqueue('text'); } });
+    await expect(once.uploadHistorical({ ...PARAMETERS, file: text })).rejects.toThrow(/Uint8Array/);
+    expect(sent).toHaveLength(1);
+  });
+
+  it('no upload of a file that was changed meanwhile', async () => {
+    const path = join(service.dataDirectory, 'changed.csv');
+    await writeFile(path, 'as it was');
+    const { client: once, sent } = troubled(async (send) => {
+      await writeFile(path, 'as it is now');
+      return send();
+    });
+    await expect(once.uploadHistorical({ ...PARAMETERS, file: await openAsBlob(path) })).rejects.toMatchObject({ name: 'NotReadableError' });
+    expect(sent).toHaveLength(1);
     expect(await added()).toEqual([]);
   });
 

@@ -107,3 +107,12 @@ describe('a DATA_DIR that cannot be used', () => {
     await expectRefused(data, /^DATA_DIR: .*\/.*(set DATA_DIR|make the directory)/);
   });
 });
+
+describe('a HOST that cannot be used', () => {
+  it('is reported in one line', async () => {
+    const data = await mkdtemp(join(tmpdir(), 'refused-host-'));
+    const refusal: unknown = await startService({ DATA_DIR: data, HOST: '192.0.2.1' }).catch((error: unknown) => error);
+    expect(explainRefusal(refusal, data)).toMatch(/^HOST, PORT: .*EADDRNOTAVAIL.*192\.0\.2\.1.*: set HOST to an address of this machine$/);
+    await rm(data, { recursive: true });
+  });
+});

@@ -139,6 +139,33 @@ describe.each([
   });
 });
 
+/** These know one body for each operation. What they would send of another is no file, and the answer would be 200. */
+describe('the whole document, for generators that need ?uploads=', () => {
+  const compile = (script: string): Promise<string> =>
+    runNodeTool('typescript/bin/tsc', ['--noEmit', '--strict', '--skipLibCheck', '--module', 'esnext', '--moduleResolution', 'bundler', '--target', 'es2022', '--lib', 'es2022,dom,dom.iterable', script], directory);
+  /** Rejects with what the compiler printed. */
+  const compiled = (script: string): Promise<unknown> => compile(script).catch((error: unknown) => Promise.reject(new Error((error as { stdout: string }).stdout)));
+
+  it('lets TypeScript refuse a Blob and a form that hey-api would send as JSON', async () => {
+    await runNodeTool('@hey-api/openapi-ts/bin/run.js', ['-i', await documentFile(), '-o', join(directory, 'hey-api'), '-c', '@hey-api/client-fetch', '--no-log-file']);
+    const bodies = ['{ additional_data: "meter 7" }', 'new Blob()', '{ file: new Blob() }'];
+    const calls = bodies.map((body) => `void uploadHistorical({ query: ${JSON.stringify(QUERY)}, body: ${body} });`);
+    await writeFile(join(directory, 'calls.ts'), ["import { uploadHistorical } from './hey-api/sdk.gen';", ...calls].join('\n'));
+    const errors = await compiled('calls.ts').catch((error: unknown) => (error as Error).message.trim().split('\n'));
+    expect(errors).toEqual([
+      expect.stringMatching(/^calls\.ts\(3,.*'Blob' has no properties in common with type 'UploadJson'/),
+      expect.stringMatching(/^calls\.ts\(4,.*'file' does not exist in type 'UploadJson'/),
+    ]);
+  }, 120_000);
+
+  it('lets TypeScript refuse the functions of orval', async () => {
+    const output = { target: './orval-whole/api.ts', client: 'fetch', baseUrl: service.url };
+    await writeFile(join(directory, 'orval-whole.config.mjs'), `export default ${JSON.stringify({ api: { input: await documentFile(), output } })};`);
+    await runNodeTool('orval/dist/bin/orval.mjs', ['--config', 'orval-whole.config.mjs'], directory);
+    await expect(compiled('orval-whole/api.ts')).rejects.toThrow(/'UploadForm' is not assignable to type 'BodyInit/);
+  }, 120_000);
+});
+
 describe('openapi-python-client', () => {
   beforeAll(async () => {
     const said = await runPython(['-m', 'openapi_python_client', 'generate', '--path', await documentFile(), '--meta', 'none', '--output-path', join(directory, 'load_data'), '--overwrite']);

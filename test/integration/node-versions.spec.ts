@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { installNode } from '../servers/node.mjs';
+import { installNode } from '../servers/runtimes.mjs';
 import { Workspace } from '../support/process.js';
 
 let workspace: Workspace;
@@ -10,14 +10,14 @@ beforeAll(async () => {
 afterAll(() => workspace.dispose());
 
 describe.each(['20.19.2', '22.23.3', '24.21.0'])('Node %s', (version) => {
-  it('passes the tests of what depends on Node most', async () => {
+  it('passes npm test', async () => {
     const node = await installNode(version);
     const home = { HOME: process.env.HOME ?? '', NO_COLOR: '1' };
     const tests = workspace.run(node, ['node_modules/vitest/vitest.mjs', 'run', '--config', 'vitest.node-versions.config.ts'], home, resolve('.'));
     const { code } = await tests.exited;
     expect(code, tests.stdout + tests.stderr).toBe(0);
-    expect(tests.stdout).toMatch(/Tests +\d{3,} passed/);
-  }, 600_000);
+    expect(tests.stdout).toMatch(/Tests +\d{4,} passed/);
+  }, 1_800_000);
 
   it('serves without a warning', async () => {
     const service = workspace.run(await installNode(version), ['--trace-warnings', resolve('dist/main.js')], { DATA_DIR: `${workspace.data}-${version}` });

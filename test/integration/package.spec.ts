@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { cp, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -132,6 +133,17 @@ describe.each(APPS)('the packed package in a new application on $name', (app) =>
     for (const name of maps) {
       const { sources } = JSON.parse(await readFile(join(dist, name), 'utf8')) as { sources: string[] };
       for (const source of sources) expect(await readFile(join(dist, name, '..', source), 'utf8')).not.toBe('');
+    }
+  });
+
+  it('has the files that its pages link to', async () => {
+    const home = join(path, 'node_modules/load-data-service');
+    const pages = (await readdir(home, { recursive: true })).filter((name) => name.endsWith('.md'));
+    expect(pages).toEqual(expect.arrayContaining(['README.md', 'docs/README.md', 'examples/README.md']));
+    for (const page of pages) {
+      for (const [link, target = ''] of (await readFile(join(home, page), 'utf8')).matchAll(/\]\((?!http|#)([^)#]+)[^)]*\)/g)) {
+        expect(existsSync(join(home, page, '..', target)), `${page}: ${link}`).toBe(true);
+      }
     }
   });
 

@@ -2,8 +2,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type Program, Workspace } from '../support/process.js';
 
-const UPLOADED = '{"status":"success","message":"Data uploaded successfully."}\n';
-const LOG_LEVELS = ['info', 'trace', 'silent'];
+const UPLOADED = /^\{"status":"success","message":"Data uploaded successfully\."\}\n$/;
 
 describe('the ready line', () => {
   let workspace: Workspace;
@@ -27,39 +26,36 @@ describe('the ready line', () => {
     }
   }
 
-  it.each(LOG_LEVELS)('at LOG_LEVEL=%s is the only line that is not JSON, and its contents are right', async (LOG_LEVEL) => {
-    const { program, readyLine, url, swaggerUrl, curl } = await workspace.start({ LOG_LEVEL });
+  // Each row starts a service, so that a row has several variables.
+  it.each<[string, Record<string, string>, RegExp]>([
+    ['LOG_LEVEL=trace, on every address', { LOG_LEVEL: 'trace', HOST: '0.0.0.0' }, UPLOADED],
+    ['LOG_LEVEL=silent, with a base path', { LOG_LEVEL: 'silent', BASE_PATH: '/grid/v1' }, UPLOADED],
+    ['LOG_LEVEL=info, with uploads that need a token', { LOG_LEVEL: 'info', INGESTION_AUTH: 'required' }, /^\{"status":"(ok|success)"/],
+  ])('is the only line that is not JSON, and ends with a command that works when pasted: %s', async (_, variables, answer) => {
+    const { program, readyLine, url, swaggerUrl, curl } = await workspace.start(variables);
 
     expect((await fetch(`${url}/health/ready`)).status).toBe(200);
     expect((await fetch(swaggerUrl)).status).toBe(200);
     expect((await fetch(`${url}/nowhere`)).status).toBe(404);
     expect(readyLine.endsWith(curl ?? '?')).toBe(true);
-    expect(await paste(curl)).toBe(UPLOADED);
+    expect(await paste(curl)).toMatch(answer);
 
     expect(await program.end('SIGTERM')).toEqual({ code: 0, signal: null });
     expectJsonBut(readyLine, program);
     expect(program.stderr).toBe('');
-    if (LOG_LEVEL === 'silent') expect(program.lines).toEqual([readyLine]);
-  });
-
-  it.each([
-    ['on every address', { HOST: '0.0.0.0' }, UPLOADED],
-    ['with a base path', { BASE_PATH: '/grid/v1' }, UPLOADED],
-    ['behind a proxy', { BASE_PATH: '/v1', PUBLIC_URL: 'https://grid.example/api/v1' }, UPLOADED],
-    ['with uploads that need a token', { INGESTION_AUTH: 'required' }, /^\{"status":"(ok|success)"/],
-  ])('ends with a command that works when pasted: %s', async (_, variables, answer) => {
-    expect(await paste((await workspace.start(variables)).curl)).toMatch(answer);
+    if (variables.LOG_LEVEL === 'silent') expect(program.lines).toEqual([readyLine]);
   });
 
   it.each<[string, Record<string, string>]>([
     ['in DATA_DIR', {}],
     ['in the environment', { EMBEDDED_ADMIN_SECRET: 'given-by-somebody' }],
-  ])("says where the administrator's secret is, and how to get a token: %s", async (_, variables) => {
-    const { readyLine, url } = await workspace.start({ PUBLIC_URL: 'http://127.0.0.1:49999', ...variables });
-    expect(url).toBe('http://127.0.0.1:49999');
+  ])("behind a proxy, says where the administrator's secret is, and how to get a token: %s", async (_, variables) => {
+    const { readyLine, url, curl } = await workspace.start({ BASE_PATH: '/v1', PUBLIC_URL: 'https://grid.example/api/v1', ...variables });
+    expect(url).toBe('https://grid.example/api/v1');
     const [, place = ''] = /\| token: npm run --silent token \(client admin, secret in ([^)]+)\) \| try: curl /.exec(readyLine) ?? [];
     expect(place).toBe(variables.EMBEDDED_ADMIN_SECRET === undefined ? join(workspace.data, 'identity', 'admin-secret') : 'EMBEDDED_ADMIN_SECRET');
     expect(readyLine).not.toContain('given-by-somebody');
+    expect(await paste(curl)).toMatch(UPLOADED);
     expect((await workspace.token()).stdout).toMatch(/^[\w-]+\.[\w-]+\.[\w-]+\n$/);
   });
 

@@ -74,26 +74,28 @@ describe("a team's adapter, named by a variable", () => {
   const launch = (variables: Variables): Program => workspace.run(process.execPath, [resolve('dist/main.js')], variables, directory);
   const start = (variables: Variables): Promise<ServiceProcess> => ready(launch(variables));
 
-  it('stores uploads, in the form that docs/adapters.md shows, and is closed at the end', async () => {
-    const service = await start({ FILE_STORAGE: 'module:./team-store.js', TEAM_STORE_URL: 'https://store.example' });
+  it('stores uploads and manages users, in the form that docs/adapters.md shows, and is closed at the end', async () => {
+    const service = await start({
+      FILE_STORAGE: 'module:./team-store.js',
+      TEAM_STORE_URL: 'https://store.example',
+      IDENTITY_PROVIDER: `module:${directory}/team-provider.js`,
+      TEAM_ISSUER: 'https://login.example',
+    });
     const query = 'customer_id=a&filename=b.csv&manufacturer=c';
     const answer = await fetch(`${service.url}/ingestHistoricalLoadData/upload_historical?${query}`, { method: 'POST', body: 'x' });
     expect(answer.status).toBe(200);
     expect(await readFile(join(directory, 'stored'), 'utf8')).toBe('https://store.example');
-    expect(await service.program.end('SIGTERM')).toEqual({ code: 0, signal: null });
-    expect(await readFile(join(directory, 'closed'), 'utf8')).toBe('https://store.example');
-  });
 
-  it('manages users, and says which tokens are accepted', async () => {
-    const service = await start({ IDENTITY_PROVIDER: `module:${directory}/team-provider.js`, TEAM_ISSUER: 'https://login.example' });
     const users = async (token: string) => {
-      const answer = await fetch(`${service.url}/idpManagementBackend/users`, { headers: { Authorization: `Bearer ${token}` } });
-      return [answer.status, await answer.json()];
+      const listed = await fetch(`${service.url}/idpManagementBackend/users`, { headers: { Authorization: `Bearer ${token}` } });
+      return [listed.status, await listed.json()];
     };
     expect(await users(await readFile(join(directory, 'token'), 'utf8'))).toEqual([200, { users: [] }]);
     expect(await users('x')).toEqual([403, { error: 'Unauthorized.' }]);
     expect((await fetch(`${service.url}/docs-json`)).status).toBe(200);
-    await service.program.end('SIGTERM');
+
+    expect(await service.program.end('SIGTERM')).toEqual({ code: 0, signal: null });
+    expect(await readFile(join(directory, 'closed'), 'utf8')).toBe('https://store.example');
   });
 
   it('is refused like a variable of the service, before a port is opened', async () => {

@@ -9,8 +9,10 @@ import { checkLine } from './line-rules.js';
 import type { SegmentLine } from './segment-lines.js';
 import type { Entry, StoreView } from './store-view.js';
 
-/** Number of places in each of the three sets that matching needs. Together the sets take 26 MiB, for any store. */
-const PLACES = 2 ** 19;
+/** The largest number of places in each of the three sets that matching needs. Together the sets take 26 MiB at most. */
+const MOST_PLACES = 2 ** 19;
+/** The smallest number of places. It has room for uploads that arrive while a small store is matched. */
+const LEAST_PLACES = 2 ** 16;
 const FILES_AT_ONCE = 4;
 
 export interface VerificationOptions {
@@ -163,10 +165,12 @@ class Run {
 
   /** Checks that every file has a line, that no upload has two lines, and that no idempotency key has two uploads. */
   private async *matches(): AsyncGenerator<Finding> {
-    const parts = Math.max(1, Math.ceil(Math.max(this.totals.uploads, this.totals.files) / (this.options.uploadsPerPass ?? PLACES / 2)));
-    const files = new DigestSet(PLACES);
-    const uploads = new DigestSet(PLACES);
-    const keys = new DigestSet(PLACES);
+    const count = Math.max(this.totals.uploads, this.totals.files);
+    const parts = Math.max(1, Math.ceil(count / (this.options.uploadsPerPass ?? MOST_PLACES / 2)));
+    const places = placesFor(count / parts);
+    const files = new DigestSet(places);
+    const uploads = new DigestSet(places);
+    const keys = new DigestSet(places);
     this.begin('matching', parts);
     for (let part = 0; part < parts; part++) {
       files.clear();
@@ -299,6 +303,13 @@ class Run {
   private begin(phase: VerificationProgress['phase'], passes: number): void {
     Object.assign(this.progress, { phase, done: 0, total: this.indexBytes * passes });
   }
+}
+
+/** The number of places for about this many digests: a power of two, at least half of them free as far as possible. */
+function placesFor(digests: number): number {
+  let places = LEAST_PLACES;
+  while (places < 2 * digests && places < MOST_PLACES) places *= 2;
+  return places;
 }
 
 interface MatchingSets {

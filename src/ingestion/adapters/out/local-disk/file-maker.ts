@@ -11,20 +11,95 @@ interface WaitingFile {
 /** Errors of the file system, by the file's index in the batch. */
 type Failures = ReadonlyMap<number, { readonly code: string; readonly message: string }>;
 
+/** Called once with the outcome of a batch: the files that failed, or why the thread was lost. */
+type Ended = (outcome: Failures | Error) => void;
+
+const ignore: Ended = () => undefined;
+
+/** A worker thread that creates one batch of files at a time. */
+class MakerThread {
+  private readonly worker: Worker;
+  private ended = ignore;
+
+  /** @param lost called if the thread fails, also while it is idle. */
+  constructor(script: URL, lost: (thread: MakerThread) => void) {
+    this.worker = new Worker(script);
+    this.worker.on('message', (failures: Failures) => {
+      this.end(failures);
+    });
+    this.worker.on('error', (error) => {
+      lost(this);
+      this.end(error);
+    });
+  }
+
+  /** Creates files. The thread keeps the process alive until `ended` is called. */
+  send(batch: readonly WaitingFile[], ended: Ended): void {
+    const bytes = new Uint8Array(batch.reduce((sum, file) => sum + file.bytes.length, 0));
+    let end = 0;
+    const files = batch.map((file) => {
+      bytes.set(file.bytes, end);
+      return { path: file.path, device: file.device, end: (end += file.bytes.length) };
+    });
+    this.ended = ended;
+    this.worker.ref();
+    this.worker.postMessage({ files, bytes }, [bytes.buffer]);
+  }
+
+  unref(): void {
+    this.worker.unref();
+  }
+
+  private end(outcome: Failures | Error): void {
+    const { ended } = this;
+    this.ended = ignore;
+    ended(outcome);
+  }
+}
+
+/**
+ * The idle threads of a process. A store takes a thread for one batch, so that stores of one process share threads, and
+ * one whose disk hangs keeps only its own.
+ */
+export class MakerThreads {
+  private readonly idle: MakerThread[] = [];
+
+  constructor(
+    /** Script of the worker threads. */
+    private readonly script = new URL('./file-maker.worker.mjs', import.meta.url),
+  ) {}
+
+  /** An idle thread, or a new one. */
+  take(): MakerThread {
+    const forget = (lost: MakerThread) => {
+      this.forget(lost);
+    };
+    return this.idle.pop() ?? new MakerThread(this.script, forget);
+  }
+
+  giveBack(thread: MakerThread): void {
+    thread.unref();
+    this.idle.push(thread);
+  }
+
+  private forget(thread: MakerThread): void {
+    const index = this.idle.indexOf(thread);
+    if (index >= 0) this.idle.splice(index, 1);
+  }
+}
+
+const THREADS = new MakerThreads();
+
 /**
  * Creates small files in a worker thread, all waiting files in one batch. Three thread-pool calls per file would cost
  * more than the file itself, and the main thread must not wait for a disk.
  */
 export class FileMaker {
-  private worker: Worker | undefined;
   private waiting: WaitingFile[] = [];
-  /** The files that the worker is creating. */
-  private batch: readonly WaitingFile[] | undefined;
+  /** The thread that is creating files for this maker. */
+  private thread: MakerThread | undefined;
 
-  constructor(
-    /** Script of the worker thread. */
-    private readonly script = new URL('./file-maker.worker.mjs', import.meta.url),
-  ) {}
+  constructor(private readonly threads = THREADS) {}
 
   /**
    * Creates a file. Rejects with the error of the file system. After an error other than `EEXIST`, part of the file may
@@ -35,57 +110,37 @@ export class FileMaker {
   make(path: string, bytes: Uint8Array, device?: bigint): Promise<void> {
     return new Promise((resolve, reject) => {
       this.waiting.push({ path, bytes, device, resolve, reject });
-      if (!this.batch) this.begin();
+      if (!this.thread) this.begin();
     });
   }
 
   private begin(): void {
     const { waiting: batch } = this;
     this.waiting = [];
-    this.batch = batch;
     try {
-      this.send(batch);
+      const thread = (this.thread ??= this.threads.take());
+      thread.send(batch, (outcome) => {
+        this.end(batch, outcome);
+      });
     } catch (error) {
-      this.batch = undefined;
-      for (const { reject } of batch) reject(error as Error);
+      this.end(batch, error as Error);
     }
   }
 
-  private send(batch: readonly WaitingFile[]): void {
-    const bytes = new Uint8Array(batch.reduce((sum, file) => sum + file.bytes.length, 0));
-    let end = 0;
-    const files = batch.map((file) => {
-      bytes.set(file.bytes, end);
-      return { path: file.path, device: file.device, end: (end += file.bytes.length) };
+  private end(batch: readonly WaitingFile[], outcome: Failures | Error): void {
+    const isLost = outcome instanceof Error;
+    batch.forEach(({ resolve, reject }, index) => {
+      const failure = isLost ? outcome : outcome.get(index);
+      if (!failure) resolve();
+      else reject(failure instanceof Error ? failure : Object.assign(new Error(failure.message), { code: failure.code }));
     });
-    const worker = (this.worker ??= this.start());
-    // The worker keeps the process alive only while files are in flight: `end` reverts this.
-    worker.ref();
-    worker.postMessage({ files, bytes }, [bytes.buffer]);
-  }
-
-  private start(): Worker {
-    const worker = new Worker(this.script);
-    worker.on('message', (failures: Failures) => {
-      this.end(({ resolve, reject }, index) => {
-        const failure = failures.get(index);
-        if (failure) reject(Object.assign(new Error(failure.message), { code: failure.code }));
-        else resolve();
-      });
-    });
-    worker.on('error', (error) => {
-      this.worker = undefined;
-      this.end(({ reject }) => {
-        reject(error);
-      });
-    });
-    return worker;
-  }
-
-  private end(settle: (file: WaitingFile, index: number) => void): void {
-    this.batch?.forEach(settle);
-    this.batch = undefined;
+    if (isLost) this.thread = undefined;
     if (this.waiting.length > 0) this.begin();
-    else this.worker?.unref();
+    else this.rest();
+  }
+
+  private rest(): void {
+    if (this.thread) this.threads.giveBack(this.thread);
+    this.thread = undefined;
   }
 }

@@ -1,2 +1,0 @@
-/** Installs a version of Node unless it is there. Resolves to the path of the program. */
-export function installNode(version: string): Promise<string>;

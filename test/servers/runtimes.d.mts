@@ -1,0 +1,14 @@
+export function installNode(version: string): Promise<string>;
+
+/** A runtime beside Node. */
+export interface Runtime {
+  readonly name: string;
+  /** Installs it unless it is there. Resolves to the path of the program. */
+  readonly install: () => Promise<string>;
+  /** The parameters that run a script, which may use the network and read files below a folder. */
+  readonly parameters: (folder: string) => readonly string[];
+}
+
+export const RUNTIMES: readonly Runtime[];
+/** The names of the runtimes for which npm has no package for this machine. */
+export const MISSING_RUNTIMES: readonly string[];
