@@ -111,7 +111,8 @@ export class GatedDisk extends Disk {
   }
 
   override async *readLargeDirectory(path: string): AsyncGenerator<readonly string[]> {
-    yield await this.readDirectory(path);
+    await this.pass('readLargeDirectory', path, () => Promise.resolve());
+    yield* this.disk.readLargeDirectory(path);
   }
 
   override syncDirectory(path: string): Promise<void> {

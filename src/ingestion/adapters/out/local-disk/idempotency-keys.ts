@@ -91,17 +91,16 @@ export class IdempotencyKeys {
    *
    * @param length the new length of the segment in bytes; 0 if the segment was removed.
    */
-  async forget(segment: string, length: number, uploads: readonly { readonly uploadId: string; readonly scope: string | null }[]): Promise<void> {
+  async forget(segment: string, length: number, uploads: readonly { readonly uploadId: string; readonly scope: string }[]): Promise<void> {
     while (this.adding) await this.adding;
-    const keyedUploads = uploads.flatMap(({ uploadId, scope }) => (scope === null ? [] : { uploadId, scope }));
-    for (const { uploadId, scope } of keyedUploads) {
+    for (const { uploadId, scope } of uploads) {
       if (this.waiting.get(scope)?.uploadId === uploadId) this.waiting.delete(scope);
       else if (this.running.has(scope)) this.removed.add(uploadId);
     }
     this.closedSegments = this.closedSegments
       .map((closed) => (closed.segment.path === segment ? { ...closed, segment: { path: segment, length } } : closed))
       .filter((closed) => closed.segment.length > 0);
-    await this.index.forget({ path: segment, length }, keyedUploads);
+    await this.index.forget({ path: segment, length }, uploads);
   }
 
   /**

@@ -247,6 +247,19 @@ describe('the outbox on a local disk', () => {
     await open();
   });
 
+  it('removes entries and files that a crash left unfinished', async () => {
+    await outbox.open();
+    const id = await store();
+    await storage.close();
+    const [segment = ''] = await segments();
+    await symlink('{}', view.at(`events/${segment}.unfinished`));
+    await writeFile(view.at('events/0195e6f0-0000-7000-8000-000000000000.removed.unfinished'), 'x');
+    await open();
+    expect(await tellAll()).toEqual([id]);
+    expect(await entries()).toEqual([]);
+    expect(warnings).toEqual([]);
+  });
+
   it('lists its directory rarely while there is a backlog', async () => {
     await outbox.open();
     for (let day = 10; day < 30; day++) await store(anUploadDraft().with({ receivedAt: new Date(`2026-01-${day}T00:00:00Z`) }));
@@ -254,10 +267,9 @@ describe('the outbox on a local disk', () => {
     const disk = new GatedDisk();
     await open({ disk });
     let listings = 0;
-    const readDirectory = disk.readDirectory.bind(disk);
-    disk.readDirectory = (path) => {
-      if (path === view.at('events')) listings += 1;
-      return readDirectory(path);
+    disk.gate = (perform, operation, path) => {
+      if (operation === 'readLargeDirectory' && path === view.at('events')) listings += 1;
+      return perform();
     };
     expect(await tellAll()).toHaveLength(20);
     expect(listings).toBe(1);
@@ -300,9 +312,7 @@ describe('the outbox on a local disk', () => {
     await storage.close();
     const disk = new GatedDisk();
     await open({ disk });
-    const readDirectory = disk.readDirectory.bind(disk);
-    let failures = 1;
-    disk.readDirectory = (path) => (path === view.at('events') && failures-- > 0 ? Promise.reject(Object.assign(new Error('EMFILE'), { code: 'EMFILE' })) : readDirectory(path));
+    disk.failNext('readLargeDirectory');
     await expect(outbox.next(1)).rejects.toMatchObject({ kind: 'storage-failure' });
     expect(await tellAll()).toEqual([id]);
   });

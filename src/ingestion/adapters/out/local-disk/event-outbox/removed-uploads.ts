@@ -8,9 +8,9 @@ const UPLOADS_AT_ONCE = 1_000;
 /** The events of a removal in bytes, piece by piece: one line for each upload. */
 export function* encodeRemovedUploads({ segment, removedAt, uploads }: RemovalList): Generator<Buffer> {
   const kind = kindOf(segment);
-  const known = uploads.filter(({ customerId }) => customerId !== undefined);
-  for (let at = 0; at < known.length; at += UPLOADS_AT_ONCE) {
-    const lines = known.slice(at, at + UPLOADS_AT_ONCE).map(({ uploadId, customerId }) =>
+  for (let at = 0; at < uploads.length; at += UPLOADS_AT_ONCE) {
+    const known = uploads.slice(at, at + UPLOADS_AT_ONCE).filter(({ customerId }) => customerId !== undefined);
+    const lines = known.map(({ uploadId, customerId }) =>
       JSON.stringify({ upload_id: uploadId, kind, customer_id: customerId, removed_at: removedAt }),
     );
     yield Buffer.from(lines.map((line) => `${line}\n`).join(''));

@@ -1,5 +1,6 @@
 import { basename, dirname } from 'node:path';
 import { v7 as uuidV7 } from 'uuid';
+import { Turns } from '../../../../../common/turns.js';
 import { unlessAbsent } from '../disk-error.js';
 import { type DiskFile, readWhole } from '../disk.js';
 import { encodeRemovedUploads } from '../event-outbox/removed-uploads.js';
@@ -7,7 +8,7 @@ import { NEWLINE_BYTES, readLines } from '../index-lines.js';
 import { closeQuietly } from '../staged-file.js';
 import type { StoreDirectory } from '../store-directory.js';
 import { UNFINISHED_EXTENSION, writeWhole } from '../whole-file.js';
-import { decodeRemovalList, encodeRemovalList, REMOVAL_EXTENSION, type RemovalList } from './removal-list.js';
+import { decodeRemovalList, encodeRemovalList, REMOVAL_EXTENSION, type RemovalList, type RemovedUpload } from './removal-list.js';
 import { headOf } from './segment-lines.js';
 
 const WRITE_BYTES = 1024 * 1024;
@@ -76,13 +77,16 @@ export async function completeRemovals(
 /** @param path the absolute path of the list. */
 async function complete(store: StoreDirectory, path: string, list: RemovalList): Promise<void> {
   store.presence.assertHere();
-  const length = await rewrite(store, list);
-  await store.idempotency.forget(list.segment, length, list.uploads);
-  const paths = list.uploads.flatMap(({ contentPath }) => contentPath ?? []);
+  const { ids, keyed, paths } = await sorted(list.uploads);
+  const length = await rewrite(store, list.segment, ids);
+  await store.idempotency.forget(list.segment, length, keyed);
+  const directories = new Set<string>();
   for (let at = 0; at < paths.length; at += FILES_AT_ONCE) {
-    await Promise.all(paths.slice(at, at + FILES_AT_ONCE).map((path) => store.disk.remove(store.at(path))));
+    const some = paths.slice(at, at + FILES_AT_ONCE);
+    for (const path of some) directories.add(dirname(path));
+    await Promise.all(some.map((path) => store.disk.remove(store.at(path))));
   }
-  for (const directory of new Set(paths.map(dirname))) {
+  for (const directory of directories) {
     await unlessAbsent(store.disk.syncDirectory(store.at(directory)));
     await removeEmpty(store, directory);
   }
@@ -92,14 +96,29 @@ async function complete(store: StoreDirectory, path: string, list: RemovalList):
   store.presence.assertHere();
 }
 
+/** The ids of uploads, those with a key, and the paths of their files. A list may be long, so others get a turn meanwhile. */
+async function sorted(uploads: readonly RemovedUpload[]): Promise<{ ids: ReadonlySet<string>; keyed: KeyedUpload[]; paths: string[] }> {
+  const ids = new Set<string>();
+  const keyed: KeyedUpload[] = [];
+  const paths: string[] = [];
+  const turns = new Turns();
+  for (const { uploadId, scope, contentPath } of uploads) {
+    if (turns.isOver) await turns.next();
+    ids.add(uploadId);
+    if (scope !== null) keyed.push({ uploadId, scope });
+    if (contentPath !== null) paths.push(contentPath);
+  }
+  return { ids, keyed, paths };
+}
+
 /** Removes the directories of a day and a customer if they are empty: their names tell of uploads that were removed. */
 async function removeEmpty(store: StoreDirectory, directory: string): Promise<void> {
   // The first two levels, such as `files/kind=historical`, belong to every store.
   for (let path = directory; path.split('/').length > 2; path = dirname(path)) await store.disk.removeEmptyDirectory(store.at(path));
 }
 
-/** Replaces a segment by a copy without the lines of the list. Resolves to the length of the copy; 0 if it is empty. */
-async function rewrite(store: StoreDirectory, { segment, uploads }: RemovalList): Promise<number> {
+/** Replaces a segment by a copy without the lines of some uploads. Resolves to the length of the copy; 0 if it is empty. */
+async function rewrite(store: StoreDirectory, segment: string, ids: ReadonlySet<string>): Promise<number> {
   const { disk } = store;
   const directory = dirname(store.at(segment));
   const source = await unlessAbsent(disk.open(store.at(segment)));
@@ -115,7 +134,7 @@ async function rewrite(store: StoreDirectory, { segment, uploads }: RemovalList)
     let length: number;
     let movedTo: (position: number) => number;
     try {
-      ({ length, movedTo } = await copyLines(source, copy, new Set(uploads.map(({ uploadId }) => uploadId))));
+      ({ length, movedTo } = await copyLines(source, copy, ids));
       await copy.sync();
     } finally {
       await closeQuietly(copy);
@@ -145,6 +164,11 @@ function copyPath(store: StoreDirectory, segment: string): string {
   const part = store.at(segment.split('/', 2).join('/'));
   const isOneVolume = store.presence.deviceOf(part) === store.presence.deviceOf(store.at('staging'));
   return isOneVolume ? store.at('staging', name) : store.at(dirname(segment), `.${name}`);
+}
+
+interface KeyedUpload {
+  readonly uploadId: string;
+  readonly scope: string;
 }
 
 interface Copy {
