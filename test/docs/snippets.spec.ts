@@ -103,6 +103,16 @@ describe('the pages', () => {
     expect([...members].filter((member) => member !== 'signal' && !page.includes(`\`${member}\``))).toEqual([]);
   });
 
+  it('say what changed in the version of the package, on which the examples depend', async () => {
+    const { version } = JSON.parse(await readFile('package.json', 'utf8')) as { version: string };
+    expect(await readFile('CHANGELOG.md', 'utf8')).toMatch(new RegExp(`^## ${version.replaceAll('.', '\\.')} - \\d{4}-\\d\\d-\\d\\d$`, 'm'));
+    const examples = (await readdir('examples', { withFileTypes: true })).filter((entry) => entry.isDirectory());
+    for (const { name } of examples) {
+      const { dependencies } = JSON.parse(await readFile(join('examples', name, 'package.json'), 'utf8')) as { dependencies: Record<string, string> };
+      expect([name, dependencies['load-data-service']]).toEqual([name, `^${version}`]);
+    }
+  });
+
   it('describe in README every variable that compose.yaml sets, except those of Keycloak itself', async () => {
     const readme = await readFile('README.md', 'utf8');
     const names = [...(await readFile('compose.yaml', 'utf8')).matchAll(/^ {6}([A-Z][A-Z0-9_]+):/gm)].map(([, name = '']) => name);
