@@ -8,7 +8,8 @@ export default defineConfig({
     environment: 'node',
     globalSetup: ['test/support/build.ts', 'test/support/auth0-description.ts', 'test/support/temporary-directory.ts'],
     isolate: false,
-    maxWorkers: 3,
+    // Many tests wait, so that more workers than cores are busy.
+    maxWorkers: 4,
     testTimeout: 60_000,
     hookTimeout: 60_000,
     reporters: ['default', ['json', { outputFile: 'dist/test-results.json' }]],

@@ -7,7 +7,8 @@ export default defineConfig({
     globalSetup: ['test/support/build.ts', 'test/servers/prepare.mjs', 'test/clients/prepare.mjs'],
     isolate: false,
     maxWorkers: 2,
-    testTimeout: 30_000,
-    hookTimeout: 30_000,
+    // In CI, other tests run beside them.
+    testTimeout: 120_000,
+    hookTimeout: 120_000,
   },
 });

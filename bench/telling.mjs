@@ -8,13 +8,17 @@ import { MemoryMeter } from './support/memory-meter.mjs';
 import { Progress } from './support/progress.mjs';
 import { Services, withServices } from './support/service.mjs';
 import { tellConditions } from './support/contests.mjs';
-import { json } from './uploads/loads.mjs';
+import { json, jsonWithPauses } from './uploads/loads.mjs';
 import { median } from './support/table.mjs';
 
 const MIB = 1024 * 1024;
 const CONNECTIONS = 32;
 const ROUNDS = 5;
 const SECONDS = 4;
+/** A pause after each answer, which makes about 1,000 uploads a second. In milliseconds. */
+const PAUSE_MS = 30;
+/** The rate at which a backlog is told is measured over this time at most, in milliseconds. */
+const CATCHING_UP_MS = 3_000;
 const SECRET = `whsec_${randomBytes(32).toString('base64')}`;
 
 const { signal } = new AbortController();
@@ -29,7 +33,7 @@ async function startReceiver(services, ...parameters) {
   return receiver;
 }
 
-/** How fast a backlog is told, how that compares with how fast it arrived, and what it costs in memory. */
+/** How fast a backlog is told while further uploads arrive, how that compares with how fast they do, and what the backlog costs in memory. */
 async function measureBacklog(services) {
   const progress = new Progress();
   const receiver = await startReceiver(services, 'refusing');
@@ -40,21 +44,23 @@ async function measureBacklog(services) {
   progress.show('uploading while the receiver refuses');
   const { figures } = await json(CONNECTIONS)(service, 5 * SECONDS, signal);
   const { growth } = await meter.read();
+  const arriving = (await jsonWithPauses(CONNECTIONS, PAUSE_MS)(service, SECONDS, signal)).figures.rate;
+  const ending = new AbortController();
+  const uploading = jsonWithPauses(CONNECTIONS, PAUSE_MS)(service, 60, ending.signal).catch(() => undefined);
+  progress.show('telling the backlog');
   receiver.accept();
-  while (receiver.taken === 0) await delay(50);
+  while (receiver.taken === 0) await delay(10);
   const [began, before] = [performance.now(), receiver.taken];
-  let last = before;
-  let lastAt = began;
-  while (performance.now() - lastAt < 1000) {
-    await delay(100);
-    progress.show(`${receiver.taken} events`);
-    if (receiver.taken !== last) [last, lastAt] = [receiver.taken, performance.now()];
-  }
+  await delay(CATCHING_UP_MS);
+  const rate = ((receiver.taken - before) * 1000) / (performance.now() - began);
+  ending.abort();
+  await uploading;
   progress.clear();
-  const rate = ((last - before) * 1000) / (lastAt - began);
+  const [told, arrived] = [Math.round(rate), Math.round(arriving)];
   return [
-    { title: 'a backlog is told', figure: `${last} events, ${Math.round(rate)}/s`, goal: '>= 5000/s', ok: rate >= 5_000 },
-    { title: 'growth of memory while it arrived', figure: `${Math.round(growth / MIB)} MiB, at ${Math.round(figures.rate)} uploads/s`, goal: '< 50 MiB', ok: growth < 50 * MIB },
+    { title: 'a backlog is told', figure: `${told}/s`, goal: '>= 5000/s', ok: rate >= 5_000 },
+    { title: 'beside uploads that arrive', figure: `at ${arrived}/s: ${(rate / arriving).toFixed(1)}`, goal: '>= 5', ok: rate >= 5 * arriving },
+    { title: 'growth of memory while the backlog arrived', figure: `${Math.round(growth / MIB)} MiB, at ${Math.round(figures.rate)} uploads/s`, goal: '< 50 MiB', ok: growth < 50 * MIB },
   ];
 }
 

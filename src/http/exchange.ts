@@ -1,9 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { hasBody } from './content-headers.js';
+import { hasBody, targetPath } from './request-head.js';
 import { drain } from './drain.js';
-import { targetPath } from './request-head.js';
 
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/;
 
@@ -56,6 +55,23 @@ export const exchangeOf = (request: IncomingMessage): Exchange | undefined => (r
 
 /** The most recent exchange on a connection. */
 export const latestExchange = (socket: Socket): Exchange | undefined => (socket as InExchange)[EXCHANGE];
+
+/**
+ * Sends the answer of an operation, with the status of `@HttpCode`. Written past Nest, because an interceptor of the
+ * application could change what a handler returns.
+ */
+export function sendJson(response: ServerResponse, body: object): void {
+  sendJsonText(response, JSON.stringify(body));
+}
+
+/** Like `sendJson`, for an answer that is JSON already. */
+export function sendJsonText(response: ServerResponse, json: string | Buffer): void {
+  response.writeHead(response.statusCode, {
+    'Content-Type': 'application/json; charset=utf-8',
+    'Content-Length': Buffer.byteLength(json),
+  });
+  response.end(json);
+}
 
 /** Sends a JSON answer. If the client is still sending its request, drains the request before ending the response. */
 export function sendEarly(request: IncomingMessage, response: ServerResponse, status: number, json: string): void {

@@ -4,11 +4,10 @@ import { Logger } from '@nestjs/common';
 import { type ErrorKind, ServiceError } from '../common/service-error.js';
 import { trimBlanks } from '../common/text.js';
 import { bodyPace } from './body-pace.js';
-import { hasBody } from './content-headers.js';
+import { hasBody, requestHeadDefect } from './request-head.js';
 import { drain } from './drain.js';
 import { ERROR_TABLE } from './error-table.js';
 import { beginExchange, type Exchange, EXCHANGE_END, latestExchange, requestIdOf } from './exchange.js';
-import { requestHeadDefect } from './request-head.js';
 import { answerError, errorBody } from './service-exception.filter.js';
 
 const logger = new Logger('Http');

@@ -6,9 +6,9 @@ import { type JsonMember, JsonReader, MAX_JSON_DEPTH, OTHER_VALUE } from '../com
 import { joined } from '../common/joined.js';
 import { ServiceError } from '../common/service-error.js';
 import { Turns } from '../common/turns.js';
-import type { BodyMemory } from './body-memory.js';
+import { BodyMemory } from './body-memory.js';
 import { decodingSlots } from './decoding-slots.js';
-import { assertDeclaredLength, contentCoding, hasBody } from './content-headers.js';
+import { assertDeclaredLength, contentCoding, hasBody } from './request-head.js';
 import { arrivedBody, requestBody, type RequestBodyLimits } from './request-body.js';
 
 const DECODERS = { gzip: createGunzip, deflate: createInflate, br: createBrotliDecompress };
@@ -73,26 +73,43 @@ export async function openJson(
   wanted: ReadonlySet<string>,
 ): Promise<JsonObject | undefined> {
   if (!hasBody(request) && !limits.digests?.length) return undefined;
+  const arrived = arrivedJson(request, limits, wanted);
+  if (arrived) return arrived;
   const coding = contentCoding(request);
-  if (request.readableLength <= SMALL_BODY_BYTES && coding === 'identity') {
-    const bytes = arrivedBody(request, limits.maxBytes, limits.digests);
-    if (bytes) return parseSmall(bytes, wanted);
-  }
   const body = isJsonCoding(coding) ? decodedBody(request, coding, limits) : requestBody(request, limits);
   const head = await readHead(body);
   if (head.isWhole) return head.length === 0 ? undefined : parseSmall(joined(head.chunks), wanted);
   return openLarge(behind(head.chunks, body), wanted, limits.memory);
 }
 
-/** Like `openJson`, but reads the body to its end and returns only the wanted members. */
+/**
+ * The JSON object in a request's body if that has arrived completely, has no content coding, and isn't longer than 16
+ * KiB. Otherwise undefined, and then nothing has been read.
+ *
+ * @throws ServiceError `invalid-request-body`, `payload-too-large`, `digest-mismatch`.
+ */
+export function arrivedJson(request: IncomingMessage, { maxBytes, digests }: RequestBodyLimits, wanted: ReadonlySet<string>): JsonObject | undefined {
+  if (request.readableLength > SMALL_BODY_BYTES || contentCoding(request) !== 'identity') return undefined;
+  const bytes = arrivedBody(request, maxBytes, digests);
+  return bytes && parseSmall(bytes, wanted);
+}
+
+/** Like `openJson`, but reads the body to its end and returns only the wanted members. Releases the body's memory then. */
 export async function readJson(
   request: IncomingMessage,
-  limits: JsonLimits,
+  limits: RequestBodyLimits,
   wanted: ReadonlySet<string>,
 ): Promise<ReadonlyMap<string, JsonMember> | undefined> {
-  const object = await openJson(request, limits, wanted);
-  while (object?.bytes && !(await object.bytes.next()).done);
-  return object?.members;
+  const arrived = arrivedJson(request, limits, wanted);
+  if (arrived) return arrived.members;
+  const memory = new BodyMemory(request);
+  try {
+    const object = await openJson(request, { ...limits, memory }, wanted);
+    while (object?.bytes && !(await object.bytes.next()).done);
+    return object?.members;
+  } finally {
+    memory.release();
+  }
 }
 
 interface Head {

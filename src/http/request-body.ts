@@ -4,7 +4,7 @@ import { ServiceError } from '../common/service-error.js';
 import type { BodyMemory } from './body-memory.js';
 import { bodyPace } from './body-pace.js';
 import { ClientRate } from './client-rate.js';
-import { declaredLength } from './content-headers.js';
+import { declaredLength } from './request-head.js';
 import { assertDigests, type ExpectedDigest, verified } from './digest-fields.js';
 import { exchangeOf } from './exchange.js';
 

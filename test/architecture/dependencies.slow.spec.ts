@@ -1,5 +1,6 @@
 import { spawnSync } from 'node:child_process';
-import { cp, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { cp, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
@@ -7,8 +8,7 @@ const FILES = ['package.json', 'package-lock.json', 'README.md', 'CONTRIBUTING.m
 
 let copy: string;
 beforeAll(async () => {
-  await mkdir('dist', { recursive: true });
-  copy = await mkdtemp('dist/dependencies-');
+  copy = await mkdtemp(join(tmpdir(), 'dependencies-'));
   await symlink(resolve('node_modules'), join(copy, 'node_modules'));
 });
 afterAll(() => rm(copy, { recursive: true }));

@@ -43,6 +43,13 @@ async function run(script) {
   let stdout = '';
   child.stdout.setEncoding('utf8').on('data', (chunk) => (stdout += chunk));
   const ended = once(child, 'exit');
+  // The group isn't ours, so that it doesn't get the signal that ends us.
+  for (const signal of ['SIGINT', 'SIGTERM']) {
+    process.once(signal, () => {
+      signalGroup(child.pid, 'SIGTERM');
+      process.exit(1);
+    });
+  }
   const settled = new AbortController();
   const silence = delay(MOST_SECONDS * 1000, [`nothing after ${MOST_SECONDS} s`], { signal: settled.signal });
   const [status] = await Promise.race([ended, silence]);

@@ -1,3 +1,6 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { PERMISSIONS } from '../../src/authentication/permissions.js';
 import { EmbeddedIdentityProvider } from '../../src/identity-management/adapters/out/embedded/embedded.identity-provider.adapter.js';
@@ -238,9 +241,12 @@ describe("a user's token", () => {
   });
 
   it('of another service is refused', async () => {
-    const other = await startService();
+    // A directory of its own, so that it has other keys.
+    const directory = await mkdtemp(join(tmpdir(), 'other-'));
+    const other = await startService({ DATA_DIR: directory, PUBLIC_URL: service.url });
     await expectRefused(await send('GET', `${BASE}/users`, `Bearer ${await other.adminToken()}`));
     await other.close();
+    await rm(directory, { recursive: true });
   });
 });
 

@@ -5,6 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createApp } from '../../src/app/index.js';
 import { InMemoryUploadEvents } from '../../src/testing/index.js';
 import { type RunningService, startService } from '../support/service.js';
+import { writeSigningKeys } from '../support/signing-keys.js';
 import { SECRET, secretText, WebhookReceiver } from '../support/webhook-receiver.js';
 
 let data: string;
@@ -12,6 +13,7 @@ let receiver: WebhookReceiver;
 let service: RunningService | undefined;
 beforeEach(async () => {
   data = await mkdtemp(join(tmpdir(), 'load-data-'));
+  await writeSigningKeys(data);
   receiver = await WebhookReceiver.answering(204);
 });
 afterEach(async () => {

@@ -11,7 +11,7 @@ describe('a refused start', () => {
 
   beforeAll(async () => {
     workspace = await Workspace.create();
-    service = await workspace.start();
+    service = await workspace.start({ KEYCLOAK_URL: 'https://id.example', KEYCLOAK_CLIENT_SECRET: 'x-secret', RATE_LIMIT_PER_MINUT: '4711' });
   }, 60_000);
   afterAll(() => workspace.dispose());
 
@@ -57,6 +57,16 @@ describe('a refused start', () => {
     ],
   ])('names each problem of the environment on its own line: %s', async (_, variables, lines) => {
     await expectRefused(workspace.launch({ PORT: String(service.port), ...variables }), ...lines);
+  });
+
+  it('is not caused by variables without effect: a warning in the log names them, without their values', () => {
+    const { lines, stdout, stderr } = service.program;
+    const warnings = lines.filter((line) => line.includes('"level":40')).map((line) => (JSON.parse(line) as { msg: string }).msg);
+    expect(warnings).toEqual([
+      'KEYCLOAK_URL, KEYCLOAK_CLIENT_SECRET: without effect, because IDENTITY_PROVIDER is "embedded"',
+      'RATE_LIMIT_PER_MINUT: unknown variable, without effect: did you mean RATE_LIMIT_PER_MINUTE?',
+    ]);
+    expect(stdout + stderr).not.toMatch(/x-secret|4711/);
   });
 
   it('does not affect the running service', async () => {

@@ -1,3 +1,4 @@
+import { mkdir } from 'node:fs/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type ServiceProcess, Workspace } from '../support/process.js';
 
@@ -11,8 +12,8 @@ describe('the token command and the service', () => {
 
   beforeAll(async () => {
     workspace = await Workspace.create();
-    const first = await workspace.start(BEFORE);
-    await first.program.end('SIGTERM');
+    // As before the first start of a service.
+    await mkdir(workspace.data);
     made = await token([], BEFORE);
     service = await workspace.start(BEFORE);
   });
@@ -39,7 +40,7 @@ describe('the token command and the service', () => {
     return (await call(`/ingestHistoricalLoadData/upload_historical?${query}`, bearer, {})).status;
   };
 
-  it('agree on a token from while the service was stopped', async () => {
+  it('agree on a token from before the service started', async () => {
     expect(await call('/idpManagementBackend/users', made)).toEqual({ status: 200, answer: { users: [] } });
   });
 

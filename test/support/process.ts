@@ -1,8 +1,10 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { existsSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
+import { writeSigningKeys } from './signing-keys.js';
 
 export type Variables = Readonly<Record<string, string>>;
 
@@ -104,8 +106,10 @@ export class Workspace {
     return join(this.directory, 'data');
   }
 
-  /** Starts the service with these variables and no others, and waits until it is ready. */
-  start(variables: Variables = {}): Promise<ServiceProcess> {
+  /** Starts the service with these variables and no others, and waits until it is ready. Its first start finds signing keys. */
+  async start(variables: Variables = {}): Promise<ServiceProcess> {
+    const { DATA_DIR, IDENTITY_PROVIDER = 'embedded' } = variables;
+    if (DATA_DIR === undefined && IDENTITY_PROVIDER === 'embedded' && !existsSync(this.data)) await writeSigningKeys(this.data);
     return ready(this.launch(variables));
   }
 

@@ -13,6 +13,7 @@ import { HttpAdapter } from '../../src/http/http.adapter.js';
 import { TokenIssuer } from '../../src/identity-management/adapters/out/embedded/token-issuer.js';
 import { ServiceAddress } from '../../src/operations/service-address.js';
 import { CollectingLogger } from './collecting-logger.js';
+import { writeSigningKeys } from './signing-keys.js';
 
 export interface RunningService {
   readonly app: NestExpressApplication;
@@ -30,12 +31,12 @@ export interface RunningService {
   close(): Promise<void>;
 }
 
-/** Starts the whole service in this process, with a free port and an empty data directory. */
+/** Starts the whole service in this process, with a free port and, by default, a new data directory. */
 export async function startService(
   variables: Record<string, string> = {},
   customize: (builder: TestingModuleBuilder) => TestingModuleBuilder = (builder) => builder,
 ): Promise<RunningService> {
-  const dataDirectory = variables.DATA_DIR ?? (await mkdtemp(join(tmpdir(), 'load-data-')));
+  const dataDirectory = variables.DATA_DIR ?? (await newDataDirectory(variables));
   const environment = parseEnvironment({ PORT: '0', ...variables, DATA_DIR: dataDirectory });
   const module = await customize(Test.createTestingModule({ imports: [AppModule.forRoot(environment)] })).compile();
   const log = new CollectingLogger();
@@ -72,4 +73,10 @@ export async function startService(
       if (variables.DATA_DIR === undefined) await rm(dataDirectory, { recursive: true, force: true });
     },
   };
+}
+
+async function newDataDirectory({ IDENTITY_PROVIDER = 'embedded' }: Record<string, string>): Promise<string> {
+  const directory = await mkdtemp(join(tmpdir(), 'load-data-'));
+  if (IDENTITY_PROVIDER === 'embedded') await writeSigningKeys(directory);
+  return directory;
 }

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import fc from 'fast-check';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { isUnicodeText } from '../../common/long-text.js';
+import { isUnicodeText } from '../../common/text.js';
 import { requestIdentity } from '../domain/idempotency.js';
 import { indexLine } from '../domain/layout.js';
 import type { Upload } from '../domain/upload.js';

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { JsonReader } from '../../common/json-reader.js';
-import { forEachPiece, LONG_TEXT } from '../../common/long-text.js';
+import { forEachPiece, LONG_TEXT } from '../../common/text.js';
 import { Turns } from '../../common/turns.js';
 import { requestIdentity } from '../domain/idempotency.js';
 import { indexLine, parseIndexLine, uploadDescription } from '../domain/layout.js';

@@ -4,7 +4,7 @@ import { ApiBody, ApiTags } from '@nestjs/swagger';
 import { assertPermission } from '../../../../authentication/permission.guard.js';
 import { ApiAnswer, ApiSuccess } from '../../../../http/api-answer.decorator.js';
 import { sendJsonList } from '../../../../http/json-list.js';
-import { sendJson } from '../../../../http/send-json.js';
+import { sendJson } from '../../../../http/exchange.js';
 import { ServiceController } from '../../../../http/service-controller.decorator.js';
 import { AssignRole } from '../../../application/assign-role.use-case.js';
 import { CreateRole } from '../../../application/create-role.use-case.js';

@@ -4,8 +4,7 @@ import { plainToInstance } from 'class-transformer';
 import { getMetadataStorage, validateSync } from 'class-validator';
 import type { JsonMember } from '../../../../common/json-reader.js';
 import { ServiceError } from '../../../../common/service-error.js';
-import { BodyMemory } from '../../../../http/body-memory.js';
-import { isJsonType } from '../../../../http/content-headers.js';
+import { isJsonType } from '../../../../http/request-head.js';
 import { assertJsonContent, readJson } from '../../../../http/json-body.js';
 import { JsonBodyLimits } from '../../../identity-management.options.js';
 
@@ -31,16 +30,11 @@ export class JsonBodyReader {
     const { maxJsonBytes, idleTimeoutMs } = this.limits;
     assertJsonContent(request, maxJsonBytes);
     if (!isJsonType(request)) throw new ServiceError('unsupported-media-type');
-    const memory = new BodyMemory(request);
-    try {
-      const members = await readJson(request, { maxBytes: maxJsonBytes, idleTimeoutMs, memory }, memberNames(type));
-      if (!members) throw new ServiceError('invalid-request-body', 'no object');
-      const values = Object.fromEntries(members);
-      assertPermitted?.(values);
-      return validated(type, values);
-    } finally {
-      memory.release();
-    }
+    const members = await readJson(request, { maxBytes: maxJsonBytes, idleTimeoutMs }, memberNames(type));
+    if (!members) throw new ServiceError('invalid-request-body', 'no object');
+    const values = Object.fromEntries(members);
+    assertPermitted?.(values);
+    return validated(type, values);
   }
 }
 

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { HttpCode, Injectable, Post, Req, Res, UseGuards } from '@nestjs/common';
 import { ApiTags } from '@nestjs/swagger';
 import { sha256Field } from '../../../../http/digest-fields.js';
-import { sendJson } from '../../../../http/send-json.js';
+import { sendJson } from '../../../../http/exchange.js';
 import { ServiceController } from '../../../../http/service-controller.decorator.js';
 import { UploadLoadData } from '../../../application/upload-load-data.use-case.js';
 import type { UploadKind } from '../../../domain/upload.js';

@@ -1,12 +1,12 @@
 import type { IncomingMessage } from 'node:http';
-import { isUnicodeText } from '../../../../common/long-text.js';
+import { isUnicodeText } from '../../../../common/text.js';
 import { ServiceError } from '../../../../common/service-error.js';
 import { Turns } from '../../../../common/turns.js';
 import { Utf8Decoder } from '../../../../common/utf8.js';
 import { BodyMemory } from '../../../../http/body-memory.js';
-import { mediaTypeParameter } from '../../../../http/content-headers.js';
+import { mediaTypeParameter } from '../../../../http/request-head.js';
 import { type ExpectedDigest, verified } from '../../../../http/digest-fields.js';
-import { type JsonObject, openJson } from '../../../../http/json-body.js';
+import { arrivedJson, type JsonObject, openJson } from '../../../../http/json-body.js';
 import { requestBody } from '../../../../http/request-body.js';
 import type { UploadLoadDataCommand } from '../../../application/upload-load-data.use-case.js';
 import type { UploadLimits } from '../../../ingestion.options.js';
@@ -40,13 +40,21 @@ const malformed = (message: string, cause?: unknown): ServiceError => new Servic
  * @throws ServiceError `invalid-request-body`, `digest-mismatch`, `payload-too-large`, `request-timeout`,
  *   `client-aborted`; reading the file or calling `additionalData` may throw the same errors.
  */
-export async function openUploadBody(request: IncomingMessage, head: UploadHead, limits: UploadLimits): Promise<UploadBody> {
+export function openUploadBody(request: IncomingMessage, head: UploadHead, limits: UploadLimits): UploadBody | Promise<UploadBody> {
+  return OPEN[head.form](request, head, limits);
+}
+
+type Opened = Pick<UploadBody, 'file' | 'additionalData'>;
+type Open = (request: IncomingMessage, head: UploadHead, limits: UploadLimits) => UploadBody | Promise<UploadBody>;
+
+/** Opens a body that is held as a whole. Its memory is counted. */
+async function withMemory(request: IncomingMessage, open: (memory: BodyMemory) => Promise<Opened>): Promise<UploadBody> {
   const memory = new BodyMemory(request);
   const close = (): void => {
     memory.release();
   };
   try {
-    const { file, additionalData } = await OPEN[head.form](request, head, limits, memory);
+    const { file, additionalData } = await open(memory);
     const withLineMemory = async (): Promise<string | null> => {
       const text = await additionalData();
       if (text !== null) await memory.growForLine(text);
@@ -59,22 +67,26 @@ export async function openUploadBody(request: IncomingMessage, head: UploadHead,
   }
 }
 
-type Opened = Pick<UploadBody, 'file' | 'additionalData'>;
-type Open = (request: IncomingMessage, head: UploadHead, limits: UploadLimits, memory: BodyMemory) => Opened | Promise<Opened>;
+const nothingToRelease = (): void => undefined;
 
-const openJsonUpload: Open = async (request, head, { idleTimeoutMs }, memory) => {
-  const object = await openJson(request, { idleTimeoutMs, maxBytes: head.maxBodyBytes, digests: head.contentDigests, memory }, JSON_MEMBERS);
-  if (object?.bytes) {
-    return { file: fileOf(head.contentType, object.bytes, head.fileDigests), additionalData: () => additionalDataOf(object) };
-  }
+const openJsonUpload: Open = async (request, head, { idleTimeoutMs }) => {
+  const limits = { idleTimeoutMs, maxBytes: head.maxBodyBytes, digests: head.contentDigests };
+  const small = arrivedJson(request, limits, JSON_MEMBERS);
+  if (small) return { ...(await jsonUpload(head, small)), close: nothingToRelease };
+  return withMemory(request, async (memory) => jsonUpload(head, await openJson(request, { ...limits, memory }, JSON_MEMBERS)));
+};
+
+async function jsonUpload({ contentType, fileDigests }: UploadHead, object: JsonObject | undefined): Promise<Opened> {
+  if (object?.bytes) return { file: fileOf(contentType, object.bytes, fileDigests), additionalData: () => additionalDataOf(object) };
   const additionalData = await additionalDataOf(object);
   return { file: null, additionalData: () => additionalData };
-};
+}
 
 const openBytes: Open = (request, { contentType, maxBodyBytes, fileDigests, contentDigests }, { idleTimeoutMs }) => {
   const bytes = requestBody(request, { idleTimeoutMs, maxBytes: maxBodyBytes });
   // The content of the request is the file, so both kinds of digests apply.
-  return { file: fileOf(contentType, bytes, [...fileDigests, ...contentDigests]), additionalData: () => null };
+  const file = fileOf(contentType, bytes, [...fileDigests, ...contentDigests]);
+  return { file, additionalData: () => null, close: nothingToRelease };
 };
 
 async function additionalDataOf(object: JsonObject | undefined): Promise<string | null> {
@@ -97,7 +109,9 @@ function fileOf(contentType: string, bytes: AsyncGenerator<Buffer, void, undefin
   };
 }
 
-const openForm: Open = async (request, head, limits, memory) => {
+const openForm: Open = (request, head, limits) => withMemory(request, (memory) => openFormUpload(request, head, limits, memory));
+
+async function openFormUpload(request: IncomingMessage, head: UploadHead, limits: UploadLimits, memory: BodyMemory): Promise<Opened> {
   const boundary = mediaTypeParameter(request, 'boundary');
   if (!boundary || boundary.length > MAX_BOUNDARY_LENGTH) throw malformed('no boundary');
   const { maxBodyBytes, fileDigests, contentDigests } = head;
@@ -110,7 +124,7 @@ const openForm: Open = async (request, head, limits, memory) => {
     file: fileOf(contentType, limited(file.bytes, limits.maxUploadBytes), fileDigests),
     additionalData: () => form.finish(),
   };
-};
+}
 
 const OPEN: Readonly<Record<UploadForm, Open>> = { json: openJsonUpload, bytes: openBytes, multipart: openForm };
 

@@ -1,10 +1,11 @@
 import type { IncomingMessage } from 'node:http';
 import { ServiceError } from '../../../../common/service-error.js';
-import { assertDeclaredLength, contentCoding, contentTypeAsSent, isJsonType, mediaType } from '../../../../http/content-headers.js';
+import { assertDeclaredLength, contentCoding, contentTypeAsSent, isJsonType, mediaType } from '../../../../http/request-head.js';
 import { type ExpectedDigest, parseDigestField } from '../../../../http/digest-fields.js';
 import { assertJsonContent } from '../../../../http/json-body.js';
+import { RawQuery, Satisfies, validQuery } from '../../../../http/query.js';
+import { isCustomerId, isFilename, isManufacturer } from '../../../domain/upload.js';
 import type { UploadLimits } from '../../../ingestion.options.js';
-import { readUploadQuery, type UploadQueryDto } from './upload-query.dto.js';
 
 /**
  * How much longer than the longest file and the longest `additional_data` together a form may be, in bytes. This is
@@ -14,6 +15,18 @@ const FORM_OVERHEAD_BYTES = 1_048_576;
 /** The media type of bytes that were sent without a media type. */
 export const DEFAULT_CONTENT_TYPE = 'application/octet-stream';
 const NO_DIGESTS: readonly ExpectedDigest[] = [];
+
+/** The query parameters of an upload (service interface, part 2). */
+export class UploadQueryDto {
+  @Satisfies('isCustomerId', isCustomerId)
+  readonly customer_id!: string;
+
+  @Satisfies('isFilename', isFilename)
+  readonly filename!: string;
+
+  @Satisfies('isManufacturer', isManufacturer)
+  readonly manufacturer!: string;
+}
 
 /** The form in which an upload is sent. */
 export type UploadForm = 'json' | 'multipart' | 'bytes';
@@ -65,6 +78,23 @@ function assertUploadContent(request: IncomingMessage, limits: UploadLimits): Pi
   assertDeclaredLength(request, maxBodyBytes);
   if (type === 'application/x-www-form-urlencoded' || contentCoding(request) !== 'identity') throw new ServiceError('unsupported-media-type');
   return { form: isForm ? 'multipart' : 'bytes', maxBodyBytes };
+}
+
+/**
+ * Reads the three parameters from the URL as it was sent. The framework's parsed query would hide defects that must be
+ * refused, such as repeated parameters.
+ *
+ * @throws ServiceError `invalid-query-parameter` if a parameter is missing, repeated or invalid.
+ */
+function readUploadQuery(request: IncomingMessage): UploadQueryDto {
+  const raw = new RawQuery(request);
+  return validQuery(
+    Object.assign(new UploadQueryDto(), {
+      customer_id: raw.single('customer_id'),
+      filename: raw.single('filename'),
+      manufacturer: raw.single('manufacturer'),
+    }),
+  );
 }
 
 /**

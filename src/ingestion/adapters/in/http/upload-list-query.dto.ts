@@ -1,8 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { IsIn, IsInt, IsOptional, Max, Min } from 'class-validator';
 import { ServiceError } from '../../../../common/service-error.js';
-import { RawQuery } from '../../../../http/raw-query.js';
-import { Satisfies, validQuery } from './query-rules.js';
+import { RawQuery, Satisfies, validQuery } from '../../../../http/query.js';
 import type { UploadFilter, UploadPosition } from '../../../application/ports/stored-uploads.port.js';
 import { UPLOAD_ID } from '../../../domain/layout-names.js';
 import { parseTime } from '../../../domain/upload-filter.js';

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { type CanActivate, type ExecutionContext, Injectable, type Type, mixin } from '@nestjs/common';
 import { type AccessTokenVerifier, coversCustomer } from '../../../../authentication/access-token.js';
 import { ServiceError } from '../../../../common/service-error.js';
-import { RawQuery } from '../../../../http/raw-query.js';
+import { RawQuery } from '../../../../http/query.js';
 import type { UploadKind } from '../../../domain/upload.js';
 import { UploadAuthorization } from '../../../ingestion.options.js';
 

@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { copyFile, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -30,5 +31,44 @@ describe('FileMaker', () => {
     await copyFile(WORKER, at('worker.mjs'));
     await maker.make(at('three'), Buffer.from('three'));
     expect(await readFile(at('three'), 'utf8')).toBe('three');
+  });
+
+  it('creates files in a new thread when its idle thread has died', async () => {
+    await writeFile(
+      at('worker.mjs'),
+      `import { parentPort } from 'node:worker_threads';
+      parentPort.on('message', () => {
+        parentPort.postMessage(new Map());
+        setImmediate(() => { throw new Error('lost'); });
+      });`,
+    );
+    const maker = new FileMaker(new MakerThreads(pathToFileURL(at('worker.mjs'))));
+    await maker.make(at('one'), Buffer.from('one'));
+    await copyFile(WORKER, at('worker.mjs'));
+    // The dying thread may still take a file.
+    const isMade = () => maker.make(at('two'), Buffer.from('two')).then(() => existsSync(at('two')), () => false);
+    await expect.poll(isMade, { timeout: 10_000 }).toBe(true);
+  });
+
+  it('uses a thread that another has left idle, and its own beside another', async () => {
+    await writeFile(
+      at('worker.mjs'),
+      `import { writeFileSync } from 'node:fs';
+      import { parentPort, threadId } from 'node:worker_threads';
+      parentPort.on('message', ({ files: [{ path }] }) => {
+        writeFileSync(path, String(threadId));
+        parentPort.postMessage(new Map());
+      });`,
+    );
+    const threads = new MakerThreads(pathToFileURL(at('worker.mjs')));
+    const makers = [new FileMaker(threads), new FileMaker(threads)];
+    const threadOf = async (maker: FileMaker | undefined, name: string): Promise<string> => {
+      await maker?.make(at(name), Buffer.from(name));
+      return readFile(at(name), 'utf8');
+    };
+    const [first, second] = [await threadOf(makers[0], 'one'), await threadOf(makers[1], 'two')];
+    expect(second).toBe(first);
+    const both = await Promise.all([threadOf(makers[0], 'three'), threadOf(makers[1], 'four')]);
+    expect(new Set(both).size).toBe(2);
   });
 });

@@ -1,5 +1,4 @@
 import { v7 as uuidV7 } from 'uuid';
-import { joined } from '../../../../common/joined.js';
 import type { IndexFlush } from '../../../application/ports/index-flush.js';
 import { FileRemovedError } from './disk-error.js';
 import type { IndexPosition } from './pending-markers.js';
@@ -124,7 +123,8 @@ export class IndexLog {
     let failure = await this.write(batch);
     if (failure?.error instanceof FileRemovedError) failure = await this.write(batch);
     this.options.onFlush({ lines: batch.length, seconds: (performance.now() - began) / 1000, ok: !failure });
-    if (!failure) this.store.events.news.wake();
+    const { events } = this.store;
+    if (events.isBegun && !failure) events.news.wake();
     for (const line of batch) {
       if (failure) line.reject(failure.error);
       else line.resolve();
@@ -135,7 +135,7 @@ export class IndexLog {
     let segment: Segment | undefined;
     try {
       segment = await this.segmentFor(batch);
-      await segment.append(joined(batch.map(({ bytes }) => bytes)), Math.max(...batch.map(({ receivedAt }) => receivedAt)));
+      await segment.append(Buffer.concat(batch.map(({ bytes }) => bytes)), Math.max(...batch.map(({ receivedAt }) => receivedAt)));
       return undefined;
     } catch (error) {
       const gone = !segment || (await segment.closeOrMark());

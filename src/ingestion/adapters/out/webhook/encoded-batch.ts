@@ -1,4 +1,4 @@
-import { forEachPiece, LONG_TEXT } from '../../../../common/long-text.js';
+import { forEachPiece, LONG_TEXT } from '../../../../common/text.js';
 import type { UploadEvent } from '../../../application/ports/upload-events.port.js';
 
 const [BEGIN, COMMA, END] = ['[', ',', ']'].map((text) => Buffer.from(text)) as [Buffer, Buffer, Buffer];

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { ServiceError } from '../../../../../common/service-error.js';
-import { contentCoding, declaredLength } from '../../../../../http/content-headers.js';
+import { contentCoding, declaredLength } from '../../../../../http/request-head.js';
 import { collect } from '../../../../../http/json-body.js';
 import { requestBody } from '../../../../../http/request-body.js';
 import { OAuthError } from './oauth-error.js';

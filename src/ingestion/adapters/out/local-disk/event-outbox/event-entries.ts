@@ -56,11 +56,12 @@ export class EventEntries {
   readonly path: string;
   /** The batch that was given out last, unless it was confirmed. */
   inFlight: EventsInFlight | undefined;
+  /** Whether telling was begun in this store. Changed only by `find` and `begin`. */
+  isBegun = false;
   /** Whether `names` must be called to know all entries, apart from those in `newIds`. */
   mustList = true;
   /** The ids of entries that were added since they were taken from here. A limited number: more must be listed. */
   private newIds: string[] = [];
-  private begun = false;
   private turn: Promise<unknown> = Promise.resolve();
 
   constructor(
@@ -77,14 +78,9 @@ export class EventEntries {
     this.path = join(root, EVENTS);
   }
 
-  /** Whether telling was begun in this store. */
-  get isBegun(): boolean {
-    return this.begun;
-  }
-
   /** The directory, if it is in use. */
   get parts(): readonly string[] {
-    return this.begun ? [this.path] : [];
+    return this.isBegun ? [this.path] : [];
   }
 
   /**
@@ -108,14 +104,14 @@ export class EventEntries {
 
   /** Begins telling: from now on segments get entries. Resolves when that is durable. */
   async begin(): Promise<void> {
-    if (this.begun) return;
+    if (this.isBegun) return;
     await this.directories.ensure(this.path);
     this.watch();
   }
 
   private watch(): void {
     this.presence.watch(this.path);
-    this.begun = true;
+    this.isBegun = true;
   }
 
   /** Runs work while no entry changes otherwise. */
@@ -127,7 +123,7 @@ export class EventEntries {
 
   /** Resolves when the entry of a new segment is durable. */
   async add(id: string, lines: string): Promise<void> {
-    if (!this.begun) return;
+    if (!this.isBegun) return;
     this.presence.assertHere(this.parts);
     await this.disk.link(JSON.stringify({ lines, offset: 0 } satisfies EventEntry), join(this.path, id));
     await this.syncs.sync(this.path);
@@ -185,7 +181,7 @@ export class EventEntries {
 
   /** Removes an entry, and its file if it has removed uploads. Also resolves if either is missing. */
   async remove(id: string): Promise<void> {
-    if (!this.begun) return;
+    if (!this.isBegun) return;
     for (const extension of [UNFINISHED_EXTENSION, REMOVED_EXTENSION, '']) await this.disk.remove(join(this.path, `${id}${extension}`));
   }
 
@@ -198,7 +194,7 @@ export class EventEntries {
    * @param replace replaces the segment durably.
    */
   async whileReplacing(segment: string, movedTo: (position: number) => number, replace: () => Promise<void>): Promise<void> {
-    if (!this.begun) return replace();
+    if (!this.isBegun) return replace();
     await this.inTurn(async () => {
       const id = basename(segment, '.ndjson');
       const entry = await this.read(id);
@@ -218,7 +214,7 @@ export class EventEntries {
    * @param pieces the lines of the events.
    */
   async addRemoved(id: string, pieces: Iterable<Buffer>): Promise<void> {
-    if (this.begun) await this.inTurn(() => this.writeRemoved(id, pieces));
+    if (this.isBegun) await this.inTurn(() => this.writeRemoved(id, pieces));
   }
 
   private async writeRemoved(id: string, pieces: Iterable<Buffer>): Promise<void> {

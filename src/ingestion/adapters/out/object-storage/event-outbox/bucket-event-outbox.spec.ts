@@ -176,6 +176,7 @@ describe('the outbox of a bucket', () => {
       await on.create(segmentOf(upload), linesOf([upload]));
       stored.push(upload.uploadId);
     }
+    pass(10 * MINUTE_MS);
     expect(await tell(outbox)).toEqual(stored);
     pass(10 * MINUTE_MS);
     expect(await tell(outbox)).toEqual([]);
@@ -348,15 +349,17 @@ describe('segments that are not found by their names', () => {
 });
 
 describe('many objects', () => {
-  /** Counts the reads that a process has in progress. */
-  function countReads(on: InMemoryBucket): { most: number } {
-    const reads = { most: 0 };
+  /** Counts the operations of one sort that a process has in progress. */
+  function countAtOnce(on: InMemoryBucket, counted: 'read' | 'open'): { most: number; all: number } {
+    const reads = { most: 0, all: 0 };
     let now = 0;
     on.before = (operation) => {
-      if (operation === 'read' || operation === 'open') reads.most = Math.max(reads.most, ++now);
+      if (operation !== counted) return;
+      reads.all += 1;
+      reads.most = Math.max(reads.most, ++now);
     };
     on.after = (operation) => {
-      if (operation === 'read' || operation === 'open') now--;
+      if (operation === counted) now--;
     };
     return reads;
   }
@@ -370,7 +373,7 @@ describe('many objects', () => {
       await uploads.remove(id);
     }
     const on = bucket.another();
-    const reads = countReads(on);
+    const reads = countAtOnce(on, 'read');
     expect(await tell(outboxOn(on))).toEqual(ids.map((id) => `${id}-removed`));
     expect(reads.most).toBe(16);
   });
@@ -385,14 +388,30 @@ describe('many objects', () => {
       await bucket.another().create(`events/late/${uuidAt(new Date())}`, Buffer.from(JSON.stringify({ segment: key, upload_ids: ids })));
       stored.push(...ids);
     }
-    const announcements = countReads(on);
+    const announcements = countAtOnce(on, 'read');
     const outbox = outboxOn(on);
     const batch = await outbox.next(30);
     expect(announcements.most).toBe(16);
     await batch?.confirm();
-    const segments = countReads(on);
+    const segments = countAtOnce(on, 'open');
     expect([...(batch?.events ?? []).map(idOf), ...(await tell(outbox))]).toEqual(stored);
     expect(segments.most).toBe(10);
+  });
+
+  it('that have many events each are read only as far as a batch has room', async () => {
+    await begin().then((outbox) => outbox.close());
+    for (let at = 0; at < 5; at++) {
+      const { key, ids } = await share(10, bucket.another(), Date.now() - 5 * MINUTE_MS);
+      pass(1);
+      await bucket.another().create(`events/late/${uuidAt(new Date())}`, Buffer.from(JSON.stringify({ segment: key, upload_ids: ids })));
+    }
+    const on = bucket.another();
+    const segments = countAtOnce(on, 'open');
+    const outbox = outboxOn(on);
+    expect((await outbox.next(10))?.events).toHaveLength(10);
+    expect(segments.all).toBe(1);
+    expect((await outbox.next(15))?.events).toHaveLength(15);
+    expect(segments.most).toBe(1);
   });
 
   /** Counts the names that a process gets from listings. */
@@ -430,6 +449,22 @@ describe('many objects', () => {
     await outbox.next(1);
     expect(names.count).toBeGreaterThan(5_000);
     expect(names.count).toBeLessThan(5_100);
+  });
+
+  it('of the same millisecond are told, also if they are more than are listed at once', async () => {
+    const outbox = await begin();
+    await storeAlone(5_500, NOON + SECOND_MS, 0);
+    pass(SECOND_MS);
+    const { ids } = await share(1);
+    pass(MINUTE_MS);
+    expect(await tell(outbox)).toEqual(ids);
+  });
+
+  it('of the last seconds that were told are listed again, however many there are, and others are told', async () => {
+    await storeAlone(11_000, NOON - 3 * SECOND_MS, 3 * SECOND_MS);
+    const outbox = await begin();
+    const { ids } = await share(1);
+    expect(await tell(outbox)).toEqual(ids);
   });
 
   it('that were told are rarely listed again, and when uploads are few, few requests are needed again', async () => {
@@ -656,11 +691,18 @@ describe('a removal', () => {
     ]);
   });
 
-  it('of many uploads is told a part at a time', async () => {
-    const outbox = await begin();
+  it('of many uploads is told a part at a time, and read once', async () => {
+    await begin().then((outbox) => outbox.close());
     const { ids } = await share(2_500);
     await new BucketUploads(bucket.another()).removeAll({});
-    expect(sorted(await tell(outbox, 300))).toEqual(sorted(ids.map((id) => `${id}-removed`)));
+    const on = bucket.another();
+    const outbox = outboxOn(on);
+    let reads = 0;
+    on.before = (operation, key) => {
+      if (operation === 'read' && key.startsWith('events/removed/')) reads += 1;
+    };
+    expect(sorted(await tell(outbox, 250))).toEqual(sorted(ids.map((id) => `${id}-removed`)));
+    expect(reads).toBe(3);
     expect(bucket.keys.filter((key) => key.startsWith('events/removed/') || key.startsWith('staging/'))).toEqual([]);
   });
 
@@ -724,9 +766,10 @@ describe('a removal', () => {
       const batch = await outbox.next(1);
       told.push(...(batch?.events ?? []).map(idOf));
       await batch?.confirm();
+      await outbox.close();
     };
     await new BucketUploads(stalled).removeAll({ customerId: 'gone' });
-    told.push(...(await tell(outbox)));
+    told.push(...(await tell(outboxOn())));
     expect([...new Set(sorted(told))]).toEqual(sorted([first, second].map(({ uploadId }) => `${uploadId}-removed`)));
   });
 

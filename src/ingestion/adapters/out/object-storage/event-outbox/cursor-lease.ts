@@ -5,9 +5,8 @@ import { CURSOR } from '../keys.js';
 import { type Cursor, cursorBytes, parseCursor } from './cursor.js';
 
 const RENEW_EVERY_MS = 15_000;
-/** After this time without an answer, a request is sent again, so that one that hangs doesn't lose the lease. In milliseconds. */
+/** How long a request may take, in milliseconds. One that hangs thus leaves time for the next renewal. */
 const LONGEST_CALL_MS = 10_000;
-const MOST_ATTEMPTS = 3;
 /** How long after its last write a teller is taken to have crashed, in milliseconds by the store's clock. */
 export const TELLER_LOST_AFTER_MS = 40_000;
 
@@ -85,11 +84,11 @@ export class CursorLease {
     if (!held) throw new CursorLostError();
     held.cursor.writes += 1;
     const bytes = cursorBytes(held.cursor);
-    let version = await persist(() => this.bucket.replace(CURSOR, bytes, held.version));
+    let version = await within(this.bucket.replace(CURSOR, bytes, held.version));
     if (version === undefined) {
       // An earlier write may have been carried out although no answer arrived.
-      const found = await persist(() => this.bucket.read(CURSOR));
-      if (found && parseCursor(found.bytes).teller === this.id) version = await persist(() => this.bucket.replace(CURSOR, bytes, found.version));
+      const found = await within(this.bucket.read(CURSOR));
+      if (found && parseCursor(found.bytes).teller === this.id) version = await within(this.bucket.replace(CURSOR, bytes, found.version));
     }
     if (version === undefined) {
       await this.end();
@@ -105,13 +104,5 @@ export class CursorLease {
   }
 }
 
-/** Sends a request again if the store is silent. An earlier one may then still be carried out. */
-async function persist<T>(request: () => Promise<T>): Promise<T> {
-  for (let attempt = 1; ; attempt++) {
-    try {
-      return await withTimeLimit(LONGEST_CALL_MS, request(), () => new StoreSilentError(LONGEST_CALL_MS));
-    } catch (error) {
-      if (!(error instanceof StoreSilentError) || attempt === MOST_ATTEMPTS) throw error;
-    }
-  }
-}
+/** Gives a request up after a while. It may still be carried out then. */
+const within = <T>(request: Promise<T>): Promise<T> => withTimeLimit(LONGEST_CALL_MS, request, () => new StoreSilentError(LONGEST_CALL_MS));

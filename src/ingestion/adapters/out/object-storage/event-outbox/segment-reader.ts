@@ -104,8 +104,8 @@ export class SegmentReader {
       const part = await readPart(this.bucket, key, { first: at, last: at + length - 1 });
       if (!part) return;
       for await (const { upload, begin, end } of linesIn(part.bytes)) yield { upload, begin: part.offset + begin, end: part.offset + end };
+      if (part.offset + part.bytes.length < at + length) return;
       const whole = part.bytes.lastIndexOf(NEWLINE) + 1;
-      if (whole === 0 && part.bytes.length < length) return;
       // A line is longer than the block.
       length = whole === 0 ? length * 4 : BLOCK_BYTES;
       at = part.offset + whole;

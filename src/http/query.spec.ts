@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { RawQuery } from './raw-query.js';
+import { RawQuery } from './query.js';
 
 const values = (query: string): string[] | undefined => new RawQuery({ url: `/path?${query}` }).values('name');
 const text = fc.string({ unit: 'grapheme' });
