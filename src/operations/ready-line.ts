@@ -1,4 +1,5 @@
 import { resolve } from 'node:path';
+import { ownCommand } from '../common/own-command.js';
 import { baseUrl, origin } from '../configuration/served-address.js';
 import type { Environment } from '../configuration/service.js';
 
@@ -20,7 +21,7 @@ export function readyLine(environment: Environment, port: number): string {
 function tokenSource({ identityProvider, dataDirectory, embeddedAdminSecret }: Environment): string {
   if (identityProvider.adapter !== 'embedded') return 'from the identity provider';
   const secret = embeddedAdminSecret === undefined ? resolve(dataDirectory, 'identity', 'admin-secret') : 'EMBEDDED_ADMIN_SECRET';
-  return `npm run --silent token (client admin, secret in ${secret})`;
+  return `${ownCommand('token')} (client admin, secret in ${secret})`;
 }
 
 function uploadCommand(base: string): string {

@@ -63,7 +63,7 @@ describe("README's client", () => {
 
 describe('the pages', () => {
   it('link only to existing files and headings', async () => {
-    const pages = ['README.md', 'CONTRIBUTING.md', 'docs/adapters.md', 'docs/auth0.md', 'docs/beside-your-own-controllers.md', 'docs/checking-a-store.md', 'docs/clients.md', 'docs/data-directory.md', 'docs/durability.md', 'docs/keycloak.md', 'docs/managing-uploads.md', 'docs/object-storage.md', 'docs/reading-uploads.md', 'docs/receivers.md', 'docs/telling-uploads.md', 'docs/README.md', 'docs/testing.md', 'docs/troubleshooting.md', 'docs/versions.md', 'docs/adr/README.md', 'examples/README.md'];
+    const pages = ['README.md', 'CONTRIBUTING.md', 'docs/adapters.md', 'docs/auth0.md', 'docs/beside-your-own-controllers.md', 'docs/checking-a-store.md', 'docs/clients.md', 'docs/data-directory.md', 'docs/durability.md', 'docs/keycloak.md', 'docs/log.md', 'docs/managing-uploads.md', 'docs/object-storage.md', 'docs/reading-uploads.md', 'docs/receivers.md', 'docs/telling-uploads.md', 'docs/README.md', 'docs/testing.md', 'docs/troubleshooting.md', 'docs/versions.md', 'docs/adr/README.md', 'examples/README.md'];
     for (const page of pages) {
       for (const [link, path = '', heading] of (await readFile(page, 'utf8')).matchAll(/\]\((?!http)([^)#]*)(?:#([^)]*))?\)/g)) {
         const text = await readFile(path ? join(page, '..', path) : page, 'utf8').catch((error: unknown) => (error as NodeJS.ErrnoException).code);
@@ -92,6 +92,26 @@ describe('the pages', () => {
   it('explain each kind of error, with its status', async () => {
     const page = await readFile('docs/troubleshooting.md', 'utf8');
     for (const [kind, { status }] of Object.entries(ERROR_TABLE)) expect(page).toMatch(new RegExp(`^\\| ${status} \\| \`${kind}\``, 'm'));
+  });
+
+  it('show a log line of each kind of error, with its status', async () => {
+    const page = await readFile('docs/log.md', 'utf8');
+    const lines = [...page.matchAll(/```json\n([^]*?)```/g)].flatMap(([, block = '']) => block.trim().split('\n')).map((line) => JSON.parse(line) as Record<string, unknown>);
+    for (const [kind, { status }] of Object.entries(ERROR_TABLE)) {
+      expect(lines.filter((line) => line.msg === 'request' && line.kind === kind)).toEqual([expect.objectContaining({ level: 30, context: 'Http', requestId: expect.any(String) as string, status, reason: expect.any(String) as string })]);
+    }
+    const members = new Set(lines.flatMap((line) => Object.keys(line)));
+    expect([...members].filter((member) => member !== 'signal' && !page.includes(`\`${member}\``))).toEqual([]);
+  });
+
+  it('say what changed in the version of the package, on which the examples depend', async () => {
+    const { version } = JSON.parse(await readFile('package.json', 'utf8')) as { version: string };
+    expect(await readFile('CHANGELOG.md', 'utf8')).toMatch(new RegExp(`^## ${version.replaceAll('.', '\\.')} - \\d{4}-\\d\\d-\\d\\d$`, 'm'));
+    const examples = (await readdir('examples', { withFileTypes: true })).filter((entry) => entry.isDirectory());
+    for (const { name } of examples) {
+      const { dependencies } = JSON.parse(await readFile(join('examples', name, 'package.json'), 'utf8')) as { dependencies: Record<string, string> };
+      expect([name, dependencies['load-data-service']]).toEqual([name, `^${version}`]);
+    }
   });
 
   it('describe in README every variable that compose.yaml sets, except those of Keycloak itself', async () => {

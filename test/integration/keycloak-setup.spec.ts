@@ -479,7 +479,7 @@ describe.runIf(isKeycloakAvailable())('npm run keycloak:setup', { timeout: 60_00
   });
 
   it('asks for the administrator on a terminal, and shows no password', async () => {
-    const program = workspace.keycloakSetupOnTerminal('--dry-run', { ...variables, KEYCLOAK_ADMIN_USERNAME: '', KEYCLOAK_ADMIN_PASSWORD: '' });
+    const program = workspace.onTerminal('keycloak-setup', '--dry-run', { ...variables, KEYCLOAK_ADMIN_USERNAME: '', KEYCLOAK_ADMIN_PASSWORD: '' });
     await program.answer("Keycloak's administrator: ", 'admin');
     await program.answer('Password: ', 'admin-secret');
     expect(await program.exited).toMatchObject({ code: 0 });

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { ready, Workspace } from '../support/process.js';
 import { startService } from '../support/service.js';
 
 const execute = promisify(execFile);
@@ -123,6 +124,21 @@ describe.each(APPS)('the packed package in a new application on $name', (app) =>
     for (const command of ['serve', 'token', 'verify', 'compact', 'keycloak-setup', 'auth0-setup']) {
       expect(help).toContain(`  ${command} `);
       expect(await run(path, 'npx', 'load-data-service', command, '--help')).toMatch(new RegExp(`^load-data-service \\[?${command}.*\\n[^]*Examples?:\\n  .*npx load-data-service`));
+    }
+  }, 120_000);
+
+  it('serves, and its ready line has a command that prints a token here', async () => {
+    const workspace = await Workspace.create();
+    try {
+      const service = await ready(workspace.run(process.execPath, ['node_modules/load-data-service/dist/main.js'], {}, path));
+      const [, command = ''] = /\| token: (npx [^(]+) \(/.exec(service.readyLine) ?? [];
+      const [program = '', ...parameters] = command.split(' ');
+      const token = workspace.run(program, parameters, { HOME: process.env.HOME ?? '' }, path);
+      expect(await token.exited).toEqual({ code: 0, signal: null });
+      const answer = await fetch(`${service.url}/idpManagementBackend/users`, { headers: { Authorization: `Bearer ${token.stdout.trim()}` } });
+      expect([answer.status, await answer.json()]).toEqual([200, { users: [] }]);
+    } finally {
+      await workspace.dispose();
     }
   }, 120_000);
 

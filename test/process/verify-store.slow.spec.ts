@@ -1,4 +1,4 @@
-import { readdir, rm, stat, writeFile } from 'node:fs/promises';
+import { readdir, readFile, rm, stat, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { DataDirectoryView } from '../../src/testing/data-directory.view.js';
@@ -39,6 +39,26 @@ describe('npm run verify:store', () => {
     const { summary } = objects.pop() as unknown as { summary: Summary };
     return { code, stderr, findings: objects, summary };
   }
+
+  it('shows its progress on a terminal, and then the result', async () => {
+    const { program, url } = await workspace.start({ LOG_LEVEL: 'silent' });
+    const query = 'customer_id=a&filename=zeros.bin&manufacturer=m';
+    await fetch(`${url}/ingestHistoricalLoadData/upload_historical?${query}`, { method: 'POST', headers: { 'Content-Type': 'text/csv' }, body: 'x' });
+    await program.end('SIGTERM');
+    // A gibibyte of zeros instead, which takes no space on the disk, but time to read.
+    const [segment = ''] = (await readdir(join(workspace.data, 'uploads'), { recursive: true })).filter((name) => name.endsWith('.ndjson'));
+    const path = join(workspace.data, 'uploads', segment);
+    const line = JSON.parse(await readFile(path, 'utf8')) as { content_path: string };
+    await truncate(join(workspace.data, line.content_path), 0);
+    await truncate(join(workspace.data, line.content_path), 2 ** 30);
+    const content = { content_size: 2 ** 30, content_sha256: '49bc20df15e412a64472421e13fe86ff1c5165e18b2afccf160d4dc19fe68a14' };
+    await writeFile(path, `${JSON.stringify({ ...line, ...content })}\n`);
+    const terminal = workspace.onTerminal('verify-store', workspace.data, {});
+    expect(await terminal.exited).toEqual({ code: 0, signal: null });
+    expect(terminal.stdout).toMatch(/\] 100 % checking uploads \(1 uploads, 1 files, \d+ MiB, 0 defects\)/);
+    const [erased, output] = ['\r\x1b[K', '1 upload, 1 file, 1,073,741,824 bytes, 0 defects\r\n'];
+    expect(terminal.stdout.endsWith(`${erased}${output}${erased}`)).toBe(true);
+  });
 
   it('finds no defect while a service accepts uploads', async () => {
     const { program, origin } = await workspace.start({ LOG_LEVEL: 'silent' });

@@ -154,9 +154,9 @@ export class Workspace {
     return Object.assign(program, await program.exited);
   }
 
-  /** Starts the setup of a Keycloak realm on its own terminal, where standard output and error are one stream. Needs `script`. */
-  keycloakSetupOnTerminal(parameters: string, variables: Variables): Program {
-    const command = `'${process.execPath}' '${resolve('dist/commands/keycloak-setup.js')}' ${parameters}`;
+  /** Starts a command on its own terminal, where standard output and error are one stream. Needs `script`. */
+  onTerminal(name: string, parameters: string, variables: Variables): Program {
+    const command = `'${process.execPath}' '${resolve(`dist/commands/${name}.js`)}' ${parameters}`;
     return this.run('script', ['-qefc', command, '/dev/null'], variables);
   }
 

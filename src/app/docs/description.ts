@@ -1,10 +1,11 @@
+import { ownCommand } from '../../common/own-command.js';
 import { publicPath } from '../../configuration/served-address.js';
 import type { Environment } from '../../configuration/service.js';
 
 /** How to get a token in Swagger UI, and for a program. */
 const TOKENS: Readonly<Record<Environment['identityProvider']['adapter'], string>> = {
   embedded:
-    'Choose **Authorize** and enter the client id `admin` and its secret, from `DATA_DIR/identity/admin-secret` (or `EMBEDDED_ADMIN_SECRET`). At a terminal, `npm run token` prints a token.',
+    `Choose **Authorize** and enter the client id \`admin\` and its secret, from \`DATA_DIR/identity/admin-secret\` (or \`EMBEDDED_ADMIN_SECRET\`). At a terminal, \`${ownCommand('token')}\` prints a token.`,
   keycloak: 'Choose **Authorize** and log in, or enter a client of the realm and its secret (`docs/keycloak.md`).',
   auth0: 'Choose **Authorize** and log in, or request a token from the tenant and enter it (`docs/auth0.md`).',
   module: 'Get one from your identity provider, choose **Authorize**, and enter it.',

@@ -1,6 +1,7 @@
 import type { INestApplication } from '@nestjs/common';
 import { DocumentBuilder, type OpenAPIObject, SwaggerModule } from '@nestjs/swagger';
 import { SECURITY_SCHEMES } from '../../authentication/api-token.decorator.js';
+import { ownCommand } from '../../common/own-command.js';
 import { publicPath } from '../../configuration/served-address.js';
 import type { Environment } from '../../configuration/service.js';
 import type { AuthorizationServer } from './authorization-server.js';
@@ -8,7 +9,7 @@ import { apiDescription } from './description.js';
 
 /** Describes where to get an access token, for clients that don't use the OAuth 2 scheme. */
 const TOKEN_DESCRIPTIONS: Readonly<Record<Environment['identityProvider']['adapter'], string>> = {
-  embedded: 'An access token, for example what `npm run token -- --user <user_id>` prints.',
+  embedded: `An access token, for example what \`${ownCommand('token', '--user', '<user_id>')}\` prints.`,
   keycloak: "An access token of the realm's.",
   module: "An access token of the identity provider's.",
   auth0: "An access token of the tenant's, requested with the API's identifier as `audience`.",

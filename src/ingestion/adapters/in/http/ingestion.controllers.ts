@@ -55,7 +55,6 @@ export class HistoricalIngestionController extends UploadController {
     filename: 'nem12_multiple_meters.csv',
     json: {
       'with additional data': { value: { additional_data: 'meter replaced on 2003-12-04' } },
-      'with readings, stored as the file': { value: { readings: [{ at: '2003-12-04T00:15:00Z', kwh: 10 }], additional_data: 'meter 7' } },
     },
   })
   upload(@Req() request: IncomingMessage, @Res() response: ServerResponse): Promise<void> {
@@ -76,7 +75,6 @@ export class NowcastIngestionController extends UploadController {
     filename: 'greenbutton_usage.xml',
     json: {
       'with additional data': { value: { additional_data: 'last 15 minutes' } },
-      'with readings, stored as the file': { value: { readings: [{ at: '2026-11-23T10:15:00Z', kw: 3.31 }], additional_data: 'meter 7' } },
     },
   })
   upload(@Req() request: IncomingMessage, @Res() response: ServerResponse): Promise<void> {
