@@ -20,6 +20,8 @@ export interface Exchange {
   isRead?: boolean;
   /** Whether the whole answer was written while the client might still be sending its request. */
   isAnsweredEarly?: boolean;
+  /** Whether the request has its line in the log already, because the HTTP parser refused the rest of it. */
+  isLogged?: boolean;
   /** Why the request was refused, for the log. Undefined for a request that was not refused. */
   refusal?: { readonly kind: string; readonly reason: string };
 }

@@ -139,14 +139,22 @@ function answerInTurn(socket: Socket, kind: ErrorKind, requestId: string): void 
   } else if (before.response.headersSent) {
     socket.destroy();
   } else {
-    answerSocket(socket, kind, before.requestId);
+    logExchange(before, ERROR_TABLE[kind].status, parserRefusal(kind));
+    sendByHand(socket, kind, before.requestId);
   }
 }
 
+const parserRefusal = (kind: ErrorKind) => ({ kind, reason: 'refused by the HTTP parser' });
+
+/** Answers a request that has no exchange, and logs it. */
 function answerSocket(socket: Socket, kind: ErrorKind, requestId: string): void {
+  logger.log({ msg: 'request', requestId, status: ERROR_TABLE[kind].status, ...parserRefusal(kind) });
+  sendByHand(socket, kind, requestId);
+}
+
+function sendByHand(socket: Socket, kind: ErrorKind, requestId: string): void {
   const { status, text } = ERROR_TABLE[kind];
   const body = errorBody(kind);
-  logger.log({ msg: 'request', requestId, status, kind, reason: 'refused by the HTTP parser' });
   socket.end(
     [
       `HTTP/1.1 ${status} ${text.slice(0, -1)}`,
@@ -166,21 +174,22 @@ function answerSocket(socket: Socket, kind: ErrorKind, requestId: string): void 
   });
 }
 
+function logExchange(exchange: Exchange, status: number | undefined, details: object): void {
+  if (exchange.isLogged) return;
+  exchange.isLogged = true;
+  const { requestId, startedAt, path, request } = exchange;
+  const ms = Math.round((performance.now() - startedAt) * 10) / 10;
+  logger.log({ msg: 'request', requestId, method: request.method, path, status, ms, ...details });
+}
+
 /**
  * Logs the request. After an answer to an incomplete request, drains the rest of the request, so that the connection
  * can be reused. Closes the connection if the request stays incomplete.
  */
-function endExchange({ requestId, startedAt, path, refusal, request, response, isRead }: Exchange): void {
-  logger.log({
-    msg: 'request',
-    requestId,
-    method: request.method,
-    path,
-    status: response.headersSent ? response.statusCode : undefined,
-    ms: Math.round((performance.now() - startedAt) * 10) / 10,
-    ...refusal,
-    ...(response.writableFinished ? {} : { aborted: true }),
-  });
+function endExchange(exchange: Exchange): void {
+  const { refusal, request, response, isRead } = exchange;
+  const status = response.headersSent ? response.statusCode : undefined;
+  logExchange(exchange, status, { ...refusal, ...(response.writableFinished ? {} : { aborted: true }) });
   if (request.complete || isRead || !response.writableFinished || !hasBody(request)) return;
   void drain(request).then((complete) => {
     if (!complete) request.socket.destroySoon();

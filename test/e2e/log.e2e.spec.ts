@@ -1,4 +1,5 @@
 import { writeFile } from 'node:fs/promises';
+import type { Socket } from 'node:net';
 import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { pino } from 'pino';
@@ -82,6 +83,23 @@ describe('the log', () => {
     expect(answered).toBe(status);
     expect(line).toContain(`"status":${String(status)}`);
     expect(service.logged()).not.toMatch(/MARK|TUFSS/);
+  });
+
+  it.each([
+    ['breaks off', 'abc', (socket: Socket) => socket.end()],
+    ['has a malformed chunk', 'abc', (socket: Socket) => socket.write('xyz\r\n')],
+  ])('has one line for a request whose body %s', async (name, body, continueBadly) => {
+    const id = name.replaceAll(' ', '-');
+    const socket = await open(service.port);
+    const answer = readAnswer(socket);
+    socket.write(`POST ${UPLOAD} HTTP/1.1\r\nHost: x\r\nX-Request-Id: ${id}\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n${body}\r\n`);
+    continueBadly(socket);
+    expect((await answer).status).toBe(400);
+    socket.destroy();
+    expect(JSON.parse(await lineOf(id))).toMatchObject({ method: 'POST', status: 400, kind: 'bad-request', reason: 'refused by the HTTP parser' });
+    await exchange(service.port, post(UPLOAD, '', 'X-Request-Id: after'));
+    await lineOf('after');
+    expect(service.logged().split(`"requestId":"${id}"`)).toHaveLength(2);
   });
 
   it.each([
