@@ -59,9 +59,9 @@ export interface JsonObject {
 }
 
 /**
- * Opens the JSON object in a request's body. Resolves to undefined for an empty body. Reads the body to its end, or
- * until more than 16 KiB and an unwanted member have been read. `maxBytes` limits the decoded bytes. The bytes read are
- * charged to `memory`, because the caller may hold them.
+ * Opens the JSON object in a request's body that `arrivedJson` left unread. Resolves to undefined for an empty body. Reads
+ * the body to its end, or until more than 16 KiB and an unwanted member have been read. `maxBytes` limits the decoded
+ * bytes. The bytes read are charged to `memory`, because the caller may hold them.
  *
  * @throws ServiceError `invalid-request-body` when the body isn't a JSON object, is nested deeper than 128 levels,
  * isn't UTF-8, or doesn't match its Content-Encoding; `payload-too-large`; `request-timeout`; `client-aborted`;
@@ -73,8 +73,6 @@ export async function openJson(
   wanted: ReadonlySet<string>,
 ): Promise<JsonObject | undefined> {
   if (!hasBody(request) && !limits.digests?.length) return undefined;
-  const arrived = arrivedJson(request, limits, wanted);
-  if (arrived) return arrived;
   const coding = contentCoding(request);
   const body = isJsonCoding(coding) ? decodedBody(request, coding, limits) : requestBody(request, limits);
   const head = await readHead(body);
