@@ -9,26 +9,34 @@ import { HistoryOver } from './world.mjs';
 const WORLDS = { disk: DiskWorld, s3: BucketWorld };
 const WITHIN = { disk: (work) => work(), s3: withBucket };
 const USUAL_STEPS = 7;
-const MOST_BESIDE = 3;
+/** How many kinds of clients a step has at the same time as its fault. */
+const NUMBERS_BESIDE = [0, 1, 2];
 
 /**
- * Plans a history. Each step has one fault of the service, and up to two kinds of clients at the same time.
+ * Plans a history. Each step has one fault of the service, and up to two kinds of clients at the same time. Faults and
+ * clients are dealt like cards, so that none comes again before all others had their turn.
  *
  * @param {import('../../dist/testing/random.js').Random} random
  * @param {import('./actions/index.mjs').Action[]} actions
  */
 function planSteps(random, actions, steps) {
-  const deck = shuffled(actions.filter(({ isExclusive }) => isExclusive), random);
-  const beside = actions.filter(({ isExclusive }) => !isExclusive);
-  return Array.from({ length: steps }, (_, step) => {
-    const chosen = deck.length > 0 ? [deck[step % deck.length]] : [];
-    const clients = beside.length > 0 ? Array.from({ length: random.below(MOST_BESIDE) + (deck.length > 0 ? 0 : 1) }, () => random.pick(beside)) : [];
+  const faults = dealer(actions.filter(({ isExclusive }) => isExclusive), random);
+  const clients = dealer(actions.filter(({ isExclusive }) => !isExclusive), random);
+  const numbers = dealer(NUMBERS_BESIDE, random);
+  return Array.from({ length: steps }, () => {
+    const fault = faults(1);
+    const [number] = numbers(1);
     // Clients first, so that the faults hit them.
-    return [...clients, ...chosen].map((action) => ({ action, plan: action.plan(random), seed: random.below(2 ** 31) }));
+    return [...clients(fault.length > 0 ? number : number + 1), ...fault].map((action) => ({ action, plan: action.plan(random), seed: random.below(2 ** 31) }));
   });
 }
 
-const shuffled = (items, random) => items.map((item) => ({ item, at: random.next() })).sort((a, b) => a.at - b.at).map(({ item }) => item);
+/** Returns a function that deals a number of items in random order, and again in this order after the last one. */
+function dealer(items, random) {
+  const shuffled = items.map((item) => ({ item, at: random.next() })).sort((a, b) => a.at - b.at);
+  let dealt = 0;
+  return (number) => (items.length > 0 ? Array.from({ length: number }, () => shuffled[dealt++ % items.length].item) : []);
+}
 
 /**
  * Runs one history. A seed repeats its choices, but not the timing of processes.

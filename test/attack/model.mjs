@@ -14,6 +14,21 @@ const LOG_MS = 500;
 const LONGEST_LINE = 1_500;
 const REFUSAL = '{"error":"Internal server error."}';
 
+/** The promise that each kind of finding breaks. */
+export const PROMISES = {
+  start: 'the service starts by itself, or reports in one line why not',
+  acknowledged: 'an acknowledged upload is stored as it was sent',
+  once: 'an acknowledged upload is stored once',
+  whole: 'everything in the store is complete, and nothing else is in it',
+  keys: 'a key is one upload for 24 h',
+  ready: '/health/ready 200 means that an upload succeeds',
+  live: '/health/live answers within 250 ms',
+  answers: 'each answer is documented and right',
+  identity: 'acknowledged users and roles are listed',
+  lock: 'only one process at a time uses DATA_DIR',
+  outside: 'nothing is written outside DATA_DIR',
+};
+
 /** Every error text of the interface, by status. */
 const ERRORS = {
   400: [
@@ -227,15 +242,14 @@ export class Model {
 
   #refused(attempt, requestId) {
     const troubles = this.troublesSince(attempt.began);
-    if (troubles.length === 0) void this.#unexplained(attempt, requestId);
+    if (troubles.length === 0) void this.explain(this.find('answers', `${describe(attempt)} was answered with 500, and nothing was wrong any more`), attempt.service, requestId);
     else if (!troubles.some(({ remains, breaks }) => remains || breaks) && !attempt.entry) this.ledger.refuse(attempt.upload.sent, 500, REFUSAL, attempt.service);
   }
 
-  /** Adds the service's log line about the request once it has arrived. */
-  async #unexplained(attempt, requestId) {
-    const finding = this.find('answers', `${describe(attempt)} was answered with 500, and nothing was wrong any more`);
+  /** Adds the service's log line about a request to a finding once it has arrived. */
+  async explain(finding, service, requestId) {
     await delay(LOG_MS);
-    const line = attempt.service?.output.split('\n').find((text) => text.includes(requestId) && text.includes('"err"'));
+    const line = requestId && service?.output.split('\n').find((text) => text.includes(requestId) && text.includes('"err"'));
     if (line) finding.sentence += `: ${line.slice(0, LONGEST_LINE)}`;
   }
 

@@ -8,34 +8,25 @@ import { missingBucket } from '../crash/bucket.mjs';
 import { LoopFileSystem } from '../crash/loop-file-system.mjs';
 import { ACTIONS } from './actions/index.mjs';
 import { runHistory } from './history.mjs';
+import { PROMISES } from './model.mjs';
 import selfTest from './self-test.mjs';
 
 const SELF_TEST = 'self-test';
 const MINUTES = '5';
-const SHORT_MINUTES = '0.8';
+/** Enough for one history. */
+const SHORT_MINUTES = '0.1';
 /** Without buckets, because sweeping one takes minutes. */
 const SHORT_STORES = 'disk';
+/** The faults of a short history, one in each step, and the clients beside them, each in some steps. */
+const SHORT_FAULTS = ['midnight', 'clock', 'damaged-keys', 'volume-away', 'part-away', 'kill', 'lock-files'];
+const SHORT_CLIENTS = ['hostile-bodies', 'keys-again', 'keys-at-once', 'slow-uploads'];
+const SHORT_PLANS = { disk: { only: [...SHORT_FAULTS, ...SHORT_CLIENTS], steps: SHORT_FAULTS.length } };
 const MOST_SEED = 2 ** 31;
-
-/** The promise that each kind of finding breaks. */
-const PROMISES = {
-  start: 'the service starts by itself, or reports in one line why not',
-  acknowledged: 'an acknowledged upload is stored as it was sent',
-  once: 'an acknowledged upload is stored once',
-  whole: 'everything in the store is complete, and nothing else is in it',
-  keys: 'a key is one upload for 24 h',
-  ready: '/health/ready 200 means that an upload succeeds',
-  live: '/health/live answers within 250 ms',
-  answers: 'each answer is documented and right',
-  identity: 'acknowledged users and roles are listed',
-  lock: 'only one process at a time uses DATA_DIR',
-  outside: 'nothing is written outside DATA_DIR',
-};
 
 const duration = (seconds) => `${Math.floor(seconds / 60)}:${String(Math.floor(seconds % 60)).padStart(2, '0')}`;
 
 /** @returns {Promise<boolean>} whether there are no findings. */
-async function attack({ minutes, seed, only, stores, noFileSystem, progress }) {
+async function attack({ minutes, seed, only, plans, stores, noFileSystem, progress }) {
   const began = performance.now();
   const seconds = () => (performance.now() - began) / 1000;
   const total = { acknowledged: 0, answers: 0, identities: 0, probes: 0 };
@@ -47,7 +38,7 @@ async function attack({ minutes, seed, only, stores, noFileSystem, progress }) {
     const result = await runHistory({
       store,
       seed: (seed + histories) % MOST_SEED,
-      only,
+      ...(only ? { only } : plans[store]),
       noFileSystem,
       number: (histories += 1),
       tell: (line) => {
@@ -83,7 +74,7 @@ function optionsOf(values) {
     (!(Number.isSafeInteger(seed) && seed >= 0) && '--seed must be a whole number') ||
     (only?.some((name) => !kinds.includes(name)) && `--only must be of ${kinds.join(', ')}`) ||
     (stores.some((name) => !ACTIONS[name]) && `--stores must be of ${Object.keys(ACTIONS).join(', ')}`);
-  return problem ? { problem } : { minutes, seed, only, stores };
+  return problem ? { problem } : { minutes, seed, only, plans: values.short ? SHORT_PLANS : {}, stores };
 }
 
 /** @returns {Promise<number>} the exit code. */

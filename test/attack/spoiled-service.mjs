@@ -1,13 +1,15 @@
-// Preloaded into the service (`node --import`). Breaks the promise that SPOILED names, for the test of the rig.
+// Preloaded into the service (`node --import`). Breaks promises in the ways that SPOILS names, for the test of the rig.
 import { randomUUID } from 'node:crypto';
+import { appendFileSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { Server } from 'node:http';
+import { join } from 'node:path';
 import { isMainThread } from 'node:worker_threads';
+import Database from 'libsql';
 
-const DROPPED_OF = 20;
-const REFUSING_MS = 8_000;
 const PAUSE_EVERY_MS = 1_500;
 const PAUSE_MS = 400;
-let count = 0;
+const UPLOAD = '/ingest';
+const CREATE = '/idpManagementBackend/create-';
 
 const answer = (request, response, status, body) => {
   request.resume().once('end', () => {
@@ -17,23 +19,45 @@ const answer = (request, response, status, body) => {
   return true;
 };
 
-/** Handlers that replace that of an upload. Each returns true if it answers the upload. */
+/** Handles requests to a path before the service does. @param {Function} handle returns true if it answers the request */
+function before(path, handle) {
+  const { emit } = Server.prototype;
+  Server.prototype.emit = function (event, ...parameters) {
+    if (event === 'request' && parameters[0].url.startsWith(path) && handle(...parameters)) return true;
+    return emit.call(this, event, ...parameters);
+  };
+}
+
+/** Changes a file with contents in a directory of DATA_DIR when the service has stopped. */
+function afterwards(directory, change) {
+  process.once('exit', () => {
+    const entries = readdirSync(join(process.env.DATA_DIR, directory), { recursive: true, withFileTypes: true });
+    const paths = entries.filter((entry) => entry.isFile()).map(({ parentPath, name }) => join(parentPath, name));
+    change(paths.find((path) => statSync(path).size > 0));
+  });
+}
+
 const SPOILS = {
-  'loses uploads': (request, response) => ++count % DROPPED_OF === 0 && answer(request, response, 200, { status: 'success', message: 'Data uploaded successfully.' }),
-  'forgets keys': (request) => {
-    delete request.headers['idempotency-key'];
+  "doesn't start": () => process.exit(1),
+  'loses uploads': () => before(UPLOAD, (...exchange) => answer(...exchange, 200, { status: 'success', message: 'Data uploaded successfully.' })),
+  'stores a line twice': () => afterwards('uploads', (path) => appendFileSync(path, readFileSync(path, 'utf8').replace(/\n.*/s, '\n'))),
+  'truncates a file': () => afterwards('files', (path) => truncateSync(path, statSync(path).size - 1)),
+  'forgets keys': () =>
+    before(UPLOAD, (request) => {
+      delete request.headers['idempotency-key'];
+    }),
+  'refuses while ready': () => before(UPLOAD, (...exchange) => answer(...exchange, 500, { error: 'Internal server error.' })),
+  'stands still': () => setInterval(() => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, PAUSE_MS), PAUSE_EVERY_MS).unref(),
+  'answers with unknown errors': () => before(UPLOAD, (...exchange) => answer(...exchange, 400, { error: 'x' })),
+  'forgets users and roles': () => before(CREATE, (...exchange) => answer(...exchange, 201, { user_id: randomUUID(), role_id: randomUUID() })),
+  'shares DATA_DIR': () => {
+    const { exec } = Database.prototype;
+    Database.prototype.exec = function (sql) {
+      return exec.call(this, sql.replace('BEGIN EXCLUSIVE', 'BEGIN'));
+    };
   },
-  'refuses while ready': (request, response) =>
-    Math.floor(performance.now() / REFUSING_MS) % 2 === 1 && answer(request, response, 500, { error: 'Internal server error.' }),
-  'stands still': () => false,
+  // The rig watches this directory beside DATA_DIR.
+  'writes outside DATA_DIR': () => writeFileSync('outside/stray.csv', ''),
 };
 
-const spoil = SPOILS[process.env.SPOILED];
-const { emit } = Server.prototype;
-Server.prototype.emit = function (event, ...parameters) {
-  if (event === 'request' && parameters[0].url.startsWith('/ingest') && spoil(...parameters)) return true;
-  return emit.call(this, event, ...parameters);
-};
-if (isMainThread && process.env.SPOILED === 'stands still') {
-  setInterval(() => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, PAUSE_MS), PAUSE_EVERY_MS).unref();
-}
+if (isMainThread) for (const name of process.env.SPOILS.split(',')) SPOILS[name]();

@@ -153,6 +153,27 @@ export class Replica {
     return true;
   }
 
+  /**
+   * Asks for its readiness from now on. An upload may hang for seconds in a fault that is over before it fails.
+   *
+   * @returns {Promise<() => Promise<boolean>>} ends the questions, and returns whether each answer was 200.
+   */
+  async #watchedReadiness() {
+    let isEnded = false;
+    let wasReady = (await this.readiness()) === 200;
+    const asking = (async () => {
+      while (!isEnded) {
+        await delay(WATCH_MS);
+        wasReady &&= (await this.readiness()) === 200;
+      }
+    })();
+    return async () => {
+      isEnded = true;
+      await asking;
+      return wasReady;
+    };
+  }
+
   /** Checks that all operations succeed while it reports that it is ready: uploads with and without a key, and identity operations. */
   async watchReadiness(random, isOver) {
     const { model } = this.#world;
@@ -162,21 +183,23 @@ export class Replica {
         this.#refusals = undefined;
         continue;
       }
-      const before = await this.readiness();
+      const readyWhile = await this.#watchedReadiness();
       const answers = {
         'an upload': await this.upload(this.#world.someUpload(random)),
         'a keyed upload': await this.upload(this.#world.keyed(this.#world.someUpload(random))),
         'an identity operation': this.#world.identity?.last,
       };
-      const after = await this.readiness();
+      const wasReady = await readyWhile();
       const refused = Object.keys(answers).filter((name) => answers[name]?.status >= 500);
-      if (before !== 200 || after !== 200 || refused.length === 0) {
+      if (!wasReady || refused.length === 0) {
         this.#refusals = undefined;
         continue;
       }
       this.#refusals ??= performance.now();
       if (performance.now() - this.#refusals < READY_LAG_MS) continue;
-      model.find('ready', `/health/ready answers 200, but ${refused.join(' and ')} is answered with ${answers[refused[0]].status}, for ${READY_LAG_MS / 1000} s`);
+      const { status, headers } = answers[refused[0]];
+      const finding = model.find('ready', `/health/ready answers 200, but ${refused.join(' and ')} is answered with ${status}, for ${READY_LAG_MS / 1000} s`);
+      void model.explain(finding, this.service, headers?.['x-request-id']);
       this.#refusals = undefined;
     }
   }

@@ -19,7 +19,7 @@ import readOnly from './read-only.mjs';
 import replicaClock from './replica-clock.mjs';
 import replicaPause from './replica-pause.mjs';
 import replicaRestart from './replica-restart.mjs';
-import restart from './restart.mjs';
+import { kill, stop } from './restart.mjs';
 import silentConnections from './silent-connections.mjs';
 import slowUploads from './slow-uploads.mjs';
 import volumeAway from './volume-away.mjs';
@@ -42,7 +42,8 @@ export const ACTIONS = {
     ...CLIENTS,
     hostileBodies,
     quiet,
-    restart,
+    kill,
+    stop,
     clock,
     midnight,
     damagedKeys,

@@ -1,13 +1,16 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** The service is killed, or stopped in order, and started again. */
-export default {
-  name: 'restart',
+/** The service is ended with a signal, and started again. */
+const restart = (name, signal, title) => ({
+  name,
   isExclusive: true,
-  plan: (random) => ({ signal: random.pick(['SIGKILL', 'SIGTERM']), afterMs: random.below(600) }),
-  title: ({ signal }) => (signal === 'SIGKILL' ? 'kill -9' : signal),
-  async run(world, { signal, afterMs }) {
+  plan: (random) => ({ afterMs: random.below(600) }),
+  title: () => title,
+  async run(world, { afterMs }) {
     await delay(afterMs);
     await world.restart(world.replica, signal);
   },
-};
+});
+
+export const kill = restart('kill', 'SIGKILL', 'kill -9');
+export const stop = restart('stop', 'SIGTERM', 'SIGTERM');
