@@ -1,8 +1,6 @@
 import { ConfigurableModuleBuilder, Module } from '@nestjs/common';
 import { AccessTokenVerifier } from './access-token.js';
-import { AccessTokenStrategy } from './access-token.strategy.js';
 import type { AuthenticationOptions } from './authentication.options.js';
-import { KeySet } from './key-set.js';
 import { PassportAccessTokenVerifier } from './passport.access-token-verifier.js';
 import { PermissionGuard } from './permission.guard.js';
 
@@ -16,8 +14,7 @@ const { ConfigurableModuleClass, MODULE_OPTIONS_TOKEN } = new ConfigurableModule
     {
       provide: AccessTokenVerifier,
       inject: [MODULE_OPTIONS_TOKEN],
-      useFactory: (options: AuthenticationOptions) =>
-        new PassportAccessTokenVerifier(new AccessTokenStrategy(options, new KeySet(options.keySet, options))),
+      useFactory: (options: AuthenticationOptions) => new PassportAccessTokenVerifier(options),
     },
     PermissionGuard,
   ],

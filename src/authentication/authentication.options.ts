@@ -5,7 +5,7 @@ import type { KeySetTimes } from './key-set.js';
 export interface AuthenticationOptions extends KeySetTimes {
   /**
    * The exact `iss` of accepted tokens. A function if the issuer is known only once the service listens. The function
-   * is called again for every token.
+   * is called for the first token. If it throws, that token is refused, and the next one calls it again.
    */
   readonly issuer: string | (() => string);
   /**

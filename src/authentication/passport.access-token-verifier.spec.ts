@@ -2,9 +2,7 @@ import { createPublicKey } from 'node:crypto';
 import { inspect } from 'node:util';
 import * as fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { AccessTokenStrategy } from './access-token.strategy.js';
 import type { AuthenticationOptions } from './authentication.options.js';
-import { KeySet } from './key-set.js';
 import { PassportAccessTokenVerifier } from './passport.access-token-verifier.js';
 import { AUDIENCE, ecKey, jwkOf, now, requestWith, rsaKey, signToken, TestIssuer } from '../testing/test-issuer.js';
 
@@ -38,8 +36,7 @@ afterAll(async () => {
 });
 
 const verifierFor = (options: Partial<AuthenticationOptions> = {}) => {
-  const all = { issuer: ISSUER, audience: AUDIENCE, keySet: { url: issuer.keySetUrl }, ...options };
-  return new PassportAccessTokenVerifier(new AccessTokenStrategy(all, new KeySet(all.keySet, all)));
+  return new PassportAccessTokenVerifier({ issuer: ISSUER, audience: AUDIENCE, keySet: { url: issuer.keySetUrl }, ...options });
 };
 
 type Members = Readonly<Record<string, unknown>>;
@@ -287,12 +284,13 @@ describe('a verifier', () => {
     expect(issuer.fetches).toBe(before);
   });
 
-  it('reads the issuer for each token', async () => {
-    let name = '';
-    const verifier = verifierFor({ issuer: () => name });
+  it('asks for the issuer until it is known, and then keeps it', async () => {
+    const ask = vi.fn<() => string>().mockReturnValue(ISSUER);
+    ask.mockImplementationOnce(() => { throw new Error('The service does not listen yet.'); });
+    const verifier = verifierFor({ issuer: ask });
     await expect(verifier.verify(bearer(token()))).rejects.toMatchObject({ kind: 'unauthorized' });
-    name = ISSUER;
-    await expect(verifier.verify(bearer(token()))).resolves.toMatchObject({ subject: 'somebody' });
+    for (let count = 0; count < 3; count++) await expect(verifier.verify(bearer(token()))).resolves.toMatchObject({ subject: 'somebody' });
+    expect(ask).toHaveBeenCalledTimes(2);
   });
 
   it('refuses every token when the audience is empty', async () => {

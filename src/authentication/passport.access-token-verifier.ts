@@ -1,8 +1,85 @@
 import type { IncomingMessage } from 'node:http';
+import { decodeJwt, decodeProtectedHeader } from 'jose';
 import passport from 'passport';
+import { Strategy, type VerifiedCallback } from 'passport-jwt';
 import { ServiceError } from '../common/service-error.js';
+import { headerValues } from '../http/request-head.js';
 import { type AccessToken, AccessTokenVerifier } from './access-token.js';
-import type { AccessTokenStrategy } from './access-token.strategy.js';
+import type { AuthenticationOptions } from './authentication.options.js';
+import { checkClaims, checkHeader, checkUnverified, type Claims, toAccessToken } from './claims.js';
+import { KeySet } from './key-set.js';
+import { ALGORITHMS } from './verification-key.js';
+
+const MAX_TOKEN_LENGTH = 16_384;
+/**
+ * The value of an Authorization header (RFC 9110, section 11.4) with a bearer token: the scheme `bearer` in any letter
+ * case, spaces or tabs, one token.
+ */
+const BEARER = /^bearer[ \t]+(\S+)$/i;
+/**
+ * Canonical base64url (RFC 4648, sections 3.5 and 5): no padding, and the unused bits of the last character are zero.
+ */
+const BASE64URL = '(?:[\\w-]{4})*(?:[\\w-][AQgw]|[\\w-]{2}[AEIMQUYcgkosw048])?';
+/** A JWS in compact form (RFC 7515, section 7.1). */
+const COMPACT_JWS = new RegExp(`^${BASE64URL}\\.${BASE64URL}\\.${BASE64URL}$`);
+
+/**
+ * The bearer token of a request (RFC 6750, section 2.1): a signed JWT of at most 16,384 characters in its canonical
+ * spelling. Null if there is no such token. Also null when the Authorization header is repeated, which Node's `headers`
+ * would hide.
+ */
+export function bearerToken(request: IncomingMessage): string | null {
+  const values = headerValues(request, 'authorization');
+  const token = values.length === 1 ? BEARER.exec(values[0] ?? '')?.[1] : undefined;
+  return token !== undefined && token.length <= MAX_TOKEN_LENGTH && COMPACT_JWS.test(token) ? token : null;
+}
+
+/**
+ * The passport-jwt strategy for access tokens of one issuer. On success, passport gets an `AccessToken` as the user. On
+ * failure, it gets an `Error` as the info.
+ */
+class AccessTokenStrategy extends Strategy {
+  /** @throws RangeError when the clock tolerance is not 0 to 10 seconds. */
+  constructor({ issuer, audience, clockToleranceSeconds: tolerance = 5 }: AuthenticationOptions, keys: KeySet) {
+    if (!(tolerance >= 0 && tolerance <= 10)) throw new RangeError('The clock tolerance is 0 to 10 seconds.');
+    // Passed in a separate variable, because the types of passport-jwt mark its only option for a clock tolerance as
+    // deprecated.
+    const verification = { jsonWebTokenOptions: { clockTolerance: tolerance } };
+    let known = typeof issuer === 'string' ? issuer : undefined;
+    const issuerNow = (): string => (known ??= (issuer as () => string)());
+    const findKey = async (token: string) => {
+      const header = decodeProtectedHeader(token);
+      const kid = checkHeader({ ...header });
+      // Don't wait for the issuer's keys if the token is invalid whichever key signed it.
+      if (!keys.has(kid)) checkUnverified(decodeJwt(token), { issuer: issuerNow(), audience, toleranceSeconds: tolerance });
+      const { key, algorithm } = await keys.find(kid);
+      if (header.alg !== algorithm) throw new Error("The algorithm is not the key's.");
+      return key;
+    };
+    super(
+      {
+        ...verification,
+        jwtFromRequest: bearerToken,
+        secretOrKeyProvider: (_request: IncomingMessage, token: string, done) => {
+          // jsonwebtoken accepts a KeyObject, although the types of passport-jwt don't say so. Errors that jsonwebtoken
+          // throws inside `done` must be caught here too.
+          findKey(token).then((key) => { done(null, key as unknown as Buffer); }).catch(done);
+        },
+        algorithms: [...ALGORITHMS],
+        audience: [audience], // In an array, because an empty string alone would disable the audience check.
+      },
+      (claims: Claims, done: VerifiedCallback) => {
+        try {
+          checkClaims(claims, issuerNow(), tolerance);
+        } catch (error) {
+          done(null, false, error);
+          return;
+        }
+        done(null, toAccessToken(claims, audience));
+      },
+    );
+  }
+}
 
 type Authenticate = (request: IncomingMessage) => void;
 
@@ -13,16 +90,17 @@ type Authenticate = (request: IncomingMessage) => void;
 export class PassportAccessTokenVerifier extends AccessTokenVerifier {
   readonly #passport: passport.Authenticator = new passport.Passport();
 
-  constructor(strategy: AccessTokenStrategy) {
+  /** @throws RangeError when the clock tolerance is not 0 to 10 seconds. */
+  constructor(options: AuthenticationOptions) {
     super();
-    this.#passport.use('access-token', strategy);
+    this.#passport.use('access-token', new AccessTokenStrategy(options, new KeySet(options.keySet, options)));
   }
 
   override verify(request: IncomingMessage): Promise<AccessToken> {
     return new Promise((resolve, reject) => {
       const done = (error: Error | null, token?: AccessToken | false, info?: unknown) => {
         if (token) resolve(token);
-        else reject(error ?? refusal(info));
+        else reject(error ?? (request.headers.authorization === undefined ? NO_TOKEN : refusal(info)));
       };
       // Selects the strategy by name. On a strategy passed as an instance, passport would set the callbacks of each
       // request, so that concurrent requests would overwrite each other's callbacks.
@@ -36,3 +114,6 @@ const refusal = (cause: unknown): ServiceError =>
   cause instanceof ServiceError && cause.kind === 'provider-unavailable'
     ? cause
     : new ServiceError('unauthorized', 'The access token is missing or invalid.', { cause });
+
+/** One object for all requests without a token, because creating an error costs more than the rest of refusing one. */
+const NO_TOKEN = refusal(new Error('There is no Authorization header.'));

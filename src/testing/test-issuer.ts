@@ -37,6 +37,7 @@ export function signToken(key: KeyObject | string, header: Readonly<Record<strin
 export function requestWith(...authorization: readonly string[]): IncomingMessage {
   const request = new IncomingMessage(new Socket());
   request.rawHeaders = ['Host', 'localhost', ...authorization.flatMap((value) => ['Authorization', value])];
+  request.headers = { host: 'localhost', ...(authorization.length > 0 && { authorization: authorization[0] }) };
   return request;
 }
 
