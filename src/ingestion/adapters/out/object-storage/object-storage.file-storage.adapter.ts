@@ -4,7 +4,7 @@ import { SharedProbe } from '../../../../common/shared-probe.js';
 import { withTimeLimit } from '../../../../common/time-limit.js';
 import { ContentDigest, readContent } from '../../../application/content-digest.js';
 import { encodeIndexLine } from '../../../application/encoded-upload.js';
-import { FileStorage, receiptOf, type StoredContent, type UploadDraft, type UploadReceipt } from '../../../application/ports/file-storage.port.js';
+import { FileStorage, type StoredContent, type UploadDraft, type UploadReceipt } from '../../../application/ports/file-storage.port.js';
 import type { IndexFlush } from '../../../application/ports/index-flush.js';
 import type { StoredUploads } from '../../../application/ports/stored-uploads.port.js';
 import { storageFailure } from '../../../application/storage-failure.js';
@@ -126,7 +126,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
 
   private async storeNow(draft: UploadDraft): Promise<UploadReceipt> {
     const { idempotencyScope: scope, content } = draft;
-    if (scope === null) return receiptOf(content ? await this.keepFile(draft, content) : await this.keepLine(draft));
+    if (scope === null) return content ? this.keepFile(draft, content) : this.keepLine(draft);
     const keep = (claim: Lease<Claim>) => (content ? this.keepFile(draft, content, claim) : this.keepKeyed(draft, claim));
     return this.claims.once({ scope, kind: draft.kind }, this.ownClaim(draft), keep, async () => draft.conclude(content && (await readContent(content.bytes))));
   }

@@ -1,7 +1,8 @@
 import { once } from 'node:events';
-import { createServer, type RequestListener, type Server } from 'node:http';
+import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http';
 import { type AddressInfo } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
+import { processMemory } from '../../../../../common/memory-budget.js';
 import { S3Bucket } from './s3.bucket.js';
 
 const MIB = 1024 * 1024;
@@ -53,11 +54,12 @@ describe('S3Bucket', () => {
     await expect(bucket.remove(['a', 'b'])).rejects.toThrow('AccessDenied');
   });
 
-  it.each<[string, number]>([
-    ['a file', 5],
-    ['a file in parts', 6 * MIB],
-  ])("repeats the first upload of a process whose clock is wrong, and learns the store's time (%s)", async (_, size) => {
-    const now = Date.now() + 20 * 60_000;
+  it.each<[string, (key: string) => Promise<unknown>]>([
+    ['a file', (key) => bucket.upload(key, one(Buffer.alloc(5)))],
+    ['a file in parts', (key) => bucket.upload(key, one(Buffer.alloc(6 * MIB)))],
+    ['an object', (key) => bucket.create(key, Buffer.alloc(5))],
+  ])("repeats a request when this machine's clock turns out to be wrong, and when it is right again (%s)", async (_, store) => {
+    let now = Date.now() + 20 * 60_000;
     const refused: string[] = [];
     await open((request, response) => {
       const signedAt = String(request.headers['x-amz-date']).replace(/(....)(..)(..)T(..)(..)(..)Z/, '$1-$2-$3T$4:$5:$6Z');
@@ -70,11 +72,17 @@ describe('S3Bucket', () => {
         else response.end(request.method === 'POST' ? '<CompleteMultipartUploadResult><ETag>"1"</ETag></CompleteMultipartUploadResult>' : '');
       });
     });
-    await bucket.upload('a', one(Buffer.alloc(size)));
+    await store('a');
     expect(refused).toHaveLength(1);
     expect(Math.round(bucket.clockOffsetMs / 60_000)).toBe(20);
-    await bucket.upload('b', one(Buffer.alloc(size)));
+    await store('b');
     expect(refused).toHaveLength(1);
+    now = Date.now();
+    await Promise.all([store('c'), store('d')]);
+    expect(Math.round(bucket.clockOffsetMs / 60_000)).toBe(0);
+    refused.length = 0;
+    await store('e');
+    expect(refused).toEqual([]);
   });
 
   it.each<[string, () => Promise<unknown>]>([
@@ -92,18 +100,32 @@ describe('S3Bucket', () => {
 
   it('sends larger parts when the largest file would have too many', async () => {
     const lengths: number[] = [];
-    await open((request, response) => {
-      if (request.url?.includes('partNumber')) lengths.push(Number(request.headers['content-length']));
-      request.resume().once('end', () => {
-        const isBeginning = /[?&]uploads/.test(request.url ?? '');
-        response.setHeader('etag', '"1"');
-        response.end(isBeginning ? '<InitiateMultipartUploadResult><UploadId>1</UploadId></InitiateMultipartUploadResult>' : '<x/>');
-      });
-    }, 60_000 * MIB);
+    await open(accepting(({ headers }) => lengths.push(Number(headers['content-length']))), 60_000 * MIB);
     await bucket.upload('a', one(Buffer.alloc(13 * MIB)));
     expect(lengths.sort((a, b) => b - a)).toEqual([6, 6, 1].map((mib) => mib * MIB));
   });
+
+  it('takes the memory of parts from the budget of the process until they are sent', async () => {
+    const used: number[] = [];
+    await open(accepting(() => used.push(processMemory.usedFor('part'))));
+    await bucket.upload('a', one(Buffer.alloc(11 * MIB)));
+    expect(used).toHaveLength(3);
+    expect(Math.max(...used)).toBeGreaterThanOrEqual(5 * MIB);
+    expect(processMemory.usedFor('part')).toBe(0);
+  });
 });
+
+/** Accepts an upload in parts. */
+function accepting(onPart: (request: IncomingMessage) => void): RequestListener {
+  return (request, response) => {
+    if (request.url?.includes('partNumber')) onPart(request);
+    request.resume().once('end', () => {
+      const isBeginning = /[?&]uploads/.test(request.url ?? '');
+      response.setHeader('etag', '"1"');
+      response.end(isBeginning ? '<InitiateMultipartUploadResult><UploadId>1</UploadId></InitiateMultipartUploadResult>' : '<x/>');
+    });
+  };
+}
 
 async function* one(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
   yield await Promise.resolve(bytes);

@@ -1,10 +1,12 @@
 import { performance } from 'node:perf_hooks';
-import type { S3Client } from '@aws-sdk/client-s3';
+import { type S3Client, S3ServiceException } from '@aws-sdk/client-s3';
 import { StoreSilentError } from '../bucket.js';
 import { errorNameOf } from './s3-errors.js';
 
 /** How early a timer may fire, in milliseconds. */
 const EARLY_MS = 100;
+/** A request whose time is off by more may have been refused for that. S3 allows 15 minutes. In milliseconds. */
+const WRONG_CLOCK_MS = 240_000;
 
 /** Observes each request of some clients: the store's time in its answers, and whether the store was silent. */
 export class StoreWatch {
@@ -35,6 +37,7 @@ export class StoreWatch {
     client.middlewareStack.add(
       (next) => async (args) => {
         const begun = performance.now();
+        const { systemClockOffset: assumedAheadMs } = client.config;
         try {
           const result = await next(args);
           const { headers } = result.response as { readonly headers: Readonly<Record<string, string | undefined>> };
@@ -45,6 +48,7 @@ export class StoreWatch {
           }
           return result;
         } catch (error) {
+          if (error instanceof S3ServiceException) markWrongClock(error, assumedAheadMs);
           throw this.translate(error, performance.now() - begun);
         }
       },
@@ -60,4 +64,15 @@ export class StoreWatch {
     const isTimeout = errorNameOf(error) === 'TimeoutError' && !(error instanceof Error && 'code' in error);
     return isTimeout && elapsedMs >= this.timeoutMs - EARLY_MS ? new StoreSilentError(this.timeoutMs) : error;
   }
+}
+
+/**
+ * Marks the refusal of a request that was signed by a wrong clock, so that the SDK repeats the request by the store's
+ * clock. The SDK itself doesn't mark it when this machine's clock was wrong before and is right again.
+ */
+function markWrongClock(error: S3ServiceException, assumedAheadMs: number): void {
+  const { $metadata: metadata, $response: response } = error;
+  const aheadMs = Date.parse(response?.headers.date ?? '') - Date.now();
+  const isWrong = metadata.httpStatusCode === 403 && Math.abs(aheadMs - assumedAheadMs) > WRONG_CLOCK_MS;
+  if (isWrong) Object.assign(metadata, { clockSkewCorrected: true });
 }

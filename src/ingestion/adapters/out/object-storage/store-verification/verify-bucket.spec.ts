@@ -178,6 +178,15 @@ describe('the claim of a key', () => {
     expect(await shown()).toEqual([]);
   });
 
+  it.each([
+    [48, 47, ['key-duplicate']],
+    [49, 25, []],
+  ])('is on one line within 24 hours: of lines from %i and %i hours ago, these are defects: %j', async (earlier, later, defects) => {
+    await keyed(earlier * HOUR_MS);
+    await keyed(later * HOUR_MS);
+    expect((await found()).findings.map(({ kind }) => kind)).toEqual(defects);
+  });
+
   it('is not needed by an older line', async () => {
     await keyed(25 * HOUR_MS);
     expect(await shown()).toEqual([]);
