@@ -1,6 +1,7 @@
 import type { DataDirectoryLock } from '../common/data-directory/data-directory-lock.js';
 import type { FileIdentity } from '../common/data-directory/file-identity.js';
-import { type DirectoryOrigin, Disk, type DiskFile, NodeDisk } from '../ingestion/adapters/out/local-disk/disk.js';
+import { type DirectoryOrigin, Disk, type DiskFile } from '../ingestion/adapters/out/local-disk/disk.js';
+import { NodeDisk } from '../ingestion/adapters/out/local-disk/node-disk.js';
 import type { SelfCheckingDatabase } from '../ingestion/adapters/out/local-disk/self-checking-database.js';
 
 /** The methods of `Disk`, and those of its files as `file.<method>`. */

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { assertAwaited } from '../identity-management/application/ports/awaited.js';
+import { noLongerAwaited } from '../identity-management/application/ports/awaited.js';
 import { IdentityProvider, type ProviderCallOptions } from '../identity-management/application/ports/identity-provider.port.js';
 import {
   RoleAlreadyExists,
@@ -125,7 +125,7 @@ export class InMemoryIdentityProvider extends IdentityProvider {
     this.lastSignal = signal;
     await this.gate;
     if (this.failure) throw this.failure;
-    assertAwaited(signal);
+    if (signal.aborted) throw noLongerAwaited(signal);
   }
 
   private user(userId: string): KeptUser {

@@ -5,7 +5,7 @@ import Database from 'libsql';
 import { DataDirectoryError } from './data-directory-error.js';
 import { irregularDatabaseFile } from './database-files.js';
 import { lockHolder } from './lock-holder.js';
-import { fileIdentity, identityUnlessUnreadable, isSameFile } from './file-identity.js';
+import { fileIdentity, placeCheck } from './file-identity.js';
 import { makeDirectories } from './make-directories.js';
 
 const ATTEMPTS = 40;
@@ -77,9 +77,8 @@ function takeUnlessBusy(path: string): DataDirectoryLock | undefined {
   const database = openUnlessBusy(path, 'BEGIN EXCLUSIVE');
   if (!database) return undefined;
   // If the file was replaced before SQLite opened it, the locked file isn't the one at the path.
-  if (before && isSameFile(before, identityUnlessUnreadable(path))) {
-    return { isHeld: () => isSameFile(before, identityUnlessUnreadable(path)), release: () => database.close() };
-  }
+  const isHeld = placeCheck(path, before);
+  if (before && isHeld()) return { isHeld, release: () => database.close() };
   database.close();
   return undefined;
 }

@@ -36,3 +36,16 @@ export function identityUnlessUnreadable(path: string): FileIdentity | undefined
     return undefined;
   }
 }
+
+/**
+ * Returns a check whether a path names the given file. If there is no such file, checks that the path names none. The
+ * check never throws. If the path can't be read, it counts as missing. Synchronous: one stat a check.
+ */
+export const placeCheck = (path: string, file: FileIdentity | undefined) => (): boolean => {
+  try {
+    const { dev, ino } = statSync(path, { bigint: true });
+    return ino === file?.ino && dev === file.dev;
+  } catch {
+    return file === undefined;
+  }
+};

@@ -3,8 +3,7 @@ import { v7 as uuidV7 } from 'uuid';
 import { withTimeLimit } from '../../../../common/time-limit.js';
 import { FileRemovedError } from './disk-error.js';
 import type { StorageLogger } from '../../../application/storage-logger.js';
-import { Journal, type JournalSite } from './journal.js';
-import { encodeRecord, type JournalRecord } from './journal-records.js';
+import { encodeRecord, Journal, type JournalRecord, type JournalSite } from './journal.js';
 
 /** Suffix of the names of journals in `pending/`. */
 export const JOURNAL_EXTENSION = '.journal';

@@ -129,18 +129,17 @@ export class FileMaker {
 
   private end(batch: readonly WaitingFile[], outcome: Failures | Error): void {
     const isLost = outcome instanceof Error;
-    batch.forEach(({ resolve, reject }, index) => {
+    for (const [index, { resolve, reject }] of batch.entries()) {
       const failure = isLost ? outcome : outcome.get(index);
       if (!failure) resolve();
       else reject(failure instanceof Error ? failure : Object.assign(new Error(failure.message), { code: failure.code }));
-    });
+    }
     if (isLost) this.thread = undefined;
-    if (this.waiting.length > 0) this.begin();
-    else this.rest();
-  }
-
-  private rest(): void {
-    if (this.thread) this.threads.giveBack(this.thread);
-    this.thread = undefined;
+    if (this.waiting.length > 0) {
+      this.begin();
+    } else if (this.thread) {
+      this.threads.giveBack(this.thread);
+      this.thread = undefined;
+    }
   }
 }

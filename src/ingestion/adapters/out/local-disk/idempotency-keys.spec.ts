@@ -305,6 +305,25 @@ describe('idempotency keys on the local disk', () => {
       expect(logged.at(-1)).toMatch(/done, \d+ MiB in \d+ s\.$/);
     });
 
+    it('is rebuilt from the segments of two days, and reads no older ones', async () => {
+      for (const days of [3, 2, 1, 0]) {
+        setClock(NOON - days * DAY);
+        await reopen();
+        await store(`${days} days old`);
+      }
+      await storage.close();
+      await rm(view.at('idempotency'), { recursive: true });
+      await open();
+      const days = new Set<string | undefined>();
+      const { gate } = disk;
+      disk.gate = (perform, operation, at) => {
+        if (operation === 'open' && at.endsWith('.ndjson')) days.add(/date=([^/]+)/.exec(at)?.[1]);
+        return gate(perform, operation, at);
+      };
+      await expectKept('0 days old');
+      expect([...days].sort()).toEqual(['2025-06-09', '2025-06-10']);
+    });
+
     it('is complete after a crash during its rebuild', async () => {
       await storage.close();
       await open(1);

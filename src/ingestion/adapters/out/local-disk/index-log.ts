@@ -2,7 +2,7 @@ import { v7 as uuidV7 } from 'uuid';
 import type { IndexFlush } from '../../../application/ports/index-flush.js';
 import { FileRemovedError } from './disk-error.js';
 import type { IndexPosition } from './pending-markers.js';
-import { MAX_DISORDER_MS, Segment } from './segment.js';
+import { MAX_DISORDER_MS, type ReceivedLine, Segment } from './segment.js';
 import type { StoreDirectory } from './store-directory.js';
 
 /**
@@ -25,11 +25,8 @@ export class LineMayRemainError extends Error {
   }
 }
 
-interface WaitingLine {
+interface WaitingLine extends ReceivedLine {
   readonly directory: string;
-  /** Milliseconds since 1970. */
-  readonly receivedAt: number;
-  readonly bytes: Uint8Array;
   readonly resolve: () => void;
   readonly reject: (error: unknown) => void;
 }
@@ -109,13 +106,15 @@ export class IndexLog {
     const directory = this.waiting[0]?.directory;
     let bytes = 0;
     let newest = -Infinity;
-    const end = this.waiting.findIndex((line, index) => {
+    let count = 0;
+    for (const line of this.waiting) {
       bytes += line.bytes.length;
       const isOutOfOrder = line.receivedAt < newest - MAX_DISORDER_MS;
+      if (isOutOfOrder || line.directory !== directory || (count > 0 && bytes > MAX_BATCH_BYTES)) break;
       newest = Math.max(newest, line.receivedAt);
-      return isOutOfOrder || line.directory !== directory || (index > 0 && bytes > MAX_BATCH_BYTES);
-    });
-    return this.waiting.splice(0, end < 0 ? this.waiting.length : end);
+      count += 1;
+    }
+    return this.waiting.splice(0, count);
   }
 
   private async flush(batch: WaitingLine[]): Promise<void> {
@@ -134,8 +133,8 @@ export class IndexLog {
   private async write(batch: WaitingLine[]): Promise<{ error: unknown } | undefined> {
     let segment: Segment | undefined;
     try {
-      segment = await this.segmentFor(batch);
-      await segment.append(Buffer.concat(batch.map(({ bytes }) => bytes)), Math.max(...batch.map(({ receivedAt }) => receivedAt)));
+      segment = this.currentFor(batch) ?? (await this.nextFor(batch));
+      await segment.append(batch);
       return undefined;
     } catch (error) {
       const gone = !segment || (await segment.closeOrMark());
@@ -143,12 +142,16 @@ export class IndexLog {
     }
   }
 
-  private async segmentFor(batch: WaitingLine[]): Promise<Segment> {
+  /** The current segment if it accepts the batch. */
+  private currentFor(batch: readonly WaitingLine[]): Segment | undefined {
     const { segment } = this;
-    const directory = batch[0]?.directory ?? '';
-    const fits = segment?.directory === directory && batch.every(({ receivedAt }) => segment.accepts(receivedAt));
-    if (fits && segment.durableLength < this.options.maxSegmentBytes) return segment;
-    await segment?.close();
-    return (this.segment = new Segment(this.store, directory));
+    const isFull = segment === undefined || segment.durableLength >= this.options.maxSegmentBytes;
+    return !isFull && segment.directory === batch[0]?.directory && segment.accepts(batch) ? segment : undefined;
+  }
+
+  /** Closes the current segment and begins one for the batch. */
+  private async nextFor(batch: readonly WaitingLine[]): Promise<Segment> {
+    await this.segment?.close();
+    return (this.segment = new Segment(this.store, batch[0]?.directory ?? ''));
   }
 }

@@ -12,7 +12,8 @@ import { GatedDisk } from '../../../../testing/gated-disk.js';
 import { eventOutboxContract } from '../../../../testing/event-outbox.contract.js';
 import { storedUploadsContract } from '../../../../testing/stored-uploads.contract.js';
 import { anUploadDraft, storeUpload } from '../../../../testing/upload-draft.builder.js';
-import { type DirectoryOrigin, NodeDisk } from './disk.js';
+import type { DirectoryOrigin } from './disk.js';
+import { NodeDisk } from './node-disk.js';
 import { LocalDiskFileStorage, type LocalDiskOptions } from './local-disk.file-storage.adapter.js';
 
 /** Too large for a journal. */

@@ -4,7 +4,7 @@ import type { Wakeup } from '../../../../common/wakeup.js';
 import type { DataDirectoryLock } from '../../../../common/data-directory/data-directory-lock.js';
 import { digestOf, readContent } from '../../../application/content-digest.js';
 import { encodeIndexLine } from '../../../application/encoded-upload.js';
-import { receiptOf, type UploadDraft, type UploadReceipt } from '../../../application/ports/file-storage.port.js';
+import type { UploadDraft, UploadReceipt } from '../../../application/ports/file-storage.port.js';
 import { storageFailure } from '../../../application/storage-failure.js';
 import type { StorageLogger } from '../../../application/storage-logger.js';
 import { segmentDirectory } from '../../../domain/layout.js';
@@ -104,7 +104,7 @@ export class OpenStore {
 
   async store(draft: UploadDraft): Promise<UploadReceipt> {
     const { idempotencyScope: scope, content } = draft;
-    if (scope === null) return receiptOf(await this.keep(draft));
+    if (scope === null) return this.keep(draft);
     const read = async () => draft.conclude(content && (await readContent(content.bytes)));
     this.assertNotClosed();
     return this.directory.idempotency.once(scope, () => this.keep(draft), read);
@@ -205,7 +205,8 @@ export class OpenStore {
   /** Runs the part of an upload that changes visible state. `close` waits for that part. */
   private async finish(part: () => Promise<void>): Promise<void> {
     this.assertNotClosed();
-    this.assertNotAway();
+    const { whyAway: cause } = this.directory.presence;
+    if (cause) throw new ServiceError('storage-failure', 'The store is away.', { cause });
     const running = part();
     this.finishing.add(running);
     try {
@@ -219,11 +220,6 @@ export class OpenStore {
 
   private assertNotClosed(): void {
     if (this.closing) throw new ServiceError('storage-failure', 'The store was closed meanwhile: it went away, or the service is stopping.');
-  }
-
-  private assertNotAway(): void {
-    const { whyAway: cause } = this;
-    if (cause) throw new ServiceError('storage-failure', 'The store is away.', { cause });
   }
 
   private async settle(purge: boolean, rotate: boolean): Promise<void> {

@@ -11,7 +11,7 @@ import { anUploadDraft, storeUpload } from '../../../../testing/upload-draft.bui
 import type { UploadDraft } from '../../../application/ports/file-storage.port.js';
 import type { Upload } from '../../../domain/upload.js';
 import type { Disk } from './disk.js';
-import { encodeRecord, newEpoch, stampRecord } from './journal-records.js';
+import { encodeRecord, newEpoch, stampRecord } from './journal.js';
 import { LocalDiskFileStorage } from './local-disk.file-storage.adapter.js';
 
 const MIB = 1024 * 1024;

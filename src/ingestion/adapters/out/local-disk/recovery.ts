@@ -5,7 +5,7 @@ import { SEGMENTS } from '../../../domain/layout-names.js';
 import { hasCode, NotAFileError, unlessAbsent } from './disk-error.js';
 import { type DiskFile, readWhole } from './disk.js';
 import { readLines, uploadIdOf } from './index-lines.js';
-import { decodeRecords, isJournal, type JournalRecord } from './journal-records.js';
+import { decodeRecords, isJournal, type JournalRecord } from './journal.js';
 import type { IndexPosition, Marker, PublicationMarker } from './pending-markers.js';
 import { repairSegment } from './segment-repair.js';
 import type { StoreDirectory } from './store-directory.js';

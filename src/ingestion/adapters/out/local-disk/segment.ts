@@ -12,6 +12,14 @@ import type { StoreDirectory } from './store-directory.js';
  */
 export const MAX_DISORDER_MS = 10_000;
 
+/** An index line that is to be appended. */
+export interface ReceivedLine {
+  /** The line with its newline. */
+  readonly bytes: Uint8Array;
+  /** When the upload was complete, in milliseconds since 1970. */
+  readonly receivedAt: number;
+}
+
 /**
  * One file of index lines. The first append creates the file, under a marker that stays until the segment is closed for
  * good. After a failed append the segment accepts no more lines, and `close` cuts the file to its durable length.
@@ -46,22 +54,30 @@ export class Segment {
     return this.length;
   }
 
-  /** Whether a line received at this time (milliseconds since 1970) keeps the segment in order, apart from disorder. */
-  accepts(receivedAt: number): boolean {
-    return this.state === 'open' && receivedAt >= this.newest - MAX_DISORDER_MS;
+  /** Whether the lines keep the segment in order, apart from disorder. */
+  accepts(lines: readonly ReceivedLine[]): boolean {
+    if (this.state !== 'open') return false;
+    for (const { receivedAt } of lines) if (receivedAt < this.newest - MAX_DISORDER_MS) return false;
+    return true;
   }
 
   /**
-   * Resolves when the bytes are durable.
+   * Resolves when the lines are durable.
    *
-   * @param newest when the newest of the lines was received, in milliseconds since 1970.
    * @throws StoreAwayError; FileRemovedError; an error of the file system.
    */
-  async append(bytes: Uint8Array, newest: number): Promise<void> {
-    this.newest = Math.max(this.newest, newest);
+  async append(lines: readonly ReceivedLine[]): Promise<void> {
+    const chunks: Uint8Array[] = [];
+    let length = 0;
+    for (const { bytes, receivedAt } of lines) {
+      chunks.push(bytes);
+      length += bytes.length;
+      if (receivedAt > this.newest) this.newest = receivedAt;
+    }
     try {
       const file = this.file ?? (await this.create());
-      await file.write([bytes], this.length);
+      // A long line is alone, and copying it would block the event loop.
+      await file.write(chunks.length === 1 ? chunks : [Buffer.concat(chunks)], this.length);
       const synced = file.sync();
       const isThere = file.standsAt(this.absolutePath);
       // `isThere` is awaited below, after the sync.
@@ -73,7 +89,7 @@ export class Segment {
       this.state = 'torn';
       throw error;
     }
-    this.length += bytes.length;
+    this.length += length;
   }
 
   /** Closes the segment for good. Rejects if a torn end can't be cut off. `close` can then be called again. */

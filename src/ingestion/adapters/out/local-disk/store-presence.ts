@@ -51,7 +51,10 @@ export class StorePresence {
   assertHere(parts = this.parts): void {
     if (this.away) throw this.away;
     if (!this.lock.isHeld()) this.leave(`${this.root} is gone or was replaced, or its uploads.lock was`);
-    for (const part of parts) this.assertSame(part);
+    for (const part of parts) {
+      const known = this.identities.get(part);
+      if (known && !isSameFile(known, this.identityOf(part))) this.leave(`${part} is gone or was replaced`);
+    }
   }
 
   /**
@@ -75,11 +78,6 @@ export class StorePresence {
    */
   leaveIfUnwritable(error: unknown): void {
     if (hasCode(error, ...UNWRITABLE)) this.leave(`${this.root} can't be written: mount it for writing, and let the user that runs the service write there`, error);
-  }
-
-  private assertSame(part: string): void {
-    const known = this.identities.get(part);
-    if (known && !isSameFile(known, this.identityOf(part))) this.leave(`${part} is gone or was replaced`);
   }
 
   private identityOf(part: string): FileIdentity | undefined {

@@ -2,7 +2,7 @@ import { readdir, readFile, readlink, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { JOURNAL_EXTENSION } from '../content-journals.js';
 import { hasCode, unlessAbsent } from '../disk-error.js';
-import { decodeRecords } from '../journal-records.js';
+import { decodeRecords } from '../journal.js';
 import type { Marker } from '../pending-markers.js';
 import { decodeRemovalList, REMOVAL_EXTENSION } from '../stored-uploads/removal-list.js';
 

@@ -9,7 +9,7 @@ import { DataDirectoryView } from '../../../../../testing/data-directory.view.js
 import { anUploadDraft, storeUpload } from '../../../../../testing/upload-draft.builder.js';
 import { indexLine, segmentDirectory } from '../../../../domain/layout.js';
 import type { Upload } from '../../../../domain/upload.js';
-import { encodeRecord, newEpoch, stampRecord } from '../journal-records.js';
+import { encodeRecord, newEpoch, stampRecord } from '../journal.js';
 import { LocalDiskFileStorage } from '../local-disk.file-storage.adapter.js';
 import { textReport } from '../../../../application/store-verification/report.js';
 import { NoStoreError, verifyStore } from './verify-store.js';

@@ -2,7 +2,7 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { NodeDisk } from './disk.js';
+import { NodeDisk } from './node-disk.js';
 
 describe('NodeDisk', () => {
   let directory: string;

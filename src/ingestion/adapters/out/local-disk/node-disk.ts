@@ -1,0 +1,252 @@
+import { execFile } from 'node:child_process';
+import { constants } from 'node:fs';
+import { access, type FileHandle, lstat, mkdir, open, opendir, readdir, readlink, realpath, rename, rm, rmdir, symlink, unlink } from 'node:fs/promises';
+import { release } from 'node:os';
+import { dirname, sep } from 'node:path';
+import { promisify } from 'node:util';
+import { type DataDirectoryLock, lockDataDirectory } from '../../../../common/data-directory/data-directory-lock.js';
+import { type FileIdentity, fileIdentity, isSameFile, statUnlessAbsent } from '../../../../common/data-directory/file-identity.js';
+import { assertDirectory } from '../../../../common/data-directory/make-directories.js';
+import { type DirectoryOrigin, Disk, type DiskFile } from './disk.js';
+import { hasCode, NotAFileError, unlessAbsent } from './disk-error.js';
+import { FileMaker } from './file-maker.js';
+
+const run = promisify(execFile);
+const NAMES_AT_ONCE = 1_000;
+const NEW_FILE = constants.O_RDWR | constants.O_CREAT | constants.O_EXCL;
+
+/** The file system as Node.js sees it. */
+export class NodeDisk extends Disk {
+  private readonly fileMaker = new FileMaker();
+
+  override lock(directory: string, name: string): Promise<DataDirectoryLock> {
+    return lockDataDirectory(directory, name, { create: false });
+  }
+
+  override async create(path: string): Promise<DiskFile> {
+    return new NodeDiskFile(await open(path, NEW_FILE));
+  }
+
+  override async createSynchronized(path: string): Promise<DiskFile> {
+    return new NodeDiskFile(await open(path, NEW_FILE | constants.O_DSYNC));
+  }
+
+  override async open(path: string): Promise<DiskFile> {
+    return openRegular(path, constants.O_RDONLY);
+  }
+
+  override async openWritable(path: string): Promise<DiskFile> {
+    return openRegular(path, constants.O_RDWR | constants.O_NOFOLLOW);
+  }
+
+  override rename(from: string, to: string): Promise<void> {
+    return rename(from, to);
+  }
+
+  override async remove(path: string): Promise<void> {
+    await unlessAbsent(unlink(path));
+  }
+
+  override removeTree(path: string): Promise<void> {
+    return rm(path, { recursive: true, force: true });
+  }
+
+  override async removeEmptyDirectory(path: string): Promise<void> {
+    await rmdir(path).catch((error: unknown) => {
+      if (!hasCode(error, 'ENOENT', 'ENOTDIR', 'ENOTEMPTY', 'EEXIST')) throw error;
+    });
+  }
+
+  override makeDirectory(path: string): Promise<void> {
+    return mkdir(path);
+  }
+
+  override readDirectory(path: string): Promise<string[]> {
+    return readdir(path);
+  }
+
+  override async *readLargeDirectory(path: string): AsyncGenerator<readonly string[]> {
+    let names: string[] = [];
+    for await (const { name } of await opendir(path, { bufferSize: NAMES_AT_ONCE })) {
+      names.push(name);
+      if (names.length < NAMES_AT_ONCE) continue;
+      yield names;
+      names = [];
+    }
+    yield names;
+  }
+
+  override async syncDirectory(path: string): Promise<void> {
+    const directory = await open(path, constants.O_RDONLY);
+    try {
+      await directory.sync();
+    } finally {
+      await directory.close();
+    }
+  }
+
+  override link(target: string, path: string): Promise<void> {
+    return symlink(target, path);
+  }
+
+  override readLink(path: string): Promise<string> {
+    return readlink(path);
+  }
+
+  override identityOf(path: string): FileIdentity | undefined {
+    return fileIdentity(path);
+  }
+
+  override originOf(path: string): DirectoryOrigin | undefined {
+    const stats = statUnlessAbsent(path);
+    return stats && { device: stats.dev, inode: stats.ino, bornAt: stats.birthtimeNs };
+  }
+
+  override assertDirectory(path: string): Promise<void> {
+    return new Promise((resolve) => {
+      assertDirectory(path);
+      resolve();
+    });
+  }
+
+  override async isNameTaken(path: string): Promise<boolean> {
+    return (await unlessAbsent(lstat(path))) !== undefined;
+  }
+
+  override async isBelow(directory: string, ancestor: string): Promise<boolean> {
+    const [path, above] = await Promise.all([unlessAbsent(realpath(directory)), realpath(ancestor)]);
+    return path === undefined || path === above || path.startsWith(`${above}${sep}`);
+  }
+
+  override assertWritable(directory: string): Promise<void> {
+    return access(directory, constants.W_OK | constants.X_OK);
+  }
+
+  override async plainFileSize(path: string): Promise<number | undefined> {
+    const stats = await unlessAbsent(lstat(path));
+    return stats?.isFile() ? stats.size : undefined;
+  }
+
+  override createWith(path: string, bytes: Uint8Array, device?: bigint): Promise<void> {
+    return this.fileMaker.make(path, bytes, device);
+  }
+
+  /** Syncs whole file systems at once where the system supports it. */
+  override async syncFiles(paths: readonly string[]): Promise<void> {
+    if (paths.length === 0 || (await syncFileSystems(onePerFileSystem(paths.map(dirname))))) return;
+    await super.syncFiles(paths);
+  }
+}
+
+/**
+ * One directory on each file system. If directories are missing, one of them is added, so that the `sync` command fails
+ * and the files are synced one by one.
+ */
+function onePerFileSystem(directories: readonly string[]): string[] {
+  const byDevice = new Map<bigint | undefined, string>();
+  for (const directory of new Set(directories)) byDevice.set(fileIdentity(directory)?.dev, directory);
+  return [...byDevice.values()];
+}
+
+/** Opens a regular file. Rejects at once if the path names a FIFO, instead of waiting for its other end. */
+async function openRegular(path: string, flags: number): Promise<DiskFile> {
+  let handle: FileHandle;
+  try {
+    handle = await open(path, flags | constants.O_NONBLOCK);
+  } catch (error) {
+    if (hasCode(error, 'EISDIR', 'ENXIO', 'ELOOP', 'ENODEV')) throw new NotAFileError(path);
+    throw error;
+  }
+  if ((await handle.stat()).isFile()) return new NodeDiskFile(handle);
+  await handle.close();
+  throw new NotAFileError(path);
+}
+
+let syncTellsFailures: Promise<boolean> | undefined;
+
+/** Whether the `sync` command reports failures. Only the one of GNU coreutils does, on Linux 5.8 or later. */
+async function findOutWhetherSyncTellsFailures(): Promise<boolean> {
+  const [major = 0, minor = 0] = release().split('.').map(Number);
+  if (process.platform !== 'linux' || major < 5 || (major === 5 && minor < 8)) return false;
+  const { stdout } = await run('sync', ['--version']);
+  return stdout.includes('GNU coreutils');
+}
+
+/**
+ * Makes everything on the file systems of these directories durable (syncfs), and resolves to whether that succeeded.
+ * Runs the `sync` command, because Node.js has no API for syncfs.
+ */
+async function syncFileSystems(directories: readonly string[]): Promise<boolean> {
+  try {
+    syncTellsFailures ??= findOutWhetherSyncTellsFailures();
+    if (!(await syncTellsFailures)) return false;
+    await run('sync', ['--file-system', ...directories]);
+    return true;
+  } catch {
+    // The caller then syncs the files one by one, which reports the cause. The next call tries the command again.
+    syncTellsFailures = undefined;
+    return false;
+  }
+}
+
+class NodeDiskFile implements DiskFile {
+  private own: FileIdentity | undefined;
+
+  constructor(private readonly handle: FileHandle) {}
+
+  async read(buffer: Uint8Array, position: number): Promise<number> {
+    let done = 0;
+    while (done < buffer.length) {
+      const { bytesRead } = await this.handle.read(buffer, done, buffer.length - done, position + done);
+      if (bytesRead === 0) break;
+      done += bytesRead;
+    }
+    return done;
+  }
+
+  async write(chunks: readonly Uint8Array[], position: number): Promise<void> {
+    let left = 0;
+    for (const { length } of chunks) left += length;
+    for (let rest = chunks, at = position; left > 0; ) {
+      const { bytesWritten } = await this.handle.writev(rest, at);
+      at += bytesWritten;
+      left -= bytesWritten;
+      if (left > 0) rest = behind(rest, bytesWritten);
+    }
+  }
+
+  sync(): Promise<void> {
+    return this.handle.datasync();
+  }
+
+  truncate(length: number): Promise<void> {
+    return this.handle.truncate(length);
+  }
+
+  async size(): Promise<number> {
+    return (await this.handle.stat()).size;
+  }
+
+  async standsAt(path: string): Promise<boolean> {
+    // Synchronous on purpose: waiting for another thread while a sync is running would cost far more.
+    const named = fileIdentity(path);
+    this.own ??= await this.handle.stat({ bigint: true });
+    return isSameFile(this.own, named);
+  }
+
+  close(): Promise<void> {
+    return this.handle.close();
+  }
+}
+
+/** The chunks without their first `count` bytes, and without empty chunks. */
+function behind(chunks: readonly Uint8Array[], count: number): Uint8Array[] {
+  let before = count;
+  return chunks
+    .map((chunk) => {
+      const rest = chunk.subarray(before);
+      before = Math.max(0, before - chunk.length);
+      return rest;
+    })
+    .filter(({ length }) => length > 0);
+}
