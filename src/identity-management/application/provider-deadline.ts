@@ -41,8 +41,8 @@ export class ProviderDeadline {
   ): AsyncGenerator<readonly Listed[], void, undefined> {
     const controller = new AbortController();
     const { signal } = controller;
-    const iterator = await this.inTime(controller, () => list(this.provider, { signal })[Symbol.asyncIterator]());
-    const next = () => this.inTime(controller, () => iterator.next());
+    let iterator: AsyncIterator<readonly Item[]> | undefined;
+    const next = () => this.inTime(controller, () => (iterator ??= list(this.provider, { signal })[Symbol.asyncIterator]()).next());
     let hasEnded = false;
     try {
       for (let page = await next(); !page.done; page = await next()) yield page.value.map(toListed);
@@ -51,30 +51,28 @@ export class ProviderDeadline {
       if (!hasEnded) {
         const hangs = signal.aborted;
         // Whether the provider's iterator ends well doesn't affect the answer.
-        const ended = this.inTime(controller, () => iterator.return?.()).catch(() => undefined);
+        const ended = this.inTime(controller, () => iterator?.return?.()).catch(() => undefined);
         if (!hangs) await ended;
       }
       controller.abort();
     }
   }
 
-  private inTime<Result>(controller: AbortController, work: () => Result | PromiseLike<Result>): Promise<Result> {
-    return new Promise<Result>((resolve, reject) => {
-      const timer = setTimeout(() => {
+  private async inTime<Result>(controller: AbortController, work: () => Result | PromiseLike<Result>): Promise<Result> {
+    let timer: NodeJS.Timeout | undefined;
+    const silence = new Promise<never>((_, reject) => {
+      timer = setTimeout(() => {
         const silent = new ProviderUnavailable(`The identity provider was silent for ${this.timeoutMs} ms.`);
         reject(silent);
         controller.abort(silent);
       }, this.timeoutMs);
-      // The handlers stay attached after the deadline, so that a late rejection isn't unhandled.
-      void new Promise<Result>((settle) => {
-        settle(work());
-      })
-        .then(resolve, (error: unknown) => {
-          reject(error instanceof ServiceError ? error : new ProviderError('The identity provider failed.', { cause: error }));
-        })
-        .finally(() => {
-          clearTimeout(timer);
-        });
     });
+    try {
+      return await Promise.race([silence, work()]);
+    } catch (error) {
+      throw error instanceof ServiceError ? error : new ProviderError('The identity provider failed.', { cause: error });
+    } finally {
+      clearTimeout(timer);
+    }
   }
 }

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
 import type { OnApplicationShutdown } from '@nestjs/common';
 import { SharedProbe } from '../../../../common/shared-probe.js';
-import { assertAwaited } from '../../../application/ports/awaited.js';
+import { noLongerAwaited } from '../../../application/ports/awaited.js';
 import { IdentityProvider, type ProviderCallOptions } from '../../../application/ports/identity-provider.port.js';
 import { RoleAlreadyExists, RoleNotFound, UserAlreadyExists, UserNotFound } from '../../../domain/errors.js';
 import type { NewRole, Role } from '../../../domain/role.js';
@@ -78,7 +78,7 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
 
   /** Commits a small write. Callers share one attempt, and its result for one second. */
   override async checkHealth({ signal }: ProviderCallOptions): Promise<void> {
-    assertAwaited(signal);
+    if (signal.aborted) throw noLongerAwaited(signal);
     await this.health.check().catch((error: unknown) => {
       throw toProviderFailure(error);
     });
@@ -156,7 +156,7 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
     await this.assertAvailable();
     for (let after = 0, isLast = false; !isLast; ) {
       await setImmediate();
-      assertAwaited(signal);
+      if (signal.aborted) throw noLongerAwaited(signal);
       const rows = this.store.readNow((database) => database.prepare(query).all(after)) as (Item & { readonly seq: number })[];
       after = rows.at(-1)?.seq ?? after;
       isLast = rows.length < PAGE_SIZE;

@@ -3,17 +3,18 @@ import { join } from 'node:path';
 import { Logger } from '@nestjs/common';
 import { SharedProbe } from '../../../../common/shared-probe.js';
 import { type DataDirectoryLock, isLocked, lockDataDirectory } from '../../../../common/data-directory/data-directory-lock.js';
-import { type FileIdentity, fileIdentity, identityUnlessUnreadable, isSameFile } from '../../../../common/data-directory/file-identity.js';
-import { assertAwaited } from '../../../application/ports/awaited.js';
+import { fileIdentity, identityUnlessUnreadable, placeCheck } from '../../../../common/data-directory/file-identity.js';
+import { noLongerAwaited } from '../../../application/ports/awaited.js';
 import { ProviderError, ProviderUnavailable } from '../../../domain/errors.js';
 import { checkpoint, type IdentityDatabase, idInFile, idOf, immediately, isIntact, openIdentityDatabase, toProviderFailure } from './identity-database.js';
 import { privateDirectory } from './private-files.js';
 
 interface Opened {
   readonly database: IdentityDatabase;
-  readonly file: FileIdentity | undefined;
-  /** The write-ahead log, to which commits are written before they reach the database. */
-  readonly log: FileIdentity | undefined;
+  /** Whether the database's path names the open file. */
+  readonly isFileInPlace: () => boolean;
+  /** The same for the write-ahead log, to which commits are written before they reach the database. */
+  readonly isLogInPlace: () => boolean;
 }
 
 /**
@@ -89,7 +90,7 @@ export class IdentityStore {
    */
   async write<Result>(work: (database: IdentityDatabase) => Result, signal?: AbortSignal): Promise<Result> {
     try {
-      if (signal) assertAwaited(signal);
+      if (signal?.aborted) throw noLongerAwaited(signal);
       await this.available();
       const { database } = this.opened;
       const result = await immediately(database, () => {
@@ -135,9 +136,8 @@ export class IdentityStore {
   }
 
   private isHere(): boolean {
-    const { database, file, log } = this.opened;
-    if (!database.open || this.lock?.isHeld() === false) return false;
-    return isSameFile(file, identityUnlessUnreadable(this.path)) && isSameFile(log, identityUnlessUnreadable(`${this.path}-wal`));
+    const { database, isFileInPlace, isLogInPlace } = this.opened;
+    return database.open && this.lock?.isHeld() !== false && isFileInPlace() && isLogInPlace();
   }
 
   private async comeBack(): Promise<void> {
@@ -162,11 +162,10 @@ export class IdentityStore {
   }
 
   private async openAgain(): Promise<void> {
-    const { file, log } = this.opened;
-    const there = identityUnlessUnreadable(this.path);
-    if (!there) throw new Error(`${this.path} is gone: put it back or mount its volume; a restart before that begins with an empty one`);
-    if (isSameFile(file, there)) {
-      if (this.database.open && isSameFile(log, identityUnlessUnreadable(`${this.path}-wal`))) return;
+    const { isFileInPlace, isLogInPlace } = this.opened;
+    if (!identityUnlessUnreadable(this.path)) throw new Error(`${this.path} is gone: put it back or mount its volume; a restart before that begins with an empty one`);
+    if (isFileInPlace()) {
+      if (this.database.open && isLogInPlace()) return;
       // Only the log was removed. Its content is still accessible through the open file, and moves into the database.
       if (this.database.open) checkpoint(this.database);
     } else {
@@ -194,5 +193,6 @@ export class IdentityStore {
 
 async function open(path: string, create: boolean): Promise<Opened> {
   const database = await openIdentityDatabase(path, { create });
-  return { database, file: fileIdentity(path), log: fileIdentity(`${path}-wal`) };
+  const log = `${path}-wal`;
+  return { database, isFileInPlace: placeCheck(path, fileIdentity(path)), isLogInPlace: placeCheck(log, fileIdentity(log)) };
 }

@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { StringDecoder } from 'node:string_decoder';
 import { Agent, type Dispatcher, request } from 'undici';
 import { ServiceError } from '../../../../common/service-error.js';
-import { assertAwaited } from '../../../application/ports/awaited.js';
+import { noLongerAwaited } from '../../../application/ports/awaited.js';
 import { ProviderError } from '../../../domain/errors.js';
 import { onAbort } from './abort.js';
 import { isUnsent, toConnectionFailure, UNSENT } from './api-failure.js';
@@ -53,7 +53,7 @@ export class ApiConnections {
    * within the request's time, or when the signal aborts; as `OutcomeUnknown` if the request may have been carried out.
    */
   async send(raw: RawRequest): Promise<RawAnswer> {
-    assertAwaited(raw.signal);
+    if (raw.signal.aborted) throw noLongerAwaited(raw.signal);
     const exchange = new Exchange(this.agent, raw);
     // A plain timer and listener. `AbortSignal.any` and `AbortSignal.timeout` cost three times as much, plus garbage
     // collection.

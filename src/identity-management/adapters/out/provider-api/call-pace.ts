@@ -1,4 +1,4 @@
-import { assertAwaited, noLongerAwaited } from '../../../application/ports/awaited.js';
+import { noLongerAwaited } from '../../../application/ports/awaited.js';
 import { ProviderUnavailable } from '../../../domain/errors.js';
 import { onAbort } from './abort.js';
 import type { RawAnswer } from './api-connections.js';
@@ -111,7 +111,7 @@ export class CallPace {
 
   private async turn(place: Place, signal: AbortSignal): Promise<void> {
     const end = place.since + (place.hasBegun ? LAST_CALL_WITHIN_MS : FIRST_CALL_WITHIN_MS);
-    assertAwaited(signal);
+    if (signal.aborted) throw noLongerAwaited(signal);
     if (Math.max(this.closedUntil, performance.now()) > end) throw this.refusal();
     let timer: NodeJS.Timeout | undefined;
     let stopListening: (() => void) | undefined;

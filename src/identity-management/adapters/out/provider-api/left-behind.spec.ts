@@ -1,20 +1,22 @@
-import { expect, it, vi } from 'vitest';
+import { afterEach, expect, it, vi } from 'vitest';
+import { ProviderUnavailable } from '../../../domain/errors.js';
 import { LeftBehind } from './left-behind.js';
 import { Operation } from './operation.js';
 
+afterEach(() => {
+  vi.useRealTimers();
+});
+
 it('looks again for an item that was absent, even after several seconds, because its creation may still have been in progress', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   const leftBehind = new LeftBehind();
   let looks = 0;
-  await new Promise<void>((removed) => {
-    const remove = (): Promise<boolean> => {
-      looks++;
-      if (looks < 5) return Promise.resolve(false);
-      removed();
-      return Promise.resolve(true);
-    };
-    void leftBehind.remove({ what: 'user', name: 'a@b.example', isUncertain: true, trace: {}, remove });
-  });
-  expect(looks).toBe(5);
+  const remove = vi.fn(() => Promise.resolve(++looks === 5));
+  void leftBehind.remove({ what: 'user', name: 'a@b.example', isUncertain: true, trace: {}, remove });
+  await vi.advanceTimersByTimeAsync(8_500);
+  expect(remove).toHaveBeenCalledTimes(5);
+  await vi.advanceTimersByTimeAsync(60_000);
+  expect(remove).toHaveBeenCalledTimes(5);
   leftBehind.close();
 });
 
@@ -51,6 +53,26 @@ it.each([
   }
   await Promise.all(looks);
   expect(most).toBe(1);
+  leftBehind.close();
+});
+
+it('undoes a creation whose caller gave up during the last step', async () => {
+  const leftBehind = new LeftBehind();
+  const controller = new AbortController();
+  const remove = vi.fn(() => Promise.resolve(true));
+  const created = leftBehind.allOrNothing({
+    operation: new Operation(controller.signal),
+    what: 'role',
+    name: 'auditor',
+    create: () => Promise.resolve('id'),
+    complete: (id) => {
+      controller.abort();
+      return Promise.resolve(id);
+    },
+    undo: () => ({ trace: {}, remove }),
+  });
+  await expect(created).rejects.toThrow(ProviderUnavailable);
+  expect(remove).toHaveBeenCalledTimes(1);
   leftBehind.close();
 });
 

@@ -1,6 +1,6 @@
 import { Logger } from '@nestjs/common';
 import { BackgroundRetries } from '../../../../common/background-retries.js';
-import { assertAwaited } from '../../../application/ports/awaited.js';
+import { noLongerAwaited } from '../../../application/ports/awaited.js';
 import { mayBeDone } from './api-failure.js';
 import { Operation, type Standing } from './operation.js';
 import { REMOVAL_TIMEOUT_MS } from './time-budget.js';
@@ -72,7 +72,7 @@ export class LeftBehind {
     try {
       created = await create();
       const result = await complete(created);
-      assertAwaited(operation.signal);
+      if (operation.signal.aborted) throw noLongerAwaited(operation.signal);
       return result;
     } catch (error) {
       const isUncertain = created === undefined;

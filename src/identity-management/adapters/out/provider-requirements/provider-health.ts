@@ -1,6 +1,6 @@
 import { ServiceError } from '../../../../common/service-error.js';
 import { PROBE_TIMEOUT_MS, SharedProbe } from '../../../../common/shared-probe.js';
-import { assertAwaited } from '../../../application/ports/awaited.js';
+import { noLongerAwaited } from '../../../application/ports/awaited.js';
 import { ProviderMisconfigured, ProviderUnavailable } from '../../../domain/errors.js';
 import { Operation } from '../provider-api/operation.js';
 import type { Findings } from './requirement.js';
@@ -31,7 +31,7 @@ export class ProviderHealth {
    * within four seconds, or the caller has given up; errors of `look`.
    */
   async check(signal: AbortSignal): Promise<void> {
-    assertAwaited(signal);
+    if (signal.aborted) throw noLongerAwaited(signal);
     await this.probe.check().catch((error: unknown) => {
       throw error instanceof ServiceError ? error : new ProviderUnavailable(`${this.provider} does not answer.`, { cause: error });
     });
