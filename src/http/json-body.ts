@@ -8,8 +8,10 @@ import { ServiceError } from '../common/service-error.js';
 import { Turns } from '../common/turns.js';
 import { BodyMemory } from './body-memory.js';
 import { decodingSlots } from './decoding-slots.js';
-import { assertDeclaredLength, contentCoding, hasBody } from './request-head.js';
-import { arrivedBody, requestBody, type RequestBodyLimits } from './request-body.js';
+import { assertDigests } from './digest-fields.js';
+import { exchangeOf } from './exchange.js';
+import { assertDeclaredLength, contentCoding, declaredLength, hasBody } from './request-head.js';
+import { requestBody, type RequestBodyLimits } from './request-body.js';
 
 const DECODERS = { gzip: createGunzip, deflate: createInflate, br: createBrotliDecompress };
 /** How much longer than its decoded content a compressed body is allowed to be, in bytes. */
@@ -81,15 +83,25 @@ export async function openJson(
 }
 
 /**
- * The JSON object in a request's body if that has arrived completely, has no content coding, and isn't longer than 16
- * KiB. Otherwise undefined, and then nothing has been read.
+ * The JSON object in a request's body if that has arrived completely, as a small body usually has, has no
+ * Content-Encoding, and isn't longer than 16 KiB. Otherwise undefined, and then nothing has been read. Also undefined if
+ * the body is empty or the client waits for `100 Continue`.
  *
  * @throws ServiceError `invalid-request-body`, `payload-too-large`, `digest-mismatch`.
  */
-export function arrivedJson(request: IncomingMessage, { maxBytes, digests }: RequestBodyLimits, wanted: ReadonlySet<string>): JsonObject | undefined {
-  if (request.readableLength > SMALL_BODY_BYTES || contentCoding(request) !== 'identity') return undefined;
-  const bytes = arrivedBody(request, maxBytes, digests);
-  return bytes && parseSmall(bytes, wanted);
+export function arrivedJson(request: IncomingMessage, { maxBytes, digests = [] }: RequestBodyLimits, wanted: ReadonlySet<string>): JsonObject | undefined {
+  const { readableLength: length, readableDidRead: isTouched } = request;
+  // When the last byte arrives, Node calls the handlers before it counts the request as complete.
+  if (isTouched || length === 0 || length > SMALL_BODY_BYTES || !(request.complete || length === declaredLength(request))) return undefined;
+  const exchange = exchangeOf(request);
+  // Without `100 Continue`, Node would close the connection after the answer.
+  if (exchange?.awaitsContinue || request.headers['content-encoding'] !== undefined) return undefined;
+  if (length > maxBytes) throw new ServiceError('payload-too-large');
+  const bytes = request.read() as Buffer;
+  request.resume();
+  if (exchange) exchange.isRead = true;
+  if (digests.length > 0) assertDigests(bytes, digests);
+  return parseSmall(bytes, wanted);
 }
 
 /** Like `openJson`, but reads the body to its end and returns only the wanted members. Releases the body's memory then. */

@@ -7,20 +7,32 @@ const MAY_BE_ENCODED = /[%+\x80-\xff]/;
 
 /** The query string of a request, as it was sent. */
 export class RawQuery {
-  /** The decoded name and value of each parameter. A name or value that can't be decoded is undefined. */
-  private readonly pairs: readonly (readonly [name: string | undefined, value: string | undefined])[];
+  /** The result of `values` for each parameter that occurs. */
+  private readonly parameters = new Map<string, string[] | undefined>();
 
   constructor({ url = '' }: Pick<IncomingMessage, 'url'>) {
     const start = url.indexOf('?');
     const query = start < 0 ? '' : url.slice(start + 1);
-    this.pairs = query.split('&').map(MAY_BE_ENCODED.test(query) ? decodedPair : plainPair);
+    const isPlain = !MAY_BE_ENCODED.test(query);
+    for (const pair of query.split('&')) {
+      const equals = pair.indexOf('=');
+      const end = equals < 0 ? pair.length : equals;
+      const name = isPlain ? pair.slice(0, end) : decode(pair.slice(0, end));
+      const value = isPlain ? pair.slice(end + 1) : decode(pair.slice(end + 1));
+      if (name === undefined) continue;
+      const bracket = name.indexOf('[');
+      if (bracket >= 0) this.parameters.set(name.slice(0, bracket), undefined);
+      else if (value === undefined) this.parameters.set(name, undefined);
+      else if (this.parameters.has(name)) this.parameters.get(name)?.push(value);
+      else this.parameters.set(name, [value]);
+    }
   }
 
   /**
    * The value of a parameter that is given exactly once. Otherwise undefined, and also if `values` returns undefined.
    */
   single(name: string): string | undefined {
-    const values = this.values(name);
+    const values = this.parameters.get(name);
     return values?.length === 1 ? values[0] : undefined;
   }
 
@@ -29,14 +41,7 @@ export class RawQuery {
    * percent-encoded UTF-8, or when the parameter also occurs as `name[...]`, because then its meaning is ambiguous.
    */
   values(name: string): string[] | undefined {
-    const values: string[] = [];
-    for (const [found, value] of this.pairs) {
-      if (found?.startsWith(`${name}[`)) return undefined;
-      if (found !== name) continue;
-      if (value === undefined) return undefined;
-      values.push(value);
-    }
-    return values;
+    return this.parameters.has(name) ? this.parameters.get(name) : [];
   }
 }
 
@@ -55,16 +60,6 @@ export function validQuery<Query extends object>(query: Query): Query {
     throw new ServiceError('invalid-query-parameter', `invalid, missing or repeated: ${defects.map(({ property }) => property).join(', ')}`);
   }
   return query;
-}
-
-function plainPair(pair: string): [string, string] {
-  const equals = pair.indexOf('=');
-  return equals < 0 ? [pair, ''] : [pair.slice(0, equals), pair.slice(equals + 1)];
-}
-
-function decodedPair(pair: string): [string | undefined, string | undefined] {
-  const [name, value] = plainPair(pair);
-  return [decode(name), decode(value)];
 }
 
 function decode(text: string): string | undefined {

@@ -5,7 +5,7 @@ import type { BodyMemory } from './body-memory.js';
 import { bodyPace } from './body-pace.js';
 import { ClientRate } from './client-rate.js';
 import { declaredLength } from './request-head.js';
-import { assertDigests, type ExpectedDigest, verified } from './digest-fields.js';
+import { type ExpectedDigest, verified } from './digest-fields.js';
 import { exchangeOf } from './exchange.js';
 
 export interface RequestBodyLimits {
@@ -35,28 +35,6 @@ export function requestBody(request: IncomingMessage, limits: RequestBodyLimits)
   return verified(receivedBody(request, limits), limits.digests ?? []);
 }
 
-/**
- * The body of a request if it isn't empty and has arrived completely, as a small body usually has. Otherwise undefined,
- * and then nothing has been read. Also undefined if the client waits for `100 Continue`.
- *
- * @throws ServiceError `payload-too-large`; `digest-mismatch`.
- */
-export function arrivedBody(request: IncomingMessage, maxBytes: number, digests: readonly ExpectedDigest[] = []): Buffer | undefined {
-  assertUnread(request);
-  const exchange = exchangeOf(request);
-  const { readableLength: length } = request;
-  // When the last byte arrives, Node calls the handlers before it counts the request as complete.
-  if (length === 0 || !(request.complete || length === declaredLength(request))) return undefined;
-  // Without `100 Continue`, Node would close the connection after the answer.
-  if (exchange?.awaitsContinue) return undefined;
-  if (length > maxBytes) throw new ServiceError('payload-too-large');
-  const bytes = request.read() as Buffer;
-  request.resume();
-  if (exchange) exchange.isRead = true;
-  if (digests.length > 0) assertDigests(bytes, digests);
-  return bytes;
-}
-
 function assertUnread(request: IncomingMessage): void {
   if (!request.readableDidRead) return;
   const advice = 'Let it pass over the routes of load-data-service (docs/beside-your-own-controllers.md).';
@@ -73,6 +51,7 @@ async function* receivedBody(
     exchange.response.writeContinue();
   }
   const length = declaredLength(request);
+  const isLong = length !== undefined && length > FREE_BYTES;
   let rate: ClientRate | undefined;
   let events: RequestEvents | undefined;
   try {
@@ -82,7 +61,7 @@ async function* receivedBody(
         bytes += chunk.length;
         if (bytes > maxBytes) throw new ServiceError('payload-too-large');
         rate?.received(chunk.length);
-        if (bytes > FREE_BYTES) await bodyPace.next(chunk.length);
+        if (isLong || bytes > FREE_BYTES) await bodyPace.next(chunk.length);
         yield chunk;
       } else if (request.readableEnded) {
         return;

@@ -79,8 +79,10 @@ export class PinoLoggerService implements LoggerService {
 
   private write(level: 'fatal' | 'error' | 'warn' | 'info' | 'debug' | 'trace', message: unknown, rest: unknown[]): void {
     if (!this.logger.isLevelEnabled(level)) return;
-    const texts = rest.filter((part) => typeof part === 'string');
-    const [context, stack] = texts.reverse();
+    // Nest's logger passes the stack, if any, and the context as the last texts.
+    let context: string | undefined;
+    let stack: string | undefined;
+    for (const part of rest) if (typeof part === 'string') [stack, context] = [context, part];
     if (typeof message === 'object' && message !== null && !(message instanceof Error)) {
       this.logger[level]({ context, ...message });
       return;

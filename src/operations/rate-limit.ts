@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import type { Request } from 'express';
 import { type ExecutionContext, Injectable } from '@nestjs/common';
 import { SkipThrottle, ThrottlerGuard, type ThrottlerLimitDetail, type ThrottlerModuleOptions } from '@nestjs/throttler';
-import { bearerToken } from '../authentication/access-token.strategy.js';
+import { bearerToken } from '../authentication/passport.access-token-verifier.js';
 import { ServiceError } from '../common/service-error.js';
 import { clientNetwork } from '../http/client-network.js';
 

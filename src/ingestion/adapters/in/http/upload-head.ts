@@ -61,8 +61,7 @@ export function readUploadHead(request: IncomingMessage, limits: UploadLimits): 
     contentType: contentTypeAsSent(request) ?? DEFAULT_CONTENT_TYPE,
     query: readUploadQuery(request),
     idempotencyKey: idempotencyKeyOf(request),
-    fileDigests: digestsIn(request.headers['x-upload-digest']),
-    contentDigests: [...digestsIn(request.headers['content-digest']), ...digestsIn(request.headers['repr-digest'])],
+    ...expectedDigests(request),
   };
 }
 
@@ -109,5 +108,16 @@ function idempotencyKeyOf({ headers }: IncomingMessage): string | null {
   return key;
 }
 
-const digestsIn = (field: string | string[] | undefined): readonly ExpectedDigest[] =>
-  field === undefined ? NO_DIGESTS : parseDigestField(field.toString());
+/** @throws ServiceError `invalid-digest`. */
+function expectedDigests({ headers }: IncomingMessage): Pick<UploadHead, 'fileDigests' | 'contentDigests'> {
+  const file = headers['x-upload-digest'];
+  const content = headers['content-digest'];
+  const representation = headers['repr-digest'];
+  return {
+    fileDigests: file === undefined ? NO_DIGESTS : parseDigestField(file.toString()),
+    contentDigests:
+      content === undefined && representation === undefined
+        ? NO_DIGESTS
+        : [...parseDigestField(content?.toString()), ...parseDigestField(representation?.toString())],
+  };
+}
