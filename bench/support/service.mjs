@@ -5,6 +5,8 @@ import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'];
+/** After a signal: the ends of the services of each caller. */
+const ends = [];
 
 /**
  * Runs `work` with a temporary directory. Removes it and ends its processes in any case.
@@ -18,7 +20,9 @@ export async function withServices(work) {
   const services = new Services(directory);
   let interruption;
   const interrupted = () => {
-    interruption = services.end().finally(() => process.exit(130));
+    const end = services.end();
+    ends.push(end);
+    interruption = end.finally(() => Promise.allSettled(ends)).finally(() => process.exit(130));
   };
   for (const signal of SIGNALS) process.once(signal, interrupted);
   try {

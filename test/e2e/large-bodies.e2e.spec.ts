@@ -3,8 +3,13 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
+import { JsonReader } from '../../src/common/json-reader.js';
+import { bodyPace } from '../../src/http/body-pace.js';
+import { decodingSlots } from '../../src/http/decoding-slots.js';
 import { form, FORM_TYPE } from '../support/form.js';
+import { exchange } from '../support/raw.js';
 import { type RunningService, startService } from '../support/service.js';
+import { expectWait } from '../support/waiting-upload.js';
 
 const UPLOAD = '/ingestHistoricalLoadData/upload_historical?customer_id=acme&filename=load.JSON&manufacturer=m';
 const MAX_JSON = 10_485_760;
@@ -182,6 +187,26 @@ describe('the event loop', () => {
     expect(escaped.most).toBeLessThan(300_000);
   });
 
+  it('is yielded after each piece of JSON that is checked, if a piece takes longer than a turn', async () => {
+    const body = filled('{"x":"', 'x', '"}', 1_000_000);
+    let now = performance.now();
+    vi.spyOn(performance, 'now').mockImplementation(() => (now += 10));
+    const add = vi.spyOn(JsonReader.prototype, 'add');
+    const checked: number[] = [];
+    let others = setImmediate(function turnOfOthers() {
+      checked.push(add.mock.calls.reduce((sum, [bytes]) => sum + bytes.length, 0));
+      add.mockClear();
+      others = setImmediate(turnOfOthers);
+    });
+    const answer = await post(body);
+    clearImmediate(others);
+    vi.restoreAllMocks();
+    expect((await keptFile(answer)).toString()).toBe(body);
+    expect(checked.reduce((sum, bytes) => sum + bytes, 0)).toBe(body.length);
+    // A piece has 16 KiB, and the order of turns may change once from one iteration to the next.
+    expect(Math.max(...checked)).toBeLessThanOrEqual(2 * 16 * 1024);
+  });
+
   it('serves /health/live while sixty large bodies wait', async () => {
     const body = gzipSync(filled('{"x":[{}', ',{}', '', 1_000_000));
     const answered: string[] = [];
@@ -196,6 +221,43 @@ describe('the event loop', () => {
     expect(answered.filter((what) => what === 'body').length).toBeLessThan(60);
     await Promise.all(bodies);
   }, 120_000);
+});
+
+describe('a body waits', () => {
+  it.each(CODINGS)('for a slot, until one of four is free, before it is decoded: %s', async (coding, encode) => {
+    // The slots aren't freed after two seconds, because their timers never fire.
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    const slots = await Promise.all(Array.from({ length: 4 }, () => decodingSlots.take()));
+    vi.useRealTimers();
+    const take = vi.spyOn(decodingSlots, 'take');
+    const upload = post(encode(Buffer.from('{"additional_data":"x"}')), { 'Content-Encoding': coding });
+    const answer = await expectWait(service, upload, () => take.mock.calls.length > 0, () => {
+      for (const free of slots) free();
+    });
+    expect((await line(answer)).additional_data).toBe('x');
+  });
+
+  it('while clients connect, if it is longer than 64 KiB', async () => {
+    // The clock stands still, because a body waits for at most 200 ms. The clock is ahead, because after such a wait no
+    // body waits for a second.
+    const now = performance.now() + 600_000;
+    vi.spyOn(performance, 'now').mockReturnValue(now);
+    const next = vi.spyOn(bodyPace, 'next');
+    bodyPace.arrived();
+    let arrivals = setImmediate(function arrive() {
+      bodyPace.arrived();
+      arrivals = setImmediate(arrive);
+    });
+    const upload = post('x'.repeat(200_000), { 'Content-Type': 'text/csv' });
+    const answer = await expectWait(service, upload, () => next.mock.calls.length > 0, () => { clearImmediate(arrivals); });
+    expect(await line(answer)).toMatchObject({ content_size: 200_000 });
+  });
+
+  it('because the service notices each client that connects', async () => {
+    const arrived = vi.spyOn(bodyPace, 'arrived');
+    await exchange(service.port, 'GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n');
+    expect(arrived).toHaveBeenCalledOnce();
+  });
 });
 
 describe('data after an encoded body', () => {

@@ -114,6 +114,14 @@ describe.runIf(missing === undefined)('DATA_DIR on a volume that', { timeout: ST
     expect([await upload(), await upload(LARGE)]).toEqual([200, 200]);
   });
 
+  it('is read-only at the start: one line names the path, the cause and the remedy', async () => {
+    const script = 'mkdir "$DATA_DIR"; mount -t tmpfs -o ro tmpfs "$DATA_DIR"; exec "$0" "$1"';
+    const program = workspace.run('unshare', [...NAMESPACE, 'sh', '-ec', script, process.execPath, resolve('dist/main.js')], { DATA_DIR: `${workspace.data}-ro` });
+    const { code } = await program.exited;
+    expect(code).toBe(1);
+    expect(program.stderr.trimEnd()).toMatch(/^DATA_DIR: (?=.*EROFS)(?=.*-ro).*: mount it for writing, or set DATA_DIR to a directory that can be written$/);
+  });
+
   it('has a read-only idempotency/: the service is not ready, and reports why', async () => {
     await shell('mkdir "$D/idempotency"; mount --bind "$D/idempotency" "$D/idempotency"; mount -o remount,bind,ro "$D/idempotency"');
     await expect.poll(readiness, PATIENCE).toEqual({ status: 503, down: ['file_storage'] });

@@ -1,0 +1,99 @@
+import { stat } from 'node:fs/promises';
+import type { Socket } from 'node:net';
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
+import { type HeldMemory, type MemoryUse, processMemory } from '../../src/common/memory-budget.js';
+import { form, FORM_TYPE } from '../support/form.js';
+import { exchange, open, readAnswer } from '../support/raw.js';
+import { type RunningService, startService } from '../support/service.js';
+import { expectWait } from '../support/waiting-upload.js';
+
+const UPLOAD = '/ingestHistoricalLoadData/upload_historical?customer_id=acme&filename=load.json&manufacturer=m';
+const TEXT = 'x'.repeat(200_000);
+const JSON_TYPE = 'application/json';
+const ADDITIONAL_DATA = { name: 'additional_data', value: TEXT };
+const FILE = { name: 'file', value: 'a,b\n'.repeat(100), filename: 'a.csv' };
+
+let service: RunningService;
+beforeAll(async () => {
+  service = await startService({ REQUEST_IDLE_TIMEOUT_MS: '60000' });
+});
+afterAll(() => service.close());
+
+const holders: HeldMemory[] = [];
+const sockets: Socket[] = [];
+afterEach(() => {
+  vi.useRealTimers();
+  vi.restoreAllMocks();
+  for (const socket of sockets.splice(0)) socket.destroy();
+  releaseAll();
+});
+
+/** Takes memory of the process as another request would, or queues for it. */
+function hold(use: MemoryUse, bytes: number): void {
+  const held = processMemory.hold(use);
+  holders.push(held);
+  void held.grow(bytes);
+}
+
+function releaseAll(): void {
+  for (const held of holders.splice(0)) held.release();
+}
+
+describe('an upload waits for memory of the process while others have it all, and then returns its own', () => {
+  it.each<[string, MemoryUse, string, string | Buffer]>([
+    ['JSON that is stored as a file', 'text', JSON_TYPE, JSON.stringify({ readings: TEXT })],
+    ['additional_data in JSON', 'text', JSON_TYPE, JSON.stringify({ additional_data: TEXT })],
+    ['additional_data in a form', 'text', FORM_TYPE, form(ADDITIONAL_DATA, FILE)],
+    ['additional_data after the file of a form', 'rest', FORM_TYPE, form(FILE, ADDITIONAL_DATA)],
+    ['the index line of a long additional_data', 'line', JSON_TYPE, JSON.stringify({ additional_data: TEXT })],
+  ])('%s', async (_name, use, type, body) => {
+    hold(use, processMemory.bytes);
+    // One request of each use may exceed the budget.
+    hold(use, 1);
+    const take = vi.spyOn(processMemory, 'take');
+    const upload = fetch(service.url + UPLOAD, { method: 'POST', body: new Uint8Array(Buffer.from(body)), headers: { 'Content-Type': type } });
+    const hasAsked = (): boolean => take.mock.calls.some(([held]) => held.use === use);
+    expect((await expectWait(service, upload, hasAsked, releaseAll)).status).toBe(200);
+    expect(processMemory.usedFor(use)).toBe(0);
+  });
+});
+
+describe('a client that falls silent in the middle of an upload', () => {
+  /** Lets 20 seconds of the service's time pass. It serves other requests meanwhile. */
+  async function pass20Seconds(): Promise<void> {
+    for (let second = 0; second < 20; second++) {
+      await vi.advanceTimersByTimeAsync(1_000);
+      expect((await exchange(service.port, 'GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n')).status).toBe(200);
+    }
+  }
+
+  async function untilStaged(bytes: number): Promise<void> {
+    for (let staged = 0; staged < bytes; ) {
+      const sizes = await Promise.all((await service.files('staging')).map(async (file) => (await stat(file)).size));
+      staged = Math.max(0, ...sizes);
+    }
+  }
+
+  it.each<[string, string, string | Buffer]>([
+    ['in JSON', JSON_TYPE, `{"additional_data":"${TEXT}`],
+    ['in additional_data of a form', FORM_TYPE, form(ADDITIONAL_DATA, FILE).subarray(0, 150_000)],
+    ['in a file, while parts of files hold memory', 'text/csv', TEXT],
+  ])('gets 408 before the idle timeout, but only if others wait for memory: %s', async (_name, type, begin) => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
+    const isFile = type === 'text/csv';
+    if (isFile) hold('part', 1);
+    const socket = await open(service.port);
+    sockets.push(socket);
+    const answered = vi.fn();
+    const answer = readAnswer(socket).finally(answered);
+    socket.write(`POST ${UPLOAD} HTTP/1.1\r\nHost: localhost\r\nContent-Type: ${type}\r\nContent-Length: 1000000\r\n\r\n`);
+    socket.write(begin);
+    if (isFile) await untilStaged(begin.length);
+    await pass20Seconds();
+    expect(answered).not.toHaveBeenCalled();
+    // One may get memory beyond the budget, so the others wait.
+    for (let other = 0; other < 3; other++) hold('text', processMemory.bytes);
+    await pass20Seconds();
+    expect((await answer).status).toBe(408);
+  });
+});

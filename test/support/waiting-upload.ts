@@ -1,0 +1,32 @@
+import { setImmediate } from 'node:timers/promises';
+import { expect } from 'vitest';
+import type { RunningService } from './service.js';
+
+const SMALL_FILE = '/ingestHistoricalLoadData/upload_historical?customer_id=acme&filename=small.csv&manufacturer=m';
+/** How long the small upload may take until the test fails and lets the other one go, in milliseconds. */
+const LONGEST_WAIT_MS = 30_000;
+
+/**
+ * Expects that an upload has to wait until `letGo` is called, and that a small upload doesn't wait meanwhile.
+ *
+ * @param hasAsked whether the upload has asked for what it waits for.
+ * @returns the answer to the upload.
+ */
+export async function expectWait(
+  { url }: RunningService,
+  upload: Promise<Response>,
+  hasAsked: () => boolean,
+  letGo: () => void,
+): Promise<Response> {
+  const seen = { isAnswered: false };
+  const answer = upload.finally(() => { seen.isAnswered = true; });
+  try {
+    while (!hasAsked() && !seen.isAnswered) await setImmediate();
+    const signal = AbortSignal.timeout(LONGEST_WAIT_MS);
+    const small = await fetch(url + SMALL_FILE, { method: 'POST', body: 'a,b', headers: { 'Content-Type': 'text/csv' }, signal });
+    expect({ status: small.status, ...seen }).toEqual({ status: 200, isAnswered: false });
+  } finally {
+    letGo();
+  }
+  return answer;
+}
