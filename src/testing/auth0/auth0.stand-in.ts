@@ -130,7 +130,7 @@ export class Auth0StandIn {
     options: Auth0StandInOptions,
   ) {
     const { audience = 'load-data-api', apiScopes = [], serviceScopes = SERVICE_SCOPES } = options;
-    const { connections = ['Username-Password-Authentication'], now = Date.now, onExchange } = options;
+    const { connections = ['Username-Password-Authentication'], now = () => Date.now(), onExchange } = options;
     this.now = now;
     this.onExchange = onExchange;
     this.port = (server.address() as AddressInfo).port;

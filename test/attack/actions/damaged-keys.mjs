@@ -29,9 +29,9 @@ export default {
     await replica.upload(world.keyed(world.someUpload(random)));
     const spoil = async () => {
       const directory = join(world.data, 'idempotency');
-      // The other files of a database in use are mapped into the service's memory.
-      const isHit = (name) => (when === 'running' ? name.endsWith('.db') : !name.endsWith('-shm'));
-      for (const name of (await readdir(directory)).filter(isHit)) await DAMAGES[damage](join(directory, name), random);
+      // The other files of a database in use are mapped into the service's memory. Foreign entries are left alone.
+      const isHit = (entry) => entry.isFile() && (when === 'running' ? /\.db$/ : /\.db(-wal)?$/).test(entry.name);
+      for (const { name } of (await readdir(directory, { withFileTypes: true })).filter(isHit)) await DAMAGES[damage](join(directory, name), random);
       return () => rm(directory, { recursive: true });
     };
     if (when === 'running') await world.trouble({ name: 'damaged databases of keys' }, [replica], spoil);

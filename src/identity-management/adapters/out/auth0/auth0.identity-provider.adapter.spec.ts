@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { PERMISSIONS } from '../../../../authentication/permissions.js';
 import { identityProviderContract } from '../../../../testing/identity-provider.contract.js';
+import { inVirtualTime } from '../../../../../test/support/virtual-time.js';
 import { type Auth0Exchange, type Auth0Settings, type Auth0StandIn, SERVICE_SCOPES, startAuth0StandIn } from '../../../../testing/index.js';
 import { ProviderError, ProviderMisconfigured, ProviderUnavailable, RoleNotFound } from '../../../domain/errors.js';
 import type { User } from '../../../domain/user.js';
@@ -395,13 +396,26 @@ describe('Auth0IdentityProvider', () => {
   });
 
   describe('with a rate limit', () => {
+    /** A caller who waits for ten seconds of virtual time. */
+    const tenSeconds = (): { signal: AbortSignal } => {
+      const caller = new AbortController();
+      setTimeout(() => { caller.abort(); }, 10_000);
+      return { signal: caller.signal };
+    };
+    const simultaneously = <T>(count: number, work: (index: number) => Promise<T>): Promise<PromiseSettledResult<T>[]> =>
+      Promise.allSettled(Array.from({ length: count }, (_, index) => work(index)));
+    const valuesOf = <T>(outcomes: PromiseSettledResult<T>[]): T[] =>
+      outcomes.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value] : []));
+
     it('creates all of 50 simultaneous users, each once and with their roles', async () => {
       const role = await createRole('role');
-      tenant.settings.rateLimit = { burst: 15, perSecond: 15 };
-      const created = await Promise.all(
-        Array.from({ length: 50 }, (_, index) => provider.createUser({ email: `${index}@example.com`, name: 'Ada', roleIds: [role] }, { signal: new AbortController().signal })),
-      );
+      const outcomes = await inVirtualTime(() => {
+        tenant.settings.rateLimit = { burst: 15, perSecond: 15 };
+        return simultaneously(50, (index) => provider.createUser({ email: `${index}@example.com`, name: 'Ada', roleIds: [role] }, tenSeconds()));
+      });
       tenant.settings.rateLimit = undefined;
+      const created = valuesOf(outcomes);
+      expect(created).toHaveLength(50);
       expect((await listUsers()).map(({ userId }) => userId).sort()).toEqual(created.sort());
       for (const userId of created) expect(tenant.permissionsOf(userId)).toEqual(['a:b']);
     });
@@ -411,9 +425,12 @@ describe('Auth0IdentityProvider', () => {
       const assignments = async (): Promise<{ users: string[]; outcomes: PromiseSettledResult<void>[] }> => {
         const role = await createRole('role');
         const users = await Promise.all(Array.from({ length: 20 }, (_, index) => createUser(`${index}@example.com`)));
-        tenant.settings.rateLimit = { burst: 4, perSecond: 10 };
-        await provider.listRoles(options).next();
-        return { users, outcomes: await Promise.allSettled(users.map((userId) => provider.assignRole(userId, role, { signal: AbortSignal.timeout(10_000) }))) };
+        const outcomes = await inVirtualTime(async () => {
+          tenant.settings.rateLimit = { burst: 4, perSecond: 10 };
+          await provider.listRoles(options).next();
+          return simultaneously(20, (index) => provider.assignRole(users[index] ?? '', role, tenSeconds()));
+        });
+        return { users, outcomes };
       };
       const having = (users: string[]): string[] => users.filter((userId) => tenant.permissionsOf(userId).includes('a:b'));
 
@@ -432,16 +449,15 @@ describe('Auth0IdentityProvider', () => {
     });
 
     it('creates as many of 40 simultaneous roles as it can, leaves nothing of the rest, and reports when to retry', async () => {
-      tenant.settings.rateLimit = { burst: 2, perSecond: 2 };
-      const creations = Array.from({ length: 40 }, (_, index) =>
-        provider.createRole({ name: `role ${index}`, permissions: ['a:b'] }, { signal: AbortSignal.timeout(10_000) }),
-      );
-      const outcomes = await Promise.allSettled(creations);
-      const created = outcomes.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value] : []));
+      const outcomes = await inVirtualTime(() => {
+        tenant.settings.rateLimit = { burst: 2, perSecond: 2 };
+        return simultaneously(40, (index) => provider.createRole({ name: `role ${index}`, permissions: ['a:b'] }, tenSeconds()));
+      });
+      tenant.settings.rateLimit = undefined;
+      const created = valuesOf(outcomes);
       for (const outcome of outcomes) {
         if (outcome.status === 'rejected') expect(outcome.reason).toMatchObject({ name: 'ProviderUnavailable', retryAfterSeconds: expect.any(Number) as number });
       }
-      tenant.settings.rateLimit = undefined;
       const roles = (await administer('GET', '/roles')) as unknown as { id: string }[];
       expect(roles.map(({ id }) => id).sort()).toEqual(created.sort());
       expect(created.length).toBeGreaterThan(0);

@@ -1,0 +1,29 @@
+import { vi } from 'vitest';
+
+const STEP_MS = 10;
+/** More turns of the event loop than an exchange over HTTP takes when client and server are in one process. */
+const TURNS_PER_STEP = 30;
+
+const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+/**
+ * Does the work on a virtual clock, which stands still while this process has something to do. So the work doesn't
+ * depend on how busy the machine is, and waits cost no time. Only for servers in this process that read the same clock;
+ * `AbortSignal.timeout` and the time limits of `node:http` are real.
+ */
+export async function inVirtualTime<T>(work: () => Promise<T>): Promise<T> {
+  vi.useFakeTimers({ now: Date.now(), toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval', 'Date', 'performance'] });
+  let isOver = false;
+  try {
+    const outcome = work().finally(() => { isOver = true; });
+    // The rejection is the caller's.
+    outcome.catch(() => undefined);
+    while (!isOver) {
+      for (let count = 0; count < TURNS_PER_STEP && !isOver; count++) await turn();
+      await vi.advanceTimersByTimeAsync(STEP_MS);
+    }
+    return await outcome;
+  } finally {
+    vi.useRealTimers();
+  }
+}
