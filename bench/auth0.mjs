@@ -9,7 +9,7 @@ const FREE = { burst: 2, perSecond: 2 };
 const FASTER = { burst: 15, perSecond: 15 };
 const AT_ONCE = 50;
 const STORM = { commandsPerSecond: 15, seconds: 30 };
-/** Enough users for a list of five pages. */
+/** So many users that the service reads their list from Auth0 in five pages. */
 const LISTED_USERS = 450;
 const HEALTH_EVERY_MS = 5_000;
 const CALLER_LEAVES_AFTER_SECONDS = 10;
@@ -17,8 +17,8 @@ const REMOVED_WITHIN_SECONDS = 60;
 const ROLE_PERMISSIONS = ['read:roles'];
 
 /**
- * Measures the answers to callers when they request more than a tenant allows, and compares the tenant's contents with
- * them. Each row has its own stand-in for a tenant.
+ * Measures how the service answers when its callers request more than the rate limit of an Auth0 tenant allows. Checks
+ * that the tenant has exactly the users and roles that were acknowledged. Each row has its own stand-in for a tenant.
  */
 export default async function auth0() {
   const progress = new Progress();
@@ -49,7 +49,10 @@ async function atOnce(tenant, rateLimit, operation) {
   });
 }
 
-/** During the storm a list is read, readiness is checked, and Auth0 loses three answers, because one of them may be a 429. */
+/**
+ * Sends commands for 30 s. Meanwhile a list is read, and readiness is checked. Auth0 loses three answers to creations,
+ * and not just one, because a lost answer may be a 429, which created nothing.
+ */
 async function storm(tenant, rateLimit, processes) {
   const services = await tenant.startServices(processes);
   tenant.standIn.loadUsers(LISTED_USERS);
@@ -83,7 +86,7 @@ async function withTenant(services, run) {
   }
 }
 
-/** A stand-in for a tenant, the services that use it, and their answers. */
+/** A stand-in for a tenant, the services that use this tenant, and the answers of these services. */
 class Tenant {
   #services;
   #token;
@@ -102,7 +105,10 @@ class Tenant {
     this.#token = await this.standIn.issueToken({ permissions: PERMISSIONS });
   }
 
-  /** Starts services, which then know the role that new users get. */
+  /**
+   * Starts services, and creates the role that new users get. Lists the roles through each service, so that each knows
+   * it.
+   */
   async startServices(count) {
     const { domain, service } = this.standIn;
     const variables = {
@@ -119,7 +125,11 @@ class Tenant {
     return started;
   }
 
-  /** @returns the row's figures, once failed creations have been undone. It counts the calls to the Management API during the rate limit. */
+  /**
+   * Runs `work` under the rate limit, and then waits until nothing of failed creations remains in the tenant.
+   *
+   * @returns the row's figures. `calls` are the calls to the Management API while the rate limit applied.
+   */
   async measured(rateLimit, work) {
     const before = new Set(Object.values(await this.#present()).flat());
     const callsBefore = this.#calls();
@@ -156,7 +166,9 @@ class Tenant {
     this.#answers.push({ service, ...(await this.#post(service, operation, fields)) });
   }
 
-  /** @returns the number of distinct items. 0 if the list is incomplete. */
+  /**
+   * @returns the number of distinct users or roles in a list of the service; 0 if the list breaks off or is refused.
+   */
   async list(service, member = 'users') {
     const response = await fetch(`${service.url}/idpManagementBackend/${member}`, { headers: { authorization: `Bearer ${this.#token}` } });
     const body = await response.json().catch(() => ({}));
@@ -184,7 +196,11 @@ class Tenant {
     return this.standIn.count(/ \/api\/v2\//);
   }
 
-  /** Lost: acknowledged but missing or incomplete. Doubled: present but not acknowledged once removals have ended. */
+  /**
+   * Compares the tenant with `made`, the ids that the service acknowledged. `lost`: acknowledged, but missing or
+   * without the permissions. `doubled`: acknowledged twice, or not acknowledged and still there a minute later, when
+   * the services should have removed it.
+   */
   async #compared(made, before) {
     const end = performance.now() + REMOVED_WITHIN_SECONDS * 1_000;
     for (;;) {
@@ -196,7 +212,10 @@ class Tenant {
     }
   }
 
-  /** The ids of all users and roles: those with the intended permissions (`whole`), and the others. */
+  /**
+   * The ids of all users and roles in the tenant: those with the intended permissions (`whole`), and the others
+   * (`partial`).
+   */
   async #present() {
     const present = { whole: [], partial: [] };
     const note = (id, permissions) => present[permissions.join() === ROLE_PERMISSIONS.join() ? 'whole' : 'partial'].push(id);

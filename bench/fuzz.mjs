@@ -78,7 +78,10 @@ async function sendAll(service, known, { seed, first, end }) {
   return { counts, defects };
 }
 
-/** The answer. Undefined if there is none. */
+/**
+ * Sends the parts of a request. Resolves to the answer; undefined if the service closes the connection, or is silent
+ * for 20 s, before the answer is complete.
+ */
 function send(port, { parts, method, hangsUp, garbage }) {
   return new Promise((resolve) => {
     const chunks = [];
@@ -99,7 +102,8 @@ function send(port, { parts, method, hangsUp, garbage }) {
       socket.write(part, () => {
         if (rest.length > 0) write(rest);
         else if (hangsUp) socket.destroy();
-        // The service shouldn't wait for the rest of a request that will never be complete.
+        // Ends the client's side, so that the service doesn't wait for the rest of a request that will never be
+        // complete.
         else if (garbage && method === '') socket.end();
       });
     };
@@ -124,7 +128,10 @@ function describe({ index, request, answer, defect }, seed, { token }) {
   ].join('\n');
 }
 
-/** The problems afterwards: the service must be ready, have logged no error, end in order, and leave no incomplete upload. */
+/**
+ * The problems after all requests. The service must be ready, have logged no error, and exit with code 0 on SIGTERM.
+ * Its store must be intact.
+ */
 async function lookAfterwards(services, service) {
   const problems = [];
   const ready = await fetch(`${service.url}/health/ready`).then(({ status }) => status, () => 'no answer');

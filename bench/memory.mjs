@@ -17,7 +17,10 @@ const TARGET = '/ingestHistoricalLoadData/upload_historical?customer_id=c&filena
 const FORM_HEAD = '--b\r\nContent-Disposition: form-data; name="file"; filename="big.bin"\r\n\r\n';
 const FORM_TAIL = '\r\n--b--\r\n';
 
-/** Measures how much the service's memory grows with data that it must not hold. Each row has its own service. */
+/**
+ * Measures how much the service's memory grows with large files and lists, which it must not hold in memory. Each row
+ * has its own service.
+ */
 export default async function memory() {
   const chunk = randomBytes(MIB);
   const digest = digestOf(chunk);
@@ -88,7 +91,11 @@ async function listUsers(title, service, token) {
   return { title, ok: distinct === USERS && users.length === USERS, columns };
 }
 
-/** @returns the environment of the service, and a token. */
+/**
+ * Starts the stand-in.
+ *
+ * @returns the environment of a service that uses the stand-in, and an access token for callers as `TOKEN`.
+ */
 async function startTenant(services) {
   const tenant = spawn(process.execPath, ['test/servers/auth0.mjs', String(USERS)], { stdio: ['ignore', 'pipe', 'inherit'] });
   services.atEnd(() => tenant.kill());

@@ -6,7 +6,7 @@ import { ROWS } from './object-storage/rows.mjs';
 import { takeTurn } from './object-storage/turn.mjs';
 
 /**
- * Compares the service, with uploads in an S3 bucket with latency, with simpler programs that do the same.
+ * Compares the service, which stores uploads in an S3 bucket with latency, with simpler programs that do the same.
  *
  * @param {string[]} parameters
  * @returns {Promise<boolean>} whether every goal is reached.

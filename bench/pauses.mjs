@@ -70,7 +70,7 @@ async function measure(services, hostile, atOnce) {
   };
 }
 
-/** The longest pause since the last call. */
+/** The longest pause of the service's event loop since the last call, in milliseconds. */
 const takePause = async (service, file) => Number(await askBySignal(service, file));
 
 const connections = new Agent({ keepAlive: false, maxSockets: Infinity });
@@ -82,7 +82,7 @@ async function send(service, { path, headers, body, keyed }, key) {
     headers: { ...headers, 'Content-Length': Buffer.byteLength(body), ...(keyed ? { 'Idempotency-Key': key } : {}) },
   });
   sent.end(body);
-  // An early answer may end the connection during the upload.
+  // The service may answer early and close the connection while the body is sent. A lost answer counts as status 0.
   const [answer] = await once(sent, 'response').catch(() => [{ statusCode: 0, resume: () => undefined }]);
   sent.on('error', () => undefined);
   answer.resume();

@@ -15,15 +15,21 @@ const MIB = 1024 * 1024;
 const CONNECTIONS = 32;
 const ROUNDS = 5;
 const SECONDS = 4;
-/** A pause after each answer, which makes about 1,000 uploads a second. In milliseconds. */
+/**
+ * The pause of each connection after an answer, in milliseconds. With it, all connections together send about 1,000
+ * uploads a second.
+ */
 const PAUSE_MS = 30;
-/** The rate at which a backlog is told is measured over this time at most, in milliseconds. */
+/** The maximum time for measuring how fast a backlog of events is delivered, in milliseconds. */
 const CATCHING_UP_MS = 3_000;
 const SECRET = `whsec_${randomBytes(32).toString('base64')}`;
 
 const { signal } = new AbortController();
 
-/** A receiver in its own process. */
+/**
+ * Starts a webhook receiver in its own process. With the parameter `refusing`, it refuses all events until `accept` is
+ * called.
+ */
 async function startReceiver(services, ...parameters) {
   const child = fork(new URL('telling/receiver.mjs', import.meta.url), parameters);
   services.atEnd(() => child.kill());
@@ -33,7 +39,10 @@ async function startReceiver(services, ...parameters) {
   return receiver;
 }
 
-/** How fast a backlog is told while further uploads arrive, how that compares with how fast they do, and what the backlog costs in memory. */
+/**
+ * Measures how fast a backlog of events is delivered while further uploads arrive, in comparison with the rate of these
+ * uploads. Also measures how much the service's memory grows while the backlog arrives.
+ */
 async function measureBacklog(services) {
   const progress = new Progress();
   const receiver = await startReceiver(services, 'refusing');
@@ -64,7 +73,10 @@ async function measureBacklog(services) {
   ];
 }
 
-/** The rate of small uploads that are told, compared with the same without telling, in turns. */
+/**
+ * Compares the rate of small uploads when the service delivers their events with the rate when it has no receiver, in
+ * turns.
+ */
 async function measureUploads(services) {
   const progress = new Progress();
   const receiver = await startReceiver(services);
@@ -78,7 +90,8 @@ async function measureUploads(services) {
     progress.show(`round ${round} of ${ROUNDS}`);
     rates.silent.push((await json(CONNECTIONS)(silent, SECONDS, signal)).figures.rate);
     rates.told.push((await json(CONNECTIONS)(told, SECONDS, signal)).figures.rate);
-    // What is left must not be told during the next turn of the other.
+    // Waits until all events are delivered, so that none is delivered during the next turn of the service without a
+    // receiver.
     for (let before = -1; before !== receiver.taken; await delay(500)) before = receiver.taken;
   }
   progress.clear();
@@ -90,7 +103,7 @@ async function measureUploads(services) {
 
 const PARTS = { backlog: measureBacklog, uploads: measureUploads };
 
-/** Measures telling a webhook on this machine of uploads. */
+/** Measures the delivery of events to a webhook. The webhook runs on this machine. */
 export default async function telling(parameters) {
   const { values } = parseArgs({ args: parameters, options: { only: { type: 'string' } } });
   const names = values.only?.split(',') ?? Object.keys(PARTS);

@@ -38,8 +38,9 @@ const REQUESTS = [
 ];
 
 /**
- * Counts the files, and the calls of functions, of the service that one request runs with the embedded defaults after a
- * warm-up: V8's precise coverage between two takes, the smallest of five.
+ * Counts the files and the function calls of the service that one request runs, after a warm-up and with the embedded
+ * defaults. The counts are V8's precise coverage between two takes. Of five measurements, the one with the fewest calls
+ * counts.
  *
  * @param {string[]} parameters
  * @returns {Promise<boolean>} whether every goal is reached.
@@ -89,7 +90,7 @@ async function measure(service, counts, token, request) {
   return { title, ok, files: least.files, columns: { files: count, calls: least.calls, goal: most.join(' / '), '': ok ? 'ok' : 'missed' } };
 }
 
-/** The functions that ran since the last call. */
+/** The functions of the service that ran since the last call, by file, with the number of their calls. */
 const takeCounts = async (service, counts) => JSON.parse(await askBySignal(service, counts));
 
 function show(title, files) {

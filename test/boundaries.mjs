@@ -1,4 +1,5 @@
-// Checks which part of src may import which. Run by `npm run lint`. An argument names another folder than src.
+// Checks that each part of src imports only what it may import. Run by `npm run lint`. An argument names another folder
+// than src.
 import { cruise } from 'dependency-cruiser';
 import extractTSConfig from 'dependency-cruiser/config-utl/extract-ts-config';
 
@@ -6,7 +7,7 @@ const root = process.argv[2] ?? 'src';
 const FEATURE = '(?:ingestion|identity-management)';
 const inner = (path) => `^${root}/${path}`;
 
-/** Modules that check a store or set up a provider, and serve nothing. */
+/** Modules that only commands use: they check a store, or set up a provider. */
 const COMMAND_TOOLS = '/store-verification/|/(tenant|realm)-setup\\.ts$';
 
 const forbidden = [

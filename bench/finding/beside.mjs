@@ -15,7 +15,10 @@ const READERS = 1_000;
 const READER_BYTES = 16 * 1024;
 const LOOKUPS_PER_SECOND = 50;
 
-/** The rate of small uploads while uploads are found and listed, compared with uploads alone, in turns. */
+/**
+ * Compares the rate of small uploads while another client finds and lists uploads with the rate of small uploads alone.
+ * The two are measured in turns.
+ */
 export async function measureUploadsBesideLookups(services, { uploads, days }) {
   const { large } = await fillStore(services.data, { uploads, days });
   const service = await services.start();
@@ -38,7 +41,10 @@ export async function measureUploadsBesideLookups(services, { uploads, days }) {
   return [{ title: `small uploads beside ${LOOKUPS_PER_SECOND} lookups/s`, figure: text, goal: '>= 0.95', ok: ratio >= 0.95 }];
 }
 
-/** The rate of small uploads while many clients read a file slowly, and what these readers cost in memory. */
+/**
+ * Compares the rate of small uploads while many clients read a file slowly with the rate of small uploads alone, in
+ * turns. Also measures how much the service's memory grows because of these readers.
+ */
 export async function measureSlowReaders(services) {
   const service = await services.start();
   const token = await service.token();
@@ -61,7 +67,7 @@ export async function measureSlowReaders(services) {
   ];
 }
 
-/** A client that reads 16 KiB, and a little more each second. */
+/** A client that requests a file, and takes at most 16 KiB of it from its connection per second. */
 function slowReader({ port }, id, token) {
   const socket = connect({ port, host: '127.0.0.1' });
   socket.on('error', () => undefined);
@@ -77,7 +83,9 @@ function slowReader({ port }, id, token) {
   return { begun, end };
 }
 
-/** Measures the rate of small uploads alone and within `during`, in turns. */
+/**
+ * Measures the rate of small uploads in turns: alone, and inside `during`, which keeps other clients busy meanwhile.
+ */
 async function compareRates(service, title, during) {
   const progress = new Progress();
   const load = json(CONNECTIONS);

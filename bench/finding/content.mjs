@@ -18,7 +18,7 @@ const TARGET = '/ingestHistoricalLoadData/upload_historical?customer_id=c&filena
 
 const range = (list) => `${Math.min(...list).toFixed(2)}-${Math.max(...list).toFixed(2)}`;
 
-/** Uploads a file; resolves to its id and its path. */
+/** Uploads a file of this size. Resolves to the upload's id, and to the path of its file in the data directory. */
 export async function uploadFile(services, service, mebibytes) {
   const chunk = randomBytes(MIB);
   let sent = 0;
@@ -45,7 +45,7 @@ export async function measureContent(services) {
   const meter = new MemoryMeter(service.child.pid);
   const rates = { service: [], nginx: [] };
   const progress = new Progress();
-  // The first fetch of each reads the file into the page cache.
+  // The first fetch from each server isn't measured, because it reads the file into the page cache.
   await fetchRate(`${service.url}/uploads/${id}/content`, authorization);
   await fetchRate(nginx, authorization);
   await meter.begin();
@@ -64,13 +64,17 @@ export async function measureContent(services) {
   ];
 }
 
-/** In MiB/s. */
+/** Fetches a URL with curl. Resolves to the rate in MiB/s. */
 async function fetchRate(url, authorization) {
   const { stdout } = await promisify(execFile)('curl', ['-sS', '-f', '-o', '/dev/null', '-H', authorization, '-w', '%{speed_download}', url]);
   return Number(stdout) / MIB;
 }
 
-/** @returns {Promise<string | undefined>} the address of the file; undefined without nginx. */
+/**
+ * Starts nginx to serve one file.
+ *
+ * @returns {Promise<string | undefined>} the URL of the file; undefined if nginx isn't installed.
+ */
 async function startNginx(services, path) {
   const home = join(services.directory, 'nginx');
   await mkdir(home);

@@ -9,12 +9,14 @@ const SEGMENT_BYTES = 64 * 1024 * 1024;
 const LINES_PER_DAY = 100;
 
 /**
- * Writes a store of many days without files, yesterday with far more uploads than the others.
+ * Writes a data directory with the index lines of many past days: far more for yesterday than for any other day. The
+ * uploads have no files.
  *
- * @param {string} data the directory of the store.
- * @param {{ uploads: number, days: number, customerOf?: (index: number) => string }} shape uploads: those of yesterday.
- * @returns {Promise<{ large: string[], others: string[], day: string }>} some ids of yesterday and of the other days, and
- *   yesterday's date.
+ * @param {string} data the data directory.
+ * @param {{ uploads: number, days: number, customerOf?: (index: number) => string }} shape `uploads`: the number of
+ *   uploads of yesterday.
+ * @returns {Promise<{ large: string[], others: string[], day: string }>} some ids of yesterday (`large`) and of the
+ *   other days, and yesterday's date.
  */
 export async function fillStore(data, { uploads, days, customerOf = (index) => `c${index % CUSTOMERS}` }) {
   const progress = new Progress();

@@ -9,7 +9,10 @@ const CUSTOMER = 'leaving';
 const CONNECTIONS = 32;
 const SECONDS = 4;
 
-/** The removal of a customer with ten of eleven uploads of a store in one call, while others upload from its beginning to its end. */
+/**
+ * Measures the removal of a customer, in one call, who has ten of every eleven uploads in the store. Other clients
+ * upload small files from the beginning of the removal to its end.
+ */
 export async function measureRemoval(services, { uploads, days }) {
   const progress = new Progress();
   let leaving = 0;

@@ -2,7 +2,7 @@
  * The first final answer in the bytes that a connection received. Undefined while it is incomplete.
  *
  * @param {Buffer} received
- * @param {string} method of the request: an answer to HEAD has no body.
+ * @param {string} method the request's method: an answer to HEAD has no body.
  * @param {boolean} ended whether nothing more will come.
  */
 export function parseAnswer(received, method, ended) {

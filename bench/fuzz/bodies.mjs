@@ -4,7 +4,7 @@ const DEEP = 20_000;
 const ODD_TEXTS = ['', ' ', '\u0000', '\ud800', 'x'.repeat(300), '\u{1f50c}', '__proto__', 'a\r\nb', 'null', '\u00a0', 'ä'];
 const ODD_NUMBERS = ['0', '-0', '1e400', '-1', '9007199254740993', '1.5'];
 
-/** A body and its headers. */
+/** A random body, valid or not, and the headers that describe it. */
 export function randomBody(random, known) {
   const kind = random.pick(['none', 'json', 'json', 'json', 'json', 'form', 'form', 'bytes', 'urlencoded', 'broken']);
   return coded(random, KINDS[kind](random, known));

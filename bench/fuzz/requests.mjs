@@ -11,10 +11,11 @@ const PATHS = [...Object.keys(OPERATIONS), ...Object.keys(OPERATIONS), ...Object
  * @typedef {object} FuzzRequest
  * @property {Buffer[]} parts
  * @property {string} method
- * @property {string} path without the query.
- * @property {string} [requestId] that the answer must carry.
+ * @property {string} path the request's path, without the query.
+ * @property {string} [requestId] the `X-Request-Id` that the answer must have.
  * @property {boolean} hangsUp the client disconnects after the last part.
- * @property {boolean} garbage the bytes need not be a request, and the service may close the connection without an answer.
+ * @property {boolean} garbage the bytes need not be a request, and the service may close the connection without an
+ *   answer.
  */
 
 /**
@@ -137,7 +138,10 @@ function oddHeaders(random) {
   ])();
 }
 
-/** Delimits the body, mostly correctly. `broken`: the parser may wait or reject the request. */
+/**
+ * Frames the body by chunks or by Content-Length, mostly correctly. `broken`: the frame is wrong, so the service may
+ * wait for more bytes or reject the request.
+ */
 function frame(random, body) {
   if (random.chance(0.25)) {
     const size = 1 + random.below(1_000);

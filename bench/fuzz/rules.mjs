@@ -1,4 +1,4 @@
-// The answers that the interface allows.
+// The answers that the documented interface allows to random requests.
 
 const UPLOAD = {
   methods: ['POST'],
@@ -23,7 +23,7 @@ const list = (member, keys) => ({
     body[member].every((item) => Object.keys(item).join() === keys.join() && Object.values(item).every((value) => typeof value === 'string')),
 });
 
-/** The eight operations. */
+/** The eight operations by path: their methods, their error texts for 400, and what a success looks like. */
 export const OPERATIONS = {
   '/ingestHistoricalLoadData/upload_historical': UPLOAD,
   '/ingestNowcastLoadData/upload_nowcast': UPLOAD,
@@ -35,7 +35,10 @@ export const OPERATIONS = {
   '/idpManagementBackend/users': list('users', ['user_id', 'name', 'email']),
 };
 
-/** Other endpoints, which answer in their own form. */
+/**
+ * Other endpoints by path, with their methods. The bodies of their answers have forms of their own, which aren't
+ * checked.
+ */
 export const OTHERS = {
   '/docs': ['GET', 'HEAD'],
   '/docs-json': ['GET', 'HEAD'],
@@ -91,7 +94,7 @@ export function defectOf({ method, path, requestId }, { status, headers, body })
 function defectOfSuccess(method, route, operation, status, headers, body) {
   const served = (operation?.methods ?? OTHERS[route])?.includes(method);
   if (!served) return 'a success at an unknown path';
-  // RFC 9110, 13.1.2: the answer to `If-None-Match: *`.
+  // 304 is the right answer to `If-None-Match: *` (RFC 9110, 13.1.2).
   if (status === 304 && !operation) return undefined;
   if (status !== (operation?.status ?? 200)) return 'a success with another status';
   if (method === 'HEAD' || !operation) return undefined;

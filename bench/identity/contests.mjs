@@ -4,13 +4,19 @@ import { check, command, list, listAll } from './loads.mjs';
 const DIRECT = { title: "Keycloak's Admin API" };
 const JOSE = { title: "jose's jwtVerify" };
 
-/** The same work for both. Each runs once before the measurement, so that both are warm. */
+/**
+ * Two entrants with the same load: direct calls to Keycloak, and the service. Each runs once before the measurement, so
+ * that Keycloak and the service are warm.
+ */
 const both = (load) => ({
   direct: { competitor: DIRECT, load: load('direct'), users: 20_000, warmUp: true },
   service: { competitor: SERVICE, load: load('service'), users: 20_000, warmUp: true },
 });
 
-/** The entrants that are measured in alternation, their load, and the minimum number of users. */
+/**
+ * The entrants of each contest, which are measured in alternation: their load, and the minimum number of users in the
+ * realm.
+ */
 export const CONTESTS = {
   roles: both(list('roles')),
   users: both(list('users')),

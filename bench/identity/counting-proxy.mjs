@@ -3,7 +3,7 @@ import { createServer } from 'node:http';
 import { pipeline } from 'node:stream/promises';
 import { Agent, request } from 'undici';
 
-/** A proxy in front of a server that counts the complete answers to some paths. */
+/** A proxy in front of a server. Counts the complete answers to requests whose path `isCounted` accepts. */
 export class CountingProxy {
   #agent = new Agent();
   #server;
@@ -34,7 +34,7 @@ export class CountingProxy {
 
   async #pass(target, incoming, outgoing) {
     const headers = { ...incoming.headers };
-    // Headers that concern only the connection.
+    // Doesn't pass on headers that concern only the connection to this proxy.
     for (const name of ['connection', 'host', 'transfer-encoding']) delete headers[name];
     const body = incoming.method === 'GET' ? undefined : incoming;
     const answer = await request(target + incoming.url, { dispatcher: this.#agent, method: incoming.method, headers, body });

@@ -9,9 +9,10 @@ const CONNECTIONS = 8;
 const MOST_WARM_UP_SECONDS = 2;
 
 /**
- * One measurement.
+ * One measurement of an entrant. Resolves to its figures.
  *
- * @typedef {(context: { stage: object, seconds: number, signal: AbortSignal }) => Promise<import('../support/contests.mjs').Outcome>} Load
+ * @typedef {(context: { stage: object, seconds: number, signal: AbortSignal }) =>
+ *   Promise<import('../support/contests.mjs').Outcome>} Load
  */
 
 /** @returns {Load} median and p99 (ms) and rate (/s) of one of the four commands over 8 connections. */
@@ -31,7 +32,10 @@ export const check = (way) => async ({ stage, seconds, signal }) => {
   return run('check', { token }, { way, seconds, ...(await stage.issuer()) }, signal);
 };
 
-/** The growth of memory of a new service (MiB), and the number of pages that Keycloak answered before the first byte. */
+/**
+ * Lists all users through a new service. Measures how much the memory of this service grows (MiB), and how many pages
+ * Keycloak has answered when the first byte of the list arrives.
+ */
 export async function listAll({ stage, signal }) {
   const proxy = await CountingProxy.start(stage.endpoint, (path) => path.includes('/users?'));
   try {

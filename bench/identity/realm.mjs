@@ -10,7 +10,7 @@ const SERVICE = { clientId: 'load-data-service', secret: 'service-secret' };
 /** The client that calls the service. */
 const OPERATOR = { clientId: 'operator', secret: 'operator-secret' };
 
-/** Options for load: the compiler that starts slowly, and memory for 100,000 users. */
+/** Options of Java that suit a load: without the limit to the fast-starting compiler, and memory for 100,000 users. */
 const VIRTUAL_MACHINE = ['-Xms1g', '-Xmx3g'];
 const TOKEN_SECONDS = 3600;
 const CONNECTIONS = 8;
@@ -21,7 +21,7 @@ const USERS_AT_ONCE = 20;
 export class Realm {
   #server;
   #agent = new Agent({ connections: CONNECTIONS });
-  /** The number of items it was filled with. */
+  /** The number of roles that `fill` has created. */
   roles = 0;
 
   static async start() {
@@ -63,7 +63,7 @@ export class Realm {
     return this.#token(OPERATOR);
   }
 
-  /** Creates the missing roles and users. */
+  /** Creates roles and users until the realm has these numbers of them. */
   async fill({ roles, users }, { signal, show }) {
     const token = await this.serviceToken();
     const ask = (method, path, body) => {
@@ -85,7 +85,7 @@ export class Realm {
     });
   }
 
-  /** Calls the Admin API like the service. Rejects if the status isn't 2xx. */
+  /** Calls the Admin API with the service's token. Rejects if the status isn't 2xx. */
   async administer(method, path) {
     return this.#ask(await this.serviceToken(), method, path);
   }
@@ -116,7 +116,7 @@ export class Realm {
   }
 }
 
-/** The realm: everything that the service needs, and a client with all permissions. */
+/** The realm for Keycloak's import: everything that the service needs, and a client with all permissions. */
 function representation() {
   const account = ({ clientId }) => ({ username: `service-account-${clientId}`, enabled: true, serviceAccountClientId: clientId });
   return {
@@ -137,7 +137,9 @@ function representation() {
 
 const role = (number) => realm.composedRole(`Role ${number}`, AUDIENCE, [PERMISSIONS[number % PERMISSIONS.length]]);
 
-/** An import assigns only the roles that it names. */
+/**
+ * A user for Keycloak's import. Names the realm's default role, because an import assigns only the roles that it names.
+ */
 const user = (number) => {
   const email = `user${number}@grid.example`;
   return { username: email, email, firstName: `User ${number}`, enabled: true, realmRoles: [`default-roles-${REALM}`] };

@@ -4,9 +4,10 @@ const againstDirect = (name, work, goal) => row(name, work, name, ['service', 'm
 const command = (name) => againstDirect(name, `${name}, 8 connections, median`, noLater(0.1, 3));
 
 /**
- * The rows of the bench, as in the other benches. Lists come before commands that make them longer.
+ * The rows of the bench, as in the other benches. Rows that measure lists come first, because the commands make the
+ * lists longer.
  *
- * Figures: median (ms), growth (MiB), pages (that Keycloak has answered by the first byte), rate (checks/s).
+ * Figures: median (ms), growth (MiB), pages (answered by Keycloak before the first byte of a list), rate (checks/s).
  */
 export const ROWS = [
   againstDirect('roles', 'GET /roles with 5,000', atMost(1.1)),

@@ -5,10 +5,10 @@ import { Services } from '../support/service.mjs';
 import { Realm } from './realm.mjs';
 
 const ROLES = 5_000;
-/** The users and roles that commands use, out of all. */
+/** The number of users that commands use, out of all. `SOME_ROLES`: the same for roles. */
 const SOME_USERS = 1_000;
 const SOME_ROLES = 200;
-/** Duration after which the compilers of both have little left to do. */
+/** The minimum duration of a warm-up. After it, the compilers of Keycloak and of the service have little left to do. */
 const WARM_UP_SECONDS = 20;
 
 /** One Keycloak and one service for all rounds, so that both are warm. */
@@ -36,7 +36,7 @@ export class Stage {
     return this.#realm.endpoint;
   }
 
-  /** Creates the initial users, and lets each entrant that must be warm take a turn. */
+  /** Fills the realm for a contest, and lets each entrant that must be warm take a turn. */
   async prepare(entrants, { show, ...context }) {
     const users = Math.max(...Object.values(entrants).map((entrant) => entrant.users));
     if (users > 0) await this.#realm.fill({ roles: ROLES, users }, { show, ...context });
@@ -53,7 +53,7 @@ export class Stage {
     return { url: `${this.#service.url}/idpManagementBackend`, token: await this.#realm.operatorToken() };
   }
 
-  /** Some users by their Keycloak ids, and some roles as a caller knows them. The same each time. */
+  /** The Keycloak ids of some users, and the ids and names of some roles. Every call returns the same. */
   async some() {
     const all = (path) => this.#realm.administer('GET', path);
     return (this.#some ??= {
@@ -62,7 +62,10 @@ export class Stage {
     });
   }
 
-  /** The number of `users`, or of `roles` before any are created. */
+  /**
+   * The number of users in the realm, or of roles that the realm was filled with. Roles that commands created don't
+   * count.
+   */
   async count(member) {
     return member === 'users' ? this.#realm.administer('GET', '/users/count') : this.#realm.roles;
   }
@@ -86,7 +89,7 @@ export class Stage {
     await this.#realm?.stop();
   }
 
-  /** Uses its own data directory, because only one process at a time can use one. */
+  /** Starts a service in a data directory of its own, because only one process at a time can use a data directory. */
   async #start(address) {
     const data = await mkdtemp(join(this.#services.directory, 'data-'));
     return this.#services.start({ NODE_ENV: 'production', ...this.#realm.variables(address), DATA_DIR: data });

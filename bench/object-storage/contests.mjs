@@ -9,7 +9,7 @@ const program = (name) => fileURLToPath(new URL(`competitors/${name}.mjs`, impor
 const SERVICE = { ...ON_DISK, variables: { FILE_STORAGE: 's3' } };
 const PUT_EACH = { title: 'same app, a PUT for each', program: program('put-each') };
 const STREAMED_OBJECT = { title: "bare stream into the SDK's Upload", program: program('streamed-object') };
-/** The client calls the store directly. */
+/** No program receives uploads. The client itself PUTs to the store. */
 const DIRECT = { title: "the SDK's PutObject" };
 
 /** The entrants that are measured in alternation, and their load. */

@@ -5,12 +5,12 @@ import { fileURLToPath } from 'node:url';
 import { startVersitygw } from '../../test/servers/versitygw.mjs';
 import { Services } from '../support/service.mjs';
 
-/** The added latency of a request. */
+/** The latency that the proxy adds to each request. */
 export const LATENCY_MS = 10;
 const PROXY = fileURLToPath(new URL('latency-proxy.mjs', import.meta.url));
 const BUCKET = 'load-data';
 
-/** A store with an empty bucket, behind a proxy that delays incoming data. */
+/** An S3 store with an empty bucket, behind a proxy that delays incoming data. */
 export class DistantStore {
   #server;
   #proxies;
@@ -18,7 +18,7 @@ export class DistantStore {
   constructor(server, proxies, proxy) {
     this.#server = server;
     this.#proxies = proxies;
-    /** The directory of its objects. */
+    /** The directory in which the store keeps the objects as files. */
     this.directory = server.directory;
     /** The environment of its clients. */
     this.variables = {
@@ -41,7 +41,7 @@ export class DistantStore {
     }
   }
 
-  /** Stops it and removes its data. */
+  /** Stops the store and its proxy, and removes their data. */
   async stop() {
     await Promise.all([this.#server.stop(), this.#proxies.end()]);
   }

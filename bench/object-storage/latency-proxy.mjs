@@ -1,5 +1,5 @@
-// Passes connections on to TARGET, and delays each incoming piece by LATENCY_MS. The order is kept, and any amount can be
-// in flight. Responses are not delayed. So each request takes this much longer, and none waits for another.
+// Passes connections on to TARGET, and delays each incoming piece by LATENCY_MS. The order is kept, and any amount can
+// be in flight. Responses are not delayed. So each request takes this much longer, and none waits for another.
 import { connect, createServer } from 'node:net';
 import { listen } from '../uploads/competitors/listen.mjs';
 
@@ -13,7 +13,7 @@ const server = createServer({ allowHalfOpen: true, noDelay: true }, (client) => 
   client.on('end', () => setTimeout(() => target.end(), latency));
   target.pipe(client);
   for (const [one, other] of [[client, target], [target, client]]) {
-    // When one side is gone, the other is ended too.
+    // When one connection closes, the other is ended too.
     one.on('error', () => other.destroy()).on('close', () => setTimeout(() => other.destroy(), latency));
   }
 });

@@ -22,8 +22,8 @@ export function putObjects(store, seconds, signal) {
 }
 
 /**
- * Small JSON over 128 connections for a minute, and the memory of the service: `settled` is the median of the 10 s after
- * the first 10 s, `last` that of the last 10 s (MiB).
+ * Small JSON over 128 connections for a minute, and the memory of the service: `settled` is the median of the 10 s
+ * after the first 10 s, `last` that of the last 10 s (MiB).
  */
 export async function jsonForAMinute(service, seconds, signal) {
   const meter = new MemoryMeter(service.child.pid);
@@ -71,7 +71,8 @@ async function silentCrowd(service, signal) {
   const job = JSON.stringify({ port: service.port, target: TARGET, ...SILENT });
   const clients = spawn(process.execPath, [program, job], { stdio: ['pipe', 'pipe', 'inherit'], signal });
   const ended = once(clients, 'close');
-  // The caller is notified by its own signal.
+  // An abort also rejects `ended`, maybe before anything waits for it. The caller learns of the abort from its own
+  // signal.
   ended.catch(() => undefined);
   await Promise.race([once(clients.stdout, 'data'), ended]);
   await delay(SILENT_S * 1000, undefined, { signal });

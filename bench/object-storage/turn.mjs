@@ -6,7 +6,7 @@ import { settle } from '../uploads/disk.mjs';
 import { DistantStore } from './distant-store.mjs';
 
 /**
- * One new store, one process that stores uploads in it, one measurement.
+ * One turn of an entrant: a new store, a process that stores uploads in this store, and one measurement.
  *
  * @param {object} entrant see contests.mjs
  * @param {{ signal: AbortSignal, seconds: number }} context

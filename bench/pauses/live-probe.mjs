@@ -5,11 +5,14 @@ import { isMainThread, parentPort, Worker, workerData } from 'node:worker_thread
 
 const PAUSE_MS = 20;
 
-/** Requests `/health/live` of a service continuously, on a separate thread so that the load of the bench doesn't delay it. */
+/**
+ * Requests `/health/live` of a service continuously. Runs on a separate thread, so that the load of the bench doesn't
+ * delay the requests.
+ */
 export class LiveProbe {
   #worker;
 
-  /** @param {string} url of the service. */
+  /** @param {string} url the URL of the service. */
   static async start(url) {
     const probe = new LiveProbe();
     probe.#worker = new Worker(new URL(import.meta.url), { workerData: url });
@@ -36,7 +39,7 @@ if (!isMainThread) {
   let longest = 0;
   let isOver = false;
   parentPort.once('message', () => { isOver = true; });
-  // The first request loads the modules.
+  // The first request isn't measured, because it loads modules of this thread.
   await latency(workerData);
   parentPort.postMessage('started');
   while (!isOver) {

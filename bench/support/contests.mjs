@@ -9,10 +9,10 @@ import { judge, summary, table } from './table.mjs';
  */
 
 /**
- * The common options of every bench with rows, and those of this bench.
+ * Parses the options that every bench with rows has, and `others` of this bench.
  *
- * @returns {{ rounds: number, seconds: number, rows: object[], values: object } | undefined} undefined when one is wrong,
- *   which is then reported.
+ * @returns {{ rounds: number, seconds: number, rows: object[], values: object } | undefined} undefined when an option
+ *   is wrong, which is then reported on standard error.
  */
 export function parseOptions(parameters, rows, others = {}) {
   const text = (value) => ({ type: 'string', default: value });
@@ -48,12 +48,12 @@ export function tellConditions({ rounds, seconds }, ...lines) {
  * Runs each contest once, with the entrants that the rows need, and prints a table of the rows.
  *
  * @param {object[]} rows
- * @param {Record<string, Record<string, object>>} contests entrants by name, by contest
+ * @param {Record<string, Record<string, object>>} contests the entrants of each contest, by their names
  * @param {{
  *   rounds: number,
  *   prepare?: (entrants: Record<string, object>, show: (text: string) => void) => Promise<void>,
  *   takeTurn: (entrant: object, show: (text: string) => void) => Promise<Outcome>,
- * }} context prepare: before the first round of a contest
+ * }} context `prepare` is called before the first round of each contest
  * @returns {Promise<boolean>} whether every goal is reached.
  */
 export async function runContests(rows, contests, { rounds, prepare, takeTurn }) {

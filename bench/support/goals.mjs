@@ -1,4 +1,7 @@
-/** A figure of one entrant of a contest, compared with one of another (or of the same), and the goal for the two medians. */
+/**
+ * A row of a bench: a figure of one entrant of a contest (`of`), compared with a figure of another entrant or of the
+ * same one (`to`), and the goal for the medians of both.
+ */
 export function row(name, work, contest, of, to, goal) {
   return { name, work, contest, of, to, goal };
 }
@@ -15,7 +18,10 @@ export function below(most, unit) {
   return { title: `< ${most} ${unit}`, isMet: (value) => value < most };
 }
 
-/** At most this share, or this many milliseconds, above the other figure. */
+/**
+ * The goal that a figure is at most this share, or this many milliseconds, above the other figure, whichever allows
+ * more.
+ */
 export function noLater(share, milliseconds) {
   return {
     title: `<= ${(1 + share).toFixed(2)} or + ${milliseconds} ms`,
@@ -23,7 +29,7 @@ export function noLater(share, milliseconds) {
   };
 }
 
-/** At least this much by itself, or the other goal in comparison with the other figure. */
+/** The goal that a figure is at least `least`, or reaches the goal `goal` in comparison with the other figure. */
 export function either(goal, least, unit) {
   return {
     title: `${goal.title} or >= ${least}${unit}`,

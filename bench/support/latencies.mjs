@@ -1,8 +1,8 @@
 /**
- * Rate (requests/s), median and p99 (ms).
+ * The figures of a measurement: rate (requests/s), median and p99 (ms).
  *
- * @param {number[]} latencies in milliseconds
- * @param {number} seconds their total duration
+ * @param {number[]} latencies of the requests, in milliseconds
+ * @param {number} seconds how long the measurement took
  */
 export function figuresOf(latencies, seconds) {
   const sorted = Float64Array.from(latencies).sort();

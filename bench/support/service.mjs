@@ -5,11 +5,14 @@ import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'];
-/** After a signal: the ends of the services of each caller. */
+/**
+ * After a signal, a promise for each call of `withServices`, which resolves when its services have ended. The process
+ * exits once all have.
+ */
 const ends = [];
 
 /**
- * Runs `work` with a temporary directory. Removes it and ends its processes in any case.
+ * Runs `work` with services in a temporary directory. Ends the services and removes the directory in any case.
  *
  * @template T
  * @param {(services: Services) => Promise<T>} work
@@ -55,7 +58,7 @@ export class Services {
     return service;
   }
 
-  /** Starts the service without waiting. */
+  /** Starts the service without waiting for its ready line. */
   launch(variables = {}) {
     const env = { PATH: process.env.PATH, PORT: '0', LOG_LEVEL: 'error', UV_THREADPOOL_SIZE: '16', DATA_DIR: this.data, ...variables };
     const child = spawn(process.execPath, [this.program], { cwd: this.directory, env });
@@ -98,7 +101,7 @@ class Service {
       child.stderr.setEncoding('utf8').on('data', (text) => (this.output += text));
       this.exited.then(() => failed(new Error(`The service did not start: ${this.output}`)));
     });
-    // For callers that don't wait for it.
+    // Callers need not wait for `ready`, so its rejection must count as handled.
     this.ready.catch(() => undefined);
   }
 
@@ -114,7 +117,7 @@ class Service {
     return stdout.trim();
   }
 
-  /** Sends a signal and waits for the end. */
+  /** Sends a signal and waits for the end of the process. */
   end(signal) {
     this.child.kill(signal);
     return this.exited;

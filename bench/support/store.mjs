@@ -4,7 +4,9 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 
-/** All files below a folder of a data directory, as paths relative to that directory. None if the folder doesn't exist. */
+/**
+ * All files below a folder of a data directory, as paths relative to that directory. None if the folder doesn't exist.
+ */
 export async function filesIn(data, folder) {
   const entries = await entriesOf(join(data, folder), { recursive: true, withFileTypes: true });
   return entries.filter((entry) => entry.isFile()).map((entry) => relative(data, join(entry.parentPath, entry.name)));
@@ -12,7 +14,8 @@ export async function filesIn(data, folder) {
 
 /**
  * Reads a data directory, or the directory of a bucket, without the service, while nothing is in progress. Returns the
- * index lines by upload id, and sentences about uploads with several lines and about everything that is incomplete.
+ * index lines by upload id, a sentence about each upload with several index lines (`doubled`), and a sentence about
+ * everything that is incomplete (`halves`).
  */
 export async function inspect(data) {
   const lines = new Map();
@@ -40,8 +43,9 @@ export async function inspect(data) {
 }
 
 /**
- * What is in progress, or was left in that state, as paths. In a bucket the marker of a failed upload stays for a while
- * after everything else of it was removed, in case the store carries out a request late. It isn't a leftover.
+ * Paths of what is in progress, or was left behind by a crash. In a bucket, the marker of a failed upload stays for a
+ * while after everything else of that upload was removed, in case the store carries out a request late. Such a marker
+ * isn't a leftover.
  */
 export async function leftovers(data) {
   const found = [];
@@ -55,7 +59,7 @@ export async function leftovers(data) {
 
 const isClearedMarker = async (path) => parse(await readFile(path, 'utf8').catch(() => ''))?.cleared === true;
 
-/** A bucket has only the folders of its objects. */
+/** The entries of a directory; none if it doesn't exist, because a bucket has only the folders of its objects. */
 async function entriesOf(directory, options) {
   try {
     return await readdir(directory, options);

@@ -5,8 +5,8 @@ const HEADS = ['row', 'work', 'service', 'against', 'ratio', 'in the rounds', 'g
  * Judges a row by the medians over the rounds.
  *
  * @param {object} row see goals.mjs
- * @param {Record<string, import('./contests.mjs').Outcome[]>} outcomes of its contest
- * @param {Record<string, object>} entrants of its contest
+ * @param {Record<string, import('./contests.mjs').Outcome[]>} outcomes the outcomes of the row's contest, by entrant
+ * @param {Record<string, object>} entrants the entrants of the row's contest
  * @returns {{ ok: boolean, cells: string[] }}
  */
 export function judge({ name, work, of, to, goal }, outcomes, entrants) {
@@ -32,7 +32,7 @@ export function judge({ name, work, of, to, goal }, outcomes, entrants) {
   };
 }
 
-/** A Markdown table. */
+/** The rows of a bench as a Markdown table. */
 export function table(lines) {
   const rows = [HEADS, ...lines];
   const widths = HEADS.map((_, column) => Math.max(3, ...rows.map((cells) => cells[column].length)));
@@ -64,7 +64,7 @@ function faultsOf(outcomes) {
   return [...counts].map(([status, count]) => `${count} x ${status}`).join(', ');
 }
 
-/** @param {number[]} values @returns NaN for none. */
+/** @param {number[]} values @returns the median of the values; NaN if there are none. */
 export function median(values) {
   const sorted = [...values].sort((a, b) => a - b);
   const middle = Math.floor(sorted.length / 2);

@@ -1,4 +1,5 @@
-// Takes batches of events, and refuses them while it is told to. Prints the number of events that it has taken, every 100 ms.
+// A webhook receiver that takes batches of events. With the parameter `refusing`, it refuses them until its parent
+// process sends a message. Sends the number of events that it has taken to its parent process every 100 ms.
 import { createServer } from 'node:http';
 
 let taken = 0;

@@ -2,7 +2,10 @@ import { fileURLToPath } from 'node:url';
 
 const program = (name) => fileURLToPath(new URL(`competitors/${name}.mjs`, import.meta.url));
 
-/** Programs that accept uploads. Each prints its address when it is ready. `variables`: in addition to the common ones. */
+/**
+ * Programs that accept uploads. Each prints its address when it is ready. `variables` are added to the environment that
+ * all programs get.
+ */
 export const SERVICE = { title: 'service', program: fileURLToPath(new URL('../../dist/main.js', import.meta.url)) };
 export const NOTHING = { title: 'same app storing nothing', program: program('nothing') };
 export const APPEND = { title: 'same app, append + fdatasync', program: program('append') };

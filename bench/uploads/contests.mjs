@@ -7,7 +7,8 @@ const held = new HeldUploads(1_000_000);
 /**
  * The entrants that are measured in alternation, and their load.
  *
- * `prepare` fills the data directory before a turn, and `keep` moves the contents out before the directory is removed.
+ * `prepare` fills the data directory before a turn. `keep` moves its contents elsewhere after the turn, before the
+ * directory is removed.
  */
 export const CONTESTS = {
   'json-32': {

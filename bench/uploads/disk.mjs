@@ -9,10 +9,10 @@ const IMAGE_GIB = 6;
 const run = async (command, ...parameters) => (await promisify(execFile)(command, parameters)).stdout.trim();
 
 /**
- * Runs `work` on a new journaled file system if one can be mounted, otherwise in a directory. Removes it in any case. When
- * interrupted, aborts the work and then ends the process. Linux only.
+ * Runs `work` on a new journaled file system if one can be mounted, otherwise in a directory. Removes the file system
+ * or the directory in any case. When interrupted, aborts the work and then ends the process. Linux only.
  *
- * @param {string} parent the directory of the image or the directory.
+ * @param {string} parent the directory in which the image, or the directory for `work`, is created.
  * @param {(disk: { path: string, title: string }, signal: AbortSignal) => Promise<boolean>} work
  * @returns {Promise<boolean>}
  */
@@ -31,24 +31,31 @@ async function workOnDisk(parent, work, signal) {
     const title = mounted ? `${kind} on a fresh image of ${IMAGE_GIB} GiB in ${parent}` : `${kind}, a directory in ${parent}: ${obstacle}`;
     return await work({ path: mountPoint, title }, signal);
   } finally {
-    // Lazily if a process still uses it. The image is freed when the last user ends.
+    // Unmounts lazily if a process still uses the file system. The image is freed when the last user ends.
     if (mounted) await run('umount', mountPoint).catch(() => run('umount', '--lazy', mountPoint));
     await rm(home, { recursive: true, force: true });
   }
 }
 
-/** @returns {Promise<string | undefined>} the reason if it can't be mounted. May also reject with the reason. */
+/**
+ * Creates an image, and mounts it.
+ *
+ * @returns {Promise<string | undefined>} the reason why the image can't be mounted; undefined if it was mounted. May
+ *   also reject with the reason.
+ */
 async function mountImage(image, mountPoint) {
   if (process.getuid?.() !== 0) return 'only root can mount an image';
   await run('fallocate', '--length', `${IMAGE_GIB}GiB`, image);
-  // Initializes everything now: nothing is discarded to the file system below, or deferred into the rounds.
+  // Initializes the whole file system now, so that nothing is deferred into the rounds. Doesn't discard the blocks of
+  // the image, because the file system below would then free them.
   await run('mkfs.ext4', '-q', '-F', '-E', 'nodiscard,lazy_itable_init=0,lazy_journal_init=0', image);
-  // Bypasses the page cache of the file system below, because a second copy there would add costs that a disk doesn't have.
+  // Bypasses the page cache of the file system below, because a second copy there would add costs that a disk doesn't
+  // have.
   const device = await run('losetup', '--find', '--show', '--direct-io=on', image);
   try {
     await run('mount', device, mountPoint);
   } finally {
-    // While it is mounted, this only makes the unmount free the device.
+    // The device is freed at once if the mount failed, otherwise when it is unmounted.
     await run('losetup', '--detach', device);
   }
   return undefined;

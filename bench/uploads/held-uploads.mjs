@@ -13,7 +13,7 @@ const FILE_EVERY = 50;
 const FILE_BYTES = Buffer.from('2026-01-01T00:00Z,3.31\n');
 const FILE_SHA256 = createHash('sha256').update(FILE_BYTES).digest('hex');
 
-/** Starts the service once, so that the measured start isn't the first one. */
+/** Starts and stops the service once, so that the measured start isn't the first one on this data directory. */
 export async function bootOnce(services) {
   const service = await services.start();
   await service.end('SIGTERM');

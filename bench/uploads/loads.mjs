@@ -16,7 +16,8 @@ const LARGE_WARM_UP_BYTES = 64 * MIB;
 /**
  * The work of a client on a ready service: a warm-up and a measurement.
  *
- * @typedef {(service: object, seconds: number, signal: AbortSignal) => Promise<import('../support/contests.mjs').Outcome>} Load
+ * @typedef {(service: object, seconds: number, signal: AbortSignal) =>
+ *   Promise<import('../support/contests.mjs').Outcome>} Load
  */
 
 /** @returns {Load} rate (requests/s), median and p99 (ms). */
@@ -27,9 +28,9 @@ const small = (type, body, connections, pauseMs) => (service, seconds, signal) =
 };
 
 export const json = (connections) => small('application/json', SMALL, connections);
-/** The same with a pause after each answer. */
+/** Small JSON uploads. Each connection pauses after each answer. */
 export const jsonWithPauses = (connections, pauseMs) => small('application/json', SMALL, connections, pauseMs);
-/** The same text as the file of a form, for programs that accept only files. */
+/** The same text as in `json`, but as the file of a form, for programs that accept only files. */
 export const form = (connections) => small(FORM, FORM_HEAD + SMALL + FORM_TAIL, connections);
 export const files4KiB = (connections) => small('text/csv', randomBytes(2048).toString('hex'), connections);
 

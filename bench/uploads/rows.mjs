@@ -1,8 +1,8 @@
 import { atLeast, atMost, below, noLater, row } from '../support/goals.mjs';
 
 /**
- * The rows of the bench: a figure of one entrant of a contest, compared with one of another (or of the same), and
- * the goal for the two medians over the rounds.
+ * The rows of the bench. Each compares a figure of one entrant of a contest with a figure of another entrant, or with
+ * another figure of the same entrant. Its goal applies to the medians of both figures over the rounds.
  *
  * Figures: rate (requests/s), throughput (MiB/s), growth (MiB), median, p99 and boot (ms).
  */

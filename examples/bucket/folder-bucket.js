@@ -10,7 +10,7 @@ const versionOf = (bytes) => createHash('sha256').update(bytes).digest('hex');
 
 /** An object store in a folder, for one process: each object is a file, and each unfinished upload one in `parts`. */
 export class FolderBucket extends Bucket {
-  /** The last replacement of each key, after which the next one looks at the version. */
+  /** The latest replacement of each key. The next replacement of that key waits for it before it compares versions. */
   replacements = new Map();
   clockOffsetMs = 0;
 
@@ -111,13 +111,13 @@ export class FolderBucket extends Bucket {
     // There are no connections.
   }
 
-  /** The unfinished uploads to a key. */
+  /** The paths of the unfinished uploads to a key. */
   async partsOf(key) {
     const names = await readdir(this.parts).catch(() => []);
     return names.filter((name) => name.startsWith(`${versionOf(key)}.`)).map((name) => join(this.parts, name));
   }
 
-  /** Writes a part as its bytes arrive. Removes it if they break off. */
+  /** Writes the bytes of an upload to a new file in `parts` as they arrive. Removes the file if they break off. */
   async write(key, bytes) {
     const part = join(this.parts, `${versionOf(key)}.${randomUUID()}`);
     await mkdir(this.parts, { recursive: true });

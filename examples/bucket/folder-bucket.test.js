@@ -28,7 +28,10 @@ bucketContract(
 const setUp = async () => {
   const folder = await mkdtemp(join(tmpdir(), 'bucket-'));
   const view = new BucketView(new FolderBucket(folder));
-  /** How much older objects seem to be, because files can't be written in the past. */
+  /**
+   * By how many milliseconds an object looks older than it is, by key, because a test can't store an object in the
+   * past.
+   */
   const olderMs = new Map();
   const open = () => {
     const bucket = new FolderBucket(folder);

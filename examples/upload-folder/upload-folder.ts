@@ -1,4 +1,5 @@
-// Uploads all files of a folder as historical load data. Run again after a failure, it stores nothing twice.
+// Uploads all files of a folder as historical load data. If it is run again within 24 hours, for example after a
+// failure, it stores nothing twice.
 //
 //   npm install && npm run build
 //   node dist/upload-folder.js http://127.0.0.1:3000 acme-energy 'Landis+Gyr' ./load-files
@@ -17,7 +18,7 @@ if (baseUrl === undefined || customerId === undefined || manufacturer === undefi
 const { TOKEN: token } = process.env;
 const client = new LoadDataClient({ baseUrl, ...(token !== undefined && { token }) });
 
-/** The same file under the same name is the same upload. */
+/** The idempotency key of a file. The same bytes under the same name have the same key, so they are stored once. */
 async function keyOf(filename: string, path: string): Promise<string> {
   const digest = createHash('sha256');
   for await (const chunk of createReadStream(path)) digest.update(chunk as Buffer);

@@ -23,20 +23,23 @@ import { OperationsModule } from '../operations/operations.module.js';
 import { ServiceAddress } from '../operations/service-address.js';
 import { type Imports, provideReplacement, type Replacement } from './replacement.js';
 
-/** The token of the validated environment. */
+/** The injection token of the validated environment variables. */
 export const ENVIRONMENT = Symbol('environment');
 
-/** Parts of the service that replace those of the environment, and modules that are added to it. */
+/**
+ * Parts of the service that replace those that the environment variables select, and modules that are added to the
+ * service.
+ */
 export interface AppParts {
-  /** Replaces FILE_STORAGE. */
+  /** The store of uploads. Replaces the one that FILE_STORAGE selects. */
   readonly fileStorage?: Replacement<FileStorage> | undefined;
-  /** Who is told of uploads. Replaces EVENTS_WEBHOOK_URL. */
+  /** The receiver of events about uploads. Replaces the webhook of EVENTS_WEBHOOK_URL. */
   readonly events?: Replacement<UploadEvents> | undefined;
   /** Replaces the provider of users and roles that IDENTITY_PROVIDER selects. */
   readonly identityProvider?: Replacement<IdentityProvider> | undefined;
   /**
-   * A module that exports `AccessTokenVerifier`, such as `AuthenticationModule.forRoot(...)`. Replaces the tokens that
-   * IDENTITY_PROVIDER selects.
+   * A module that exports `AccessTokenVerifier`, such as `AuthenticationModule.forRoot(...)`. Replaces the check of
+   * access tokens that IDENTITY_PROVIDER selects.
    */
   readonly authentication?: DynamicModule | Type | undefined;
   /** Modules of your own. A replacement may inject what they export. */
@@ -54,7 +57,7 @@ export class AppModule {
       provider: parts.identityProvider && provideReplacement(parts.identityProvider, own),
       authentication: parts.authentication,
     });
-    // Global, so that controllers of a team's own modules can use PermissionGuard.
+    // The authentication module is global, so that controllers of a team's own modules can use PermissionGuard.
     const authentication = { ...(typeof chosen.authentication === 'function' ? { module: chosen.authentication } : chosen.authentication), global: true };
     return {
       module: AppModule,

@@ -19,7 +19,7 @@ export async function openBucket(environment: BucketEnvironment, maxUploadBytes:
       try {
         return new AzureBlobBucket({ ...environment, maxUploadBytes });
       } catch {
-        // The SDK's message may contain the key.
+        // The SDK's error isn't passed on, because its message may contain the account's key.
         throw new EnvironmentError([`${'url' in environment.account ? 'AZURE_STORAGE_ACCOUNT_URL' : 'AZURE_STORAGE_CONNECTION_STRING'}: must be as Azure shows it`]);
       }
     }

@@ -21,8 +21,8 @@ export interface AppOptions extends AppParts {
 /**
  * Creates the whole service as a Nest application, with parts of it replaced. Opens the adapters, and locks DATA_DIR if
  * one of them uses it. The caller calls `listen`, or `init` for a test without a port, and `close`, which releases
- * everything. `serve` does all of this. If creating the application fails, what was opened for it is closed again: an
- * adapter that is still opening then, as soon as it has opened.
+ * everything. `serve` does all of this. If creating the application fails, the adapters opened for it are closed again.
+ * An adapter that is still opening then is closed as soon as it has opened.
  *
  * @throws EnvironmentError with one line per invalid variable; errors of the adapters, and of DATA_DIR.
  */
@@ -42,7 +42,7 @@ export async function createAppFor(environment: Environment, parts: AppParts = {
   const nestLogger = new PinoLoggerService(logger);
   const created = new CreatedInstances(nestLogger);
   const options: NestApplicationOptions = {
-    // Only the routes of a team's own modules have parsed bodies.
+    // Nest needs to parse bodies only for the routes of a team's own modules.
     bodyParser: parts.imports !== undefined,
     abortOnError: false,
     logger: nestLogger,

@@ -25,7 +25,7 @@ export class CreatedInstances {
     this.instances.clear();
   }
 
-  /** Closes all instances: those that exist now, and later each that is still opening, as soon as it has opened. */
+  /** Closes all instances: those that exist now, and each that is still opening, as soon as it has opened. */
   async abandon(): Promise<void> {
     this.isAbandoned = true;
     await Promise.all([...this.instances].map((instance) => this.close(instance)));

@@ -9,11 +9,13 @@ import type { ProvidedReplacement } from './replacement.js';
 export interface ChosenEvents {
   /** The modules that the adapter depends on. */
   readonly imports: DynamicModule[];
-  /** Undefined if nobody is told of uploads. */
+  /** The adapter that delivers events about uploads. Undefined if no receiver is configured. */
   readonly events: ProviderDefinition<UploadEvents> | undefined;
 }
 
-/** The replacement if there is one, otherwise the webhook of the environment. */
+/**
+ * Chooses the adapter that delivers events: the replacement if there is one, otherwise the webhook of the environment.
+ */
 export function eventsFor({ webhook }: Environment, replacement?: ProvidedReplacement): ChosenEvents {
   if (replacement) {
     return {

@@ -15,7 +15,7 @@ import { contextOf, createAdapter, type FileStorageAdapter, loadAdapter } from '
  * Opens one of the service's own stores. The caller closes it.
  *
  * @param onFlush called after each group commit of index lines.
- * @throws EnvironmentError for a team's module.
+ * @throws EnvironmentError when FILE_STORAGE names a team's module.
  */
 export async function openFileStorage(
   { fileStorage, dataDirectory, maxUploadBytes }: Environment,

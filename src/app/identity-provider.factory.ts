@@ -23,7 +23,7 @@ export interface ChosenIdentityProvider {
   readonly authentication: DynamicModule | Type;
 }
 
-/** What replaces parts of the identity provider that the environment selects. */
+/** The replacements for parts of the identity provider that the environment selects. */
 export interface ReplacedIdentity {
   readonly provider?: ProvidedReplacement | undefined;
   readonly authentication?: DynamicModule | Type | undefined;
@@ -44,7 +44,7 @@ const replacedBy = ({ module, token }: ProvidedReplacement): Pick<ChosenIdentity
   },
 });
 
-/** An external adapter is loaded only if it is chosen. */
+/** Selects the adapter that the environment names. An external provider's code is loaded only if it is selected. */
 function selectedBy(environment: Environment): ChosenIdentityProvider {
   const { identityProvider } = environment;
   switch (identityProvider.adapter) {

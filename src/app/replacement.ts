@@ -6,7 +6,10 @@ export type Replacement<Port> = Port | ProviderDefinition<Port>;
 
 export type Imports = NonNullable<ModuleMetadata['imports']>;
 
-/** A replacement as a provider of its own, so that Nest injects what it needs and calls its lifecycle hooks. */
+/**
+ * A replacement as a Nest provider in a module of its own, so that Nest injects what it needs and calls its lifecycle
+ * hooks.
+ */
 export interface ProvidedReplacement {
   readonly module: DynamicModule;
   readonly token: InjectionToken;

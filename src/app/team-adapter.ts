@@ -6,7 +6,7 @@ import { EnvironmentError, type Variables } from '../configuration/variables.js'
 import type { IdentityProvider } from '../identity-management/application/ports/identity-provider.port.js';
 import type { FileStorage } from '../ingestion/application/ports/file-storage.port.js';
 
-/** What an adapter may need to know of the service's own environment. */
+/** The service's own settings that a team's adapter may need. */
 export interface AdapterContext {
   /** The value of DATA_DIR. */
   readonly dataDirectory: string;
@@ -32,9 +32,13 @@ export interface VariablesSchema<Settings> {
 }
 
 interface Adapter<Port, Settings> {
-  /** The adapter's own variables. Without it, the settings are all variables that are set, by name. */
+  /**
+   * The schema of the adapter's own variables. Without a schema, the settings are all variables that are set, by name.
+   */
   readonly variables?: VariablesSchema<Settings>;
-  /** Called once, before a port is opened. The service starts only if this succeeds. */
+  /**
+   * Creates the adapter. Called once, before the service listens on its port. The service starts only if this succeeds.
+   */
   create(settings: Settings, context: AdapterContext): Port | Promise<Port>;
 }
 
@@ -47,14 +51,14 @@ export interface IdentityProviderAdapter<Settings = Variables> extends Adapter<I
   authentication(settings: Settings, context: AdapterContext): AuthenticationOptions;
 }
 
-/** An adapter with the settings that its schema has made of the variables. */
+/** A team's adapter, with the settings that its schema has made of the environment variables. */
 export interface LoadedAdapter<Definition> {
   readonly definition: Definition;
   readonly settings: never;
 }
 
 /**
- * Imports a team's adapter: a path, relative to the working directory, or the name of a package.
+ * Imports a team's adapter, given as a path, relative to the working directory, or as the name of a package.
  *
  * @throws EnvironmentError with one line for each problem of the module and of its variables.
  */
@@ -71,9 +75,9 @@ export async function loadAdapter<Definition extends Adapter<unknown, never>>({ 
 }
 
 /**
- * Loads and creates a team's adapter.
+ * Creates a team's adapter that was loaded.
  *
- * @throws EnvironmentError also if the adapter can't be created, or isn't what the port requires.
+ * @throws EnvironmentError when the adapter can't be created, or lacks one of the methods.
  */
 export async function createAdapter<Port extends object>(
   module: AdapterModule,

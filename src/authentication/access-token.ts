@@ -11,7 +11,7 @@ export interface AccessToken {
 /**
  * Whether the customers of a token cover a customer; without a customer, whether they cover all.
  *
- * @param customerIds see `AccessToken`.
+ * @param customerIds the token's customers, as in `AccessToken`: `*` means all.
  */
 export const coversCustomer = (customerIds: ReadonlySet<string>, customerId: string | undefined): boolean =>
   customerIds.has('*') || (customerId !== undefined && customerIds.has(customerId));

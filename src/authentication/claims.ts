@@ -28,7 +28,7 @@ export function checkHeader({ crit, typ, kid }: Claims): string {
 }
 
 /**
- * Checks the claims, except the audience and whether the token has expired.
+ * Checks the claims of an access token, except the audience and whether the token has expired.
  *
  * @param toleranceSeconds how far the issuer's clock may be ahead of ours.
  * @throws Error that names the broken rule.

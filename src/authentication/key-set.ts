@@ -26,7 +26,7 @@ const MAX_WAITING = 1_000;
 /**
  * An issuer's keys by `kid`. An unknown `kid` leads to another fetch, because the issuer may have changed its keys
  * since the last one. All lookups of unknown keys within the cool-down share one fetch, at the end of the cool-down. A
- * `kid` that the last fetch was to find, and didn't, counts as missing until then.
+ * `kid` that the last fetch should have found, but didn't, counts as missing until the cool-down ends.
  */
 export class KeySet {
   readonly #remote: RemoteJWKSet;
@@ -113,8 +113,8 @@ export class KeySet {
   }
 
   /**
-   * Waits for a fetch. If the known key may still be used, waits at most half a second, so that the key's tokens don't
-   * wait for a silent issuer.
+   * Waits for a fetch. If the known key may still be used, waits at most half a second, so that tokens signed with that
+   * key don't wait for a silent issuer.
    */
   async #refreshed(kid: string): Promise<void> {
     const refreshed = this.#refresh();

@@ -42,8 +42,8 @@ class AccessTokenStrategy extends Strategy {
   /** @throws RangeError when the clock tolerance is not 0 to 10 seconds. */
   constructor({ issuer, audience, clockToleranceSeconds: tolerance = 5 }: AuthenticationOptions, keys: KeySet) {
     if (!(tolerance >= 0 && tolerance <= 10)) throw new RangeError('The clock tolerance is 0 to 10 seconds.');
-    // Passed in a separate variable, because the types of passport-jwt mark its only option for a clock tolerance as
-    // deprecated.
+    // The clock tolerance is passed in a separate variable, because the types of passport-jwt mark its only option for
+    // a clock tolerance as deprecated.
     const verification = { jsonWebTokenOptions: { clockTolerance: tolerance } };
     let known = typeof issuer === 'string' ? issuer : undefined;
     const issuerNow = (): string => (known ??= (issuer as () => string)());

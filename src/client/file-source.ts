@@ -1,14 +1,17 @@
 import { isBrowser, type RequestContent } from './transport.js';
 
 /**
- * What can be uploaded: a `File` or `Blob`, bytes, text (sent as UTF-8), or a stream. A stream can be sent only once; a
- * function that opens a stream makes repeats possible.
+ * The bytes of a file to upload: a `File` or `Blob`, bytes, text (sent as UTF-8), or a stream. A stream can be sent
+ * only once; a function that opens a stream makes repeats possible.
  */
 export type FileSource = Blob | Uint8Array | string | ReadableStream<Uint8Array> | (() => ReadableStream<Uint8Array>);
 
 type Stream = Exclude<FileSource, Blob | Uint8Array | string>;
 
-/** A source as a Blob, which can be read again; or as a stream, except in browsers, whose `fetch` sends none over HTTP/1.1. */
+/**
+ * A source as a Blob, which can be read again; or as a stream, except in browsers, whose `fetch` sends no streams over
+ * HTTP/1.1.
+ */
 export async function blobOrStream(source: FileSource): Promise<Blob | Stream> {
   if (source instanceof Blob) return source;
   if (typeof source === 'string' || source instanceof Uint8Array) return new Blob([source]);
@@ -21,14 +24,14 @@ export async function collected(source: FileSource): Promise<Blob> {
   return source instanceof Blob ? source : new Blob([source]);
 }
 
-/** A file as the content of a request. */
+/** The content of a request whose body is the file. */
 export function fileContent(file: Blob | Stream, contentType: string): RequestContent {
   if (file instanceof Blob) return { contentType, size: file.size, isRepeatable: true, whole: () => file, open: () => ({ bytes: file.stream(), contentType }) };
   const open = typeof file === 'function' ? file : () => file;
   return { contentType, size: undefined, isRepeatable: typeof file === 'function', whole: undefined, open: () => ({ bytes: open(), contentType }) };
 }
 
-/** A file as a form, with `additional_data` if there is any. */
+/** The content of a request whose body is a form with the file, and with `additional_data` if there is any. */
 export function formContent(file: Blob, filename: string, additionalData: string | undefined): RequestContent {
   const whole = (): FormData => {
     const form = new FormData();
@@ -40,6 +43,6 @@ export function formContent(file: Blob, filename: string, additionalData: string
     const { body, headers } = new Response(whole());
     return { bytes: body as ReadableStream<Uint8Array>, contentType: headers.get('Content-Type') ?? '' };
   };
-  // The runtime chooses the boundary.
+  // The content type is left to the runtime, because it chooses the form's boundary.
   return { contentType: undefined, size: file.size, isRepeatable: true, whole, open };
 }

@@ -15,8 +15,9 @@ export interface ClientOptions {
   /** How often a request is sent at most, if it fails for a reason that may pass. Default: 5. */
   readonly attempts?: number;
   /**
-   * How long an upload is repeated while another request under its key is in progress (409), beside `attempts`. In
-   * milliseconds. A replica that crashed holds a key for up to a minute. Default: 120,000.
+   * How long an upload is repeated while another request with its `Idempotency-Key` is in progress (409), in
+   * milliseconds. These repeats don't count as `attempts`. A replica that crashed holds a key for up to a minute.
+   * Default: 120,000.
    */
   readonly inProgressTimeoutMs?: number;
   /** Default: the `fetch` of the runtime. */
@@ -36,7 +37,10 @@ export interface UploadRequest extends RequestOptions {
   /** The media type of the file. Default: that of the `Blob`, or `application/octet-stream`. */
   readonly contentType?: string;
   readonly additionalData?: string;
-  /** Within 24 hours, the upload is stored once, however often it is sent under this key. Default: a random one. */
+  /**
+   * Within 24 hours, the upload is stored once, however often it is sent with this `Idempotency-Key`. Default: a random
+   * key.
+   */
   readonly idempotencyKey?: string;
   readonly onProgress?: (progress: Progress) => void;
 }
@@ -45,7 +49,7 @@ export interface UploadReceipt {
   readonly uploadId: string;
   /** The sha-256 of the stored file, `sha-256=:<base64>:`; undefined for an upload without a file. */
   readonly digest: string | undefined;
-  /** Whether an earlier request under the same key had stored the upload. */
+  /** Whether an earlier request with the same `Idempotency-Key` had stored the upload. */
   readonly replayed: boolean;
 }
 
@@ -56,7 +60,7 @@ export interface UploadListQuery {
   readonly from?: string;
   /** Time before which uploads are listed (RFC 3339). */
   readonly to?: string;
-  /** At most so many uploads, 1 to 1000. */
+  /** The maximum number of uploads on the page, 1 to 1000. */
   readonly limit?: number;
   /** The `next_page_token` of the page before. */
   readonly page_token?: string;
@@ -85,13 +89,13 @@ export class LoadDataClient {
   /**
    * Uploads historical data. Resolves when the upload is durable.
    *
-   * The digest of the file goes with it, so that the service refuses bytes that changed on their way. The digest of a
-   * stream is compared afterwards. If the connection fails, the service asks for patience (429, 503), or another request
-   * under the key is in progress (409), the upload is repeated under its key, unless its file is a stream, which can be
-   * read only once.
+   * The file's digest is sent with it, so that the service refuses bytes that changed on their way. A stream's digest
+   * is known only after it was sent, and is then compared with that of the stored file. If the connection fails, the
+   * service asks for patience (429, 503), or another request with the same `Idempotency-Key` is in progress (409), the
+   * upload is repeated with that key, unless its file is a stream, which can be read only once.
    *
    * @throws DigestMismatchError if other bytes of a stream were stored than were sent; the file's own error if it can't
-   *   be read, and that of `onProgress`, neither of which is repeated.
+   * be read, and errors of `onProgress`. The upload isn't repeated after these errors.
    */
   uploadHistorical(request: UploadRequest): Promise<UploadReceipt> {
     return this.upload('/ingestHistoricalLoadData/upload_historical', request);
@@ -102,7 +106,7 @@ export class LoadDataClient {
     return this.upload('/ingestNowcastLoadData/upload_nowcast', request);
   }
 
-  /** A page of uploads, newest first. It may be short, and even empty, although more follow. */
+  /** A page of uploads, newest first. The page may be short, and even empty, although more pages follow. */
   async listUploads(query: UploadListQuery = {}, options: RequestOptions = {}): Promise<Schemas['UploadPage']> {
     return parsed(await this.call('GET', '/uploads', { query, ...options })) as Schemas['UploadPage'];
   }
@@ -136,8 +140,9 @@ export class LoadDataClient {
   }
 
   /**
-   * Removes all uploads of a customer, or those before a time (RFC 3339). Resolves to their number. Sent once, because a
-   * repeat would also remove what was uploaded meanwhile, and count only the rest.
+   * Removes all uploads of a customer, or those before a time (RFC 3339). Resolves to the number of removed uploads.
+   * Sent once, because a repeat would also remove what was uploaded meanwhile, and would not count what the first
+   * request removed.
    */
   async deleteUploads(query: { readonly customer_id: string; readonly before?: string }, options: RequestOptions = {}): Promise<number> {
     return (parsed(await this.call('DELETE', '/uploads', { query, ...options, patience: ONCE })) as Schemas['UploadsRemoved']).deleted;
@@ -190,7 +195,10 @@ export class LoadDataClient {
     return receiptOf(answer, digest ?? answer.sentDigest);
   }
 
-  /** Sends a creation once: if its answer were lost, a repeat would be refused because the name is in use. */
+  /**
+   * Calls an operation on roles or users. A POST is sent only once: if the answer to a creation were lost, a repeat
+   * would be refused because the name is in use.
+   */
   private identity(method: 'GET' | 'POST', operation: string, call: RequestOptions & { readonly body?: object }): Promise<Answer> {
     return this.call(method, `/idpManagementBackend/${operation}`, { ...call, patience: method === 'GET' ? this.patience : ONCE });
   }
@@ -224,10 +232,16 @@ export class LoadDataClient {
   }
 }
 
-/** Types that aren't stored as they are if a body has them: as the service reads it, JSON is `additional_data`. */
+/**
+ * Media types of request bodies that the service interprets and doesn't store as they are. A JSON body, for example,
+ * contains `additional_data`.
+ */
 const OWN_MEANING = /^\s*(application\/json|multipart\/form-data|application\/x-www-form-urlencoded)\s*(;|$)/i;
 
-/** The content of an upload, and its digest if it is known before. A file whose type has a meaning of its own is sent in a form. */
+/**
+ * The content of an upload, and its digest if it is known before the upload is sent. A file whose media type the
+ * service would interpret is sent in a form.
+ */
 async function contentOf({ filename, contentType, additionalData }: UploadRequest, source: FileSource): Promise<{ content: RequestContent; digest: string | undefined }> {
   const type = contentType ?? ((source instanceof Blob && source.type) || 'application/octet-stream');
   if (additionalData !== undefined || OWN_MEANING.test(type)) {
@@ -253,12 +267,12 @@ function refusal({ status, text, header }: Answer): LoadDataError {
   try {
     ({ error } = JSON.parse(text) as { error?: unknown });
   } catch {
-    // A proxy answered.
+    // The answer isn't JSON, because a proxy gave it.
   }
   return new LoadDataError(status, typeof error === 'string' ? error : '', header('X-Request-Id'));
 }
 
 const parsed = ({ text }: Answer): unknown => JSON.parse(text);
 
-/** 128 random bits. `crypto.randomUUID` needs HTTPS in browsers. */
+/** A random key of 128 bits. `crypto.randomUUID` needs HTTPS in browsers. */
 const randomKey = (): string => Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join('');

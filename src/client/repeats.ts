@@ -7,9 +7,9 @@ const LONGEST_PAUSE_MS = 10_000;
 const PASSING = new Set([429, 502, 503, 504]);
 
 export interface Patience {
-  /** How often the request is sent at most, answers with 409 not counted. */
+  /** How often the request is sent at most. Repeats while its `Idempotency-Key` is in use (409) don't count. */
   readonly attempts: number;
-  /** How long the request is repeated while another one under its key is in progress. In milliseconds. */
+  /** How long to repeat a request while another one with its `Idempotency-Key` is in progress, in milliseconds. */
   readonly inProgressTimeoutMs: number;
 }
 
@@ -18,9 +18,9 @@ export interface Repeats extends Patience {
 }
 
 /**
- * Sends a request again while the connection breaks, the service asks for patience, or another request under the same
- * key is in progress. Resolves to the last answer. Rejects with the last error of `send`, or with the reason of the
- * signal.
+ * Sends a request. Sends it again while the connection fails, the service asks for patience, or another request with
+ * the same `Idempotency-Key` is in progress. Resolves to the last answer. Rejects with the last error of `send`, or
+ * with the reason of the signal.
  */
 export async function repeated<Result extends Answer>(send: () => Promise<Result>, { attempts, inProgressTimeoutMs, signal }: Repeats): Promise<Result> {
   const inProgressUntil = Date.now() + inProgressTimeoutMs;
@@ -42,10 +42,13 @@ export async function repeated<Result extends Answer>(send: () => Promise<Result
   }
 }
 
-/** Only an answer to a key that is in use has a `Retry-After` beside its 409. */
+/** Whether another request with the same `Idempotency-Key` is in progress. Only that 409 has a `Retry-After`. */
 const isInProgress = ({ status, header }: Answer): boolean => status === 409 && header('Retry-After') !== undefined;
 
-/** At least as long as the service asks for, and longer each time while a key is in use: each repeat sends the file again. */
+/**
+ * The pause before a request is repeated, in milliseconds. At least as long as the service asks for. If it asks for
+ * none, or while the `Idempotency-Key` is in use, the pauses grow, because each repeat sends the file again.
+ */
 function pauseAfter(sent: number, answer: Answer | undefined): number {
   const asked = Number(answer?.header('Retry-After') ?? Number.NaN) * 1000;
   const backoff = Math.min(FIRST_PAUSE_MS * 2 ** (sent - 1), LONGEST_PAUSE_MS) * (0.5 + Math.random() / 2);

@@ -7,14 +7,14 @@ export interface Progress {
   readonly total: number | undefined;
 }
 
-/** What is sent in a request. */
+/** The body of a request, in the forms in which it can be sent. */
 export interface RequestContent {
-  /** Undefined if the runtime chooses it. */
+  /** The value of `Content-Type`. Undefined if the runtime chooses it. */
   readonly contentType: string | undefined;
   /** The length of the file in bytes; undefined for a stream. */
   readonly size: number | undefined;
   readonly isRepeatable: boolean;
-  /** The content for a runtime that knows its length; undefined for a stream. */
+  /** Returns the whole content, whose length the runtime then knows. Undefined for a stream. */
   readonly whole: (() => Blob | FormData) | undefined;
   /** Opens the content as a stream. */
   open(): { readonly bytes: ReadableStream<Uint8Array>; readonly contentType: string };
@@ -34,7 +34,7 @@ export interface Answer {
   readonly header: (name: string) => string | undefined;
 }
 
-/** An answer, and the digest of the content if it was read on its way. */
+/** An answer, and the digest of the content if it was computed while the content was sent. */
 export interface ContentAnswer extends Answer {
   readonly sentDigest?: string | undefined;
 }
@@ -53,7 +53,9 @@ export async function answerOf(response: Response): Promise<Answer> {
   return { status: response.status, text, header: (name) => response.headers.get(name) ?? undefined };
 }
 
-/** Sends content by POST. Rejects with `UnreadableContentError`, with the error of `fetch`, or with that of the signal. */
+/**
+ * Sends content by POST. Rejects with `UnreadableContentError`, with the error of `fetch`, or with that of the signal.
+ */
 export async function sendContent(send: typeof fetch, request: ContentRequest): Promise<ContentAnswer> {
   const { url, content, onProgress, signal } = request;
   const whole = content.whole?.();
@@ -77,7 +79,7 @@ export async function sendContent(send: typeof fetch, request: ContentRequest): 
   }
 }
 
-/** In Node, the error of a file that changed or vanished is the cause of that of `fetch`. */
+/** Rethrows an error of `fetch`. If a file changed or vanished, Node has that error as the cause of `fetch`'s error. */
 function withoutReadError(error: unknown): never {
   const { cause } = error as { cause?: { readonly name?: unknown } };
   throw cause?.name === 'NotReadableError' ? new UnreadableContentError(cause) : error;
@@ -91,7 +93,10 @@ function openOf(content: RequestContent): ReturnType<RequestContent['open']> {
   }
 }
 
-/** A stream that shows each chunk before it passes it on, and keeps the error of reading. */
+/**
+ * A stream that shows each chunk of a source to a callback before it passes the chunk on. Keeps the error if reading
+ * the source, or the callback, fails.
+ */
 class WatchedStream {
   failure: UnreadableContentError | undefined;
   readonly readable: ReadableStream<Uint8Array>;
@@ -121,7 +126,7 @@ class WatchedStream {
 
 const headersOf = ({ headers, content: { contentType } }: ContentRequest): Record<string, string> => ({ ...headers, ...(contentType !== undefined && { 'Content-Type': contentType }) });
 
-/** A form is a little longer than its file. */
+/** Limits `sent` to the file's length, because a form is a little longer than its file. */
 const progressOf = (sent: number, { size }: RequestContent): Progress => ({ sent: Math.min(sent, size ?? sent), total: size });
 
 /** The part of `XMLHttpRequest` that is used here. Only browsers have it. */

@@ -9,7 +9,7 @@ export class ProgressLine {
     if (process.stderr.isTTY) this.timer = setInterval(() => process.stderr.write(`\r\x1b[K${text()}`), INTERVAL_MS);
   }
 
-  /** Passes the lines through, and clears the progress line before each of them. */
+  /** Passes lines of output through, and clears the progress line before each of them. */
   async *beside(lines: AsyncIterable<string>): AsyncGenerator<string> {
     for await (const line of lines) {
       this.clear();

@@ -19,7 +19,7 @@ Examples:
 Exit code: 0 stopped by a signal, 1 refused to start, 2 wrong usage.
 `;
 
-/** @returns the exit code for when the service ends by itself. */
+/** @returns the exit code of the process if it ends without a signal. */
 async function main(): Promise<number> {
   const { values } = commandArguments(USAGE, () => parseArgs({ options: { help: { type: 'boolean', default: false } } }));
   if (values.help) {
@@ -30,7 +30,8 @@ async function main(): Promise<number> {
   try {
     const environment = loadEnvironment();
     ({ dataDirectory } = environment);
-    // Loaded only now, because it takes most of the time of a start, and a wrong variable is reported before that.
+    // The application's code is loaded only now, because that takes most of the time of a start. So an invalid variable
+    // is reported sooner.
     const [{ createAppFor }, { serve }] = await Promise.all([import('../app/create-app.js'), import('../app/serve.js')]);
     await serve(await createAppFor(environment));
     return 0;

@@ -7,12 +7,15 @@ import type { ServedEnvironment } from '../configuration/commands.js';
 import { PermissionDenied, TokenRefused } from '../identity-management/adapters/out/provider-api/api-failure.js';
 import type { Requirement } from '../identity-management/adapters/out/provider-requirements/requirement.js';
 
-/** What is specific to the set-up of one identity provider. Its credentials are known, but not checked yet. */
+/**
+ * The part of a set-up command that is specific to one identity provider. The credentials for the set-up are known, but
+ * not tried yet.
+ */
 export interface ProviderSetup {
   /**
-   * The parts, in the order in which they can be created. If an administrator is named, this user is one of the parts
-   * and gets the role with all permissions. Rejects, before anything is changed, if the environment names something
-   * that the provider lacks.
+   * The requirements, in the order in which they can be fulfilled. If an administrator is named, one requirement is
+   * that this user exists and has the role with all permissions. Rejects, before anything is changed, if the
+   * environment names something that the provider lacks.
    */
   readonly parts: (administrator: string | undefined) => Promise<readonly Requirement[]>;
   /** Notes for the user to review, such as rights that the service doesn't need: one line each. */
@@ -39,7 +42,7 @@ export interface SetupCommand {
   readonly begin: () => Promise<ProviderSetup>;
 }
 
-/** The variables and prompts for a name and the secret that belongs to that name. */
+/** The environment variables and prompts for a name and the secret that belongs to that name. */
 export interface Credentials {
   readonly variables: readonly [name: string, secret: string];
   readonly questions: readonly [name: string, secret: string];
@@ -87,7 +90,7 @@ export async function runSetup({ usage, help, credentials, begin }: SetupCommand
 /**
  * Returns the given credentials, and asks on the terminal for missing ones.
  *
- * @throws CommandError when one is missing and there is no terminal to ask on; otherwise as `ask`.
+ * @throws CommandError when a credential is missing and there is no terminal to ask on; otherwise as `ask`.
  */
 export async function askForCredentials(credentials: Credentials, name: string | undefined, secret: string | undefined): Promise<[name: string, secret: string]> {
   if ((name === undefined || secret === undefined) && !isTerminal()) {

@@ -51,7 +51,7 @@ function tokenArguments(): TokenArguments {
  * Issues an access token, beside a service that may be running. If no service is running, missing signing keys are
  * created.
  *
- * @throws CommandError when DATA_DIR has no identity provider. A new one's tokens would be of no use elsewhere.
+ * @throws CommandError when DATA_DIR has no identity provider. No service would accept the tokens of a new provider.
  */
 async function accessToken(environment: Environment, { user, customer }: TokenArguments): Promise<string> {
   assertIdentityExists(environment.dataDirectory);

@@ -58,7 +58,7 @@ const sizes = fc.array(fc.integer({ min: 1, max: 9 }), { minLength: 1, maxLength
 const name = fc.oneof(fc.constantFrom(...WANTED, 'text\u0000', 'tex', ''), fc.string({ unit: 'binary' }));
 const text = fc.oneof(fc.string({ unit: 'binary' }), fc.string({ unit: 'grapheme' }));
 const value = fc.oneof(text, fc.array(fc.constantFrom('a', 'ä', '"', '\u0000')), fc.jsonValue(), fc.constant(null), fc.constant([[], 'a']));
-/** Members in order, possibly repeated, in various notations of JSON. */
+/** The names and values of an object's members, in order. A name may be repeated. */
 const members = fc.array(fc.tuple(name, value), { maxLength: 6 });
 const escaped = (json: string): string =>
   json.replace(/[^\x00-\x7f]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`); // eslint-disable-line no-control-regex

@@ -81,7 +81,7 @@ export class JsonReader {
 
   private readonly maxNameLength: number;
   private state = State.Value;
-  /** The kind of each level: 1 for an object, 0 for a list. */
+  /** The kind of each level of nesting: 1 for an object, 0 for a list. */
   private readonly levels = new Uint8Array(MAX_JSON_DEPTH + 1);
   private depth = 0;
   /** The bytes of an unfinished character, escape or literal. */
@@ -90,7 +90,7 @@ export class JsonReader {
   private isKey = false;
   private capture = Capture.Nothing;
   private captured = '';
-  /** The wanted member whose value is being read. */
+  /** The name of the wanted member whose value is being read. */
   private name: string | undefined;
   private list: Set<string> | undefined;
 
@@ -153,7 +153,8 @@ export class JsonReader {
       if (this.depth > 1 && this.list === undefined) {
         at = this.skip(bytes, at);
         if (at === length) break;
-        // The loop handles texts and shallower levels. Otherwise a number or literal begins here.
+        // The next pass of the loop handles a text, or the level above the skipped member. Otherwise a number or
+        // literal begins here.
         if (this.isInText() || this.depth === 1) continue;
       }
       const byte = bytes[at] ?? 0;

@@ -18,7 +18,7 @@ describe('Turns', () => {
       events.push(name);
     }
   };
-  /** Records an event in each iteration of the event loop, like other work. */
+  /** Records an event in each iteration of the event loop, in place of other work. */
   const watch = (events: string[]): NodeJS.Immediate =>
     setImmediate(() => {
       events.push('others');

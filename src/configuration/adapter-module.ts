@@ -10,11 +10,11 @@ export interface AdapterModule {
   readonly variable: string;
   /** A path, relative to the working directory, or the name of a package. */
   readonly specifier: string;
-  /** All variables that are set. The adapter has a schema of its own. */
+  /** All environment variables that are set. The adapter validates its own variables among them. */
   readonly variables: Variables;
 }
 
-/** One of the service's own adapters, or `module:` and a module. */
+/** A schema for a variable that names one of the service's own adapters, or a team's module after `module:`. */
 export function adapterName<const Names extends readonly string[]>(...names: Names) {
   const message = `must be ${names.map((name) => `"${name}"`).join(' or ')}, or "module:" and a path or package`;
   return z.union([z.enum(names), z.templateLiteral([PREFIX, z.string().regex(/^\S.*$/)])], message);

@@ -107,7 +107,8 @@ const AUTH0_CHECK_VARIABLES = z.object({ AUTH0_CHECK_DOMAIN: z.string().optional
 );
 
 /**
- * Loads the settings of the test tenant to check, from the same variables as the service's.
+ * Loads the settings of the tenant for `auth0:check`, from the service's variables. The check creates users and roles
+ * in that tenant, so AUTH0_CHECK_DOMAIN must repeat AUTH0_DOMAIN. This confirms that the tenant is only for tests.
  *
  * @throws EnvironmentError as `parseEnvironment`; also when AUTH0_CHECK_DOMAIN isn't the same as AUTH0_DOMAIN.
  */

@@ -16,7 +16,7 @@ function isWebhookUrl(text: string): boolean {
   return isPercentEncoded(username) && isPercentEncoded(password);
 }
 
-/** Whether each `%` of a text begins a valid sequence. `URL` accepts others too. */
+/** Whether each `%` of a text begins a valid escape. `URL` accepts invalid ones too. */
 function isPercentEncoded(text: string): boolean {
   try {
     decodeURIComponent(text);
@@ -28,7 +28,10 @@ function isPercentEncoded(text: string): boolean {
 
 export const EVENTS_NAMES = ['EVENTS_WEBHOOK_URL', 'EVENTS_WEBHOOK_SECRET'];
 
-/** Who is told of uploads; undefined if nobody is. */
+/**
+ * The schema of the variables for the webhook that receives events about uploads. Results in undefined if no webhook is
+ * set.
+ */
 export const EVENTS_VARIABLES = z
   .object({
     EVENTS_WEBHOOK_URL: z.string().refine(isWebhookUrl, 'must be an http or https URL without fragment, with % as %25 in its user and password').optional(),
@@ -47,5 +50,5 @@ export const EVENTS_VARIABLES = z
   })
   .transform(({ EVENTS_WEBHOOK_URL: url, EVENTS_WEBHOOK_SECRET: secrets = [] }) => (url === undefined ? undefined : { url, secrets }));
 
-/** The webhook that is told of uploads, and the secrets that its requests are signed with. */
+/** The webhook that receives events about uploads, and the secrets that sign the requests to it. */
 export type WebhookEnvironment = NonNullable<z.infer<typeof EVENTS_VARIABLES>>;

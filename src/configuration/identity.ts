@@ -27,7 +27,7 @@ const KEYCLOAK_VARIABLES = z
     invitationMail: found.KEYCLOAK_INVITATION_MAIL === 'true',
   }));
 
-/** A host name, with a port if necessary. The prefix `http://` is for test doubles. */
+/** The form of AUTH0_DOMAIN: a host name, with a port if necessary. The prefix `http://` is for test doubles. */
 const DOMAIN = /^(http:\/\/)?[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:\d{1,5})?$/;
 
 export const AUTH0_TENANT = {
@@ -67,7 +67,7 @@ export const AUTH0_VARIABLES = z
     invitationMail: found.AUTH0_INVITATION_MAIL === 'true',
   }));
 
-/** The variables of each identity provider. */
+/** The schemas of the variables of each identity provider. */
 export const IDENTITY_PROVIDERS = {
   embedded: z.object({}).transform(() => ({ adapter: 'embedded' as const })),
   keycloak: KEYCLOAK_VARIABLES,

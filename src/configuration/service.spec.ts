@@ -47,12 +47,12 @@ const VARIABLES: Readonly<Record<string, Variable>> = {
     good: [['embedded', 'embedded']],
     wrong: ['other', 'Embedded'],
   },
-  // Its values are tested below, because it needs a secret.
+  // The values of EVENTS_WEBHOOK_URL are tested below, because it also needs EVENTS_WEBHOOK_SECRET.
   EVENTS_WEBHOOK_URL: { read: ({ webhook }) => webhook, unset: undefined, good: [], wrong: [] },
   OIDC_ISSUER: {
     read: ({ oidc }) => oidc.issuer,
     unset: undefined,
-    // An issuer is compared as text, so a trailing slash belongs to it.
+    // An issuer is compared as text, so its trailing slash is kept.
     good: [['https://a.example/', 'https://a.example/']],
     wrong: NO_URL,
   },
@@ -320,7 +320,8 @@ describe('parseEnvironment', () => {
     ['embedded', { KEYCLOAK_URL: 'x', AUTH0_DOMAIN: '/' }, ['KEYCLOAK_URL, AUTH0_DOMAIN: without effect, because IDENTITY_PROVIDER is "embedded"']],
     ['keycloak', { ...KEYCLOAK, AUTH0_CLIENT_SECRET: 'x' }, ['AUTH0_CLIENT_SECRET: without effect, because IDENTITY_PROVIDER is "keycloak"']],
     ['auth0', { ...AUTH0, KEYCLOAK_REALM: 'x', KEYCLOAK_CLIENT_ID: '' }, ['KEYCLOAK_REALM: without effect, because IDENTITY_PROVIDER is "auth0"']],
-    // Kubernetes sets the first two when a service has that name. The last two belong to other commands.
+    // Kubernetes sets the first two variables when one of its services is called `keycloak`. Only the set-up commands
+    // read the last two.
     ['embedded', { KEYCLOAK_SERVICE_HOST: '10.0.0.1', KEYCLOAK_PORT: 'tcp://10.0.0.1:80', AUTH0_SETUP_CLIENT_ID: 'x', KEYCLOAK_ADMIN_USERNAME: 'x' }, []],
   ])('with %s warns about variables of other identity providers: %j', (_, variables, warnings) => {
     expect(parseEnvironment(variables).warnings).toEqual(warnings);

@@ -43,7 +43,7 @@ export const SERVICE_VARIABLES = {
 
 const VARIABLES = z.object(SERVICE_VARIABLES);
 
-/** All variables of the service, and those that only its commands read. */
+/** The names of all variables of the service, and of those that only its commands read. */
 const KNOWN_NAMES = [
   ...Object.keys(SERVICE_VARIABLES),
   ...[...Object.values(FILE_STORAGES), ...Object.values(IDENTITY_PROVIDERS)].flatMap(({ in: { shape } }) => Object.keys(shape)),
@@ -118,7 +118,7 @@ const unusedSecret = ({ EVENTS_WEBHOOK_URL: url, EVENTS_WEBHOOK_SECRET: secret }
  * Loads the process's environment. The file `.env` in the working directory supplies variables that aren't set or are
  * empty.
  *
- * @param overriding takes precedence over both.
+ * @param overriding variables that take precedence over the process's environment and `.env`.
  * @throws EnvironmentError as `parseEnvironment`; also when `.env` can't be read.
  */
 export const loadEnvironment = (overriding: Variables = {}): Environment => parseEnvironment({ ...readVariables(), ...overriding });

@@ -48,7 +48,7 @@ const AZURE_VARIABLES = z
     };
   });
 
-/** The variables of each file storage. */
+/** The schemas of the variables of each file storage. */
 export const FILE_STORAGES = { local: z.object({}).transform(() => ({ adapter: 'local' as const })), s3: S3_VARIABLES, azure: AZURE_VARIABLES };
 
 /** The location of a bucket, and how to access the bucket. */

@@ -1,10 +1,12 @@
-/** Families of variables in which only the service's own names mean something. */
+/** The prefixes of variables that only this service reads. An unknown name with such a prefix is probably a mistake. */
 const OWN_FAMILIES = /^(?:AUTH0|EMBEDDED|EVENTS_WEBHOOK|INGESTION|KEYCLOAK|OIDC|RATE_LIMIT|REQUEST|S3|SHUTDOWN|SWAGGER_UI)_/;
-/** Names that Kubernetes and Docker set for each service nearby, such as one called `keycloak`. */
+/** The endings of variables that Kubernetes and Docker set for each other service, such as one called `keycloak`. */
 const OF_NEIGHBOURS = /_(?:SERVICE_HOST|SERVICE_PORT\w*|PORT|PORT_\d+_\w+)$/;
-/** A name differs from a known one by a slip if it is at most so many edits away. */
+/** An unknown name counts as a slip in a known name if at most this many edits lead from one to the other. */
 const MOST_EDITS = 2;
-/** Shorter names are near each other by chance, such as `HOST` and `HOME`. */
+/**
+ * The shortest name that can count as a slip. Shorter names resemble each other by chance, such as `HOST` and `HOME`.
+ */
 const LEAST_LENGTH = 6;
 
 /**

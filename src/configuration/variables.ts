@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { parseEnv } from 'node:util';
 import { z } from 'zod';
 
-/** Variables by name. */
+/** Environment variables by name. */
 export type Variables = Readonly<Record<string, string | undefined>>;
 
 /**
@@ -18,7 +18,7 @@ export class EnvironmentError extends Error {
 
 export const HIGHEST_TIMEOUT_MS = 2 ** 31 - 1;
 
-/** A whole number within bounds, with a default. */
+/** A schema for a variable that is a whole number within bounds, with a default. */
 export function whole(fallback: number, least: number, most: number) {
   const message = `must be a whole number from ${least} to ${most}`;
   return z
@@ -56,7 +56,10 @@ export function problemOf({ path, message }: z.core.$ZodIssue, variables: Variab
 
 const MOST_SHOWN = 80;
 
-/** A URL can have a user, a password or a key in it. The path of a webhook often is one. */
+/**
+ * Whether the value of a variable may be a secret. A URL can contain a user, a password or a key, and a webhook's path
+ * often is a key.
+ */
 const mayBeSecret = (name: string, value: string): boolean =>
   /SECRET|PASSWORD|CONNECTION_STRING|TOKEN|WEBHOOK|KEY(?!CLOAK)/.test(name) || /[@?#]/.test(value);
 

@@ -7,7 +7,7 @@ import { BodyMemory } from './body-memory.js';
 const MIB = 1024 * 1024;
 const clientOf = () => ({ socket: Object.assign(new EventEmitter(), { destroyed: false }) }) as unknown as IncomingMessage;
 
-/** A budget that is used up, including the one text that may exceed it. */
+/** A memory budget that is used up. One body (`favoured`) already exceeds it, which only one body at a time may do. */
 function usedUp() {
   const budget = new MemoryBudget(MIB);
   const [all, favoured] = [new BodyMemory(clientOf(), budget), new BodyMemory(clientOf(), budget)];

@@ -4,7 +4,7 @@ import { ServiceError } from '../common/service-error.js';
 
 /** The most bytes that one UTF-16 unit of a text can take in JSON, as `\u0001` does. */
 const MOST_BYTES_A_CHARACTER = 6;
-/** The smallest amount by which a body grows in the budget, in bytes. */
+/** The smallest amount of memory that a body takes from the budget at once, in bytes. */
 const STEP_BYTES = 64 * 1024;
 
 function assertConnected({ socket }: IncomingMessage): void {

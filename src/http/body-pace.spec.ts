@@ -13,7 +13,7 @@ describe('BodyPace', () => {
     vi.useRealTimers();
   });
 
-  /** Opens one connection in each of `times` iterations of the event loop, which take `milliseconds` each. */
+  /** Reports one new connection in each of `times` iterations of the event loop, which take `milliseconds` each. */
   async function connect(pace: BodyPace, times: number, milliseconds = 1): Promise<void> {
     for (let connection = 0; connection < times; connection++) {
       pace.arrived();

@@ -1,4 +1,7 @@
-/** How much of all long bodies together is used in one iteration of the event loop, in bytes. Hashing it takes about 1.5 ms. */
+/**
+ * How many bytes of all long bodies together are used in one iteration of the event loop. Hashing them takes about 1.5
+ * ms.
+ */
 const BYTES_PER_ITERATION = 512 * 1024;
 /**
  * Long bodies are held back for at most LONGEST_WAIT_MS milliseconds while clients connect. After a wait of that
@@ -13,12 +16,12 @@ interface Waiting {
 }
 
 /**
- * Keeps the iterations of the event loop short however many clients send long bodies, so that a health check is
- * answered soon: it takes several iterations. In each of them, the bodies get a limited number of bytes, in the order in
- * which they ask.
+ * Keeps the iterations of the event loop short however many clients send long bodies, so that a health check, which
+ * takes several iterations, is answered soon. In each of them, the bodies get a limited number of bytes, in the order
+ * in which they ask.
  *
- * They get none while connections arrive. Node.js accepts one connection per iteration, so the last of a hundred
- * waits for a hundred iterations.
+ * The bodies get no bytes while connections arrive. Node.js accepts one connection per iteration, so the last of a
+ * hundred waits for a hundred iterations.
  */
 export class BodyPace {
   private readonly waiting: Waiting[] = [];

@@ -2,7 +2,9 @@ import type { IncomingMessage } from 'node:http';
 import type { Express, RequestHandler } from 'express';
 import { type ExpressLayer, layersOf } from './route-table.js';
 
-/** The names of the functions of body-parser (which Express and Nest use) and multer. Nest finds parsers by name too. */
+/**
+ * The names of the functions of body-parser (which Express and Nest use) and multer. Nest finds parsers by name too.
+ */
 const BODY_PARSERS: ReadonlySet<string> = new Set(['jsonParser', 'urlencodedParser', 'textParser', 'rawParser', 'multerMiddleware']);
 
 /**
@@ -16,7 +18,7 @@ export function limitBodyParsers(express: Express, isFor: (request: IncomingMess
       if (isFor(request)) return handle(request, response, next);
       next();
     };
-    // Nest looks for the name before it registers its own parsers.
+    // Nest looks for a parser of this name before it registers its own parsers.
     layer.handle = Object.defineProperty(limited, 'name', { value: handle.name });
   }
 }

@@ -12,8 +12,8 @@ export interface RequestedRange {
  * Undefined for the whole: without `Range`, if `If-Range` names another representation, and if the field is malformed,
  * in another unit, or asks for several ranges. A server may ignore such a field.
  *
- * @param length of the representation in bytes.
- * @param etag its strong entity tag.
+ * @param length the length of the representation, in bytes.
+ * @param etag the strong entity tag of the representation.
  * @returns `unsatisfiable` if the range has no byte of the representation.
  */
 export function requestedRange({ method, headers }: IncomingMessage, length: number, etag: string): RequestedRange | 'unsatisfiable' | undefined {

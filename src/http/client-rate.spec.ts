@@ -24,7 +24,10 @@ describe('ClientRate', () => {
     vi.useRealTimers();
   });
 
-  /** The memory of a body with this holder. If `isShort`, another body has waited for memory for a second. */
+  /**
+   * Creates a memory budget, and the memory of a body in it. `holder` says who holds memory of the budget at first:
+   * that body (`text`), part of a file (`part`) or nobody. If `isShort`, another body has waited for a second.
+   */
   function memoryOf(holder: 'text' | 'part' | 'nobody', isShort: boolean) {
     const budget = new MemoryBudget(1);
     const memory = new BodyMemory(request, budget);

@@ -10,7 +10,10 @@ describe('DecodingSlots', () => {
     vi.useRealTimers();
   });
 
-  /** Requests slots for this many bodies, and records the order in which they begin. `end` ends one. */
+  /**
+   * Requests slots for this many bodies, and records the order in which they get them. `end` frees the slot of one
+   * body.
+   */
   function ask(count: number) {
     const slots = new DecodingSlots();
     const begun: number[] = [];

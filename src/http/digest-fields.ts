@@ -12,7 +12,7 @@ export interface ExpectedDigest {
   readonly value: Buffer;
 }
 
-// RFC 8941: keys (3.1.2), parameters, and the bare items allowed as their values (3.3).
+// Patterns for RFC 8941: keys (3.1.2), parameters, and the bare items allowed as the values of parameters (3.3).
 const KEY = '[a-z*][a-z0-9_.*-]*';
 const BYTES = ':[A-Za-z0-9+/]*={0,2}:';
 const TEXT = '"(?:[ !#-\\[\\]-~]|\\\\["\\\\])*"';
@@ -77,7 +77,7 @@ export function assertDigests(bytes: Uint8Array, expected: readonly ExpectedDige
   digest.end();
 }
 
-/** The value of a digest field with a sha-256 (RFC 9530, 2). @param sha256 in hex. */
+/** The value of a digest field with the given sha-256, which is in hex (RFC 9530, section 2). */
 export const sha256Field = (sha256: string): string => `sha-256=:${Buffer.from(sha256, 'hex').toString('base64')}:`;
 
 async function* verify(

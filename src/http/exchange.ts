@@ -59,8 +59,8 @@ export const exchangeOf = (request: IncomingMessage): Exchange | undefined => (r
 export const latestExchange = (socket: Socket): Exchange | undefined => (socket as InExchange)[EXCHANGE];
 
 /**
- * Sends the answer of an operation, with the status of `@HttpCode`. Written past Nest, because an interceptor of the
- * application could change what a handler returns.
+ * Sends the answer of an operation, with the status of `@HttpCode`. Writes to the response itself, because an
+ * interceptor of the application could change what a handler returns.
  */
 export function sendJson(response: ServerResponse, body: object): void {
   sendJsonText(response, JSON.stringify(body));

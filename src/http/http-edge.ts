@@ -19,15 +19,18 @@ const LINGER_MS = 5_000;
 
 type Receive = (request: IncomingMessage, response: ServerResponse, awaitsContinue?: boolean) => void;
 
-/** Passes requests to the server's present handlers, each as an `Exchange` with a request id and a line in the log. */
+/**
+ * Returns a function that passes requests to the handlers that the server has now, each as an `Exchange` with a request
+ * id and a line in the log.
+ */
 function receiver(server: Server): Receive {
   const handlers = server.listeners('request') as ((request: IncomingMessage, response: ServerResponse) => void)[];
   return (request, response, awaitsContinue = false) => {
     const exchange = beginExchange(request, response, awaitsContinue);
     response.setHeader('X-Request-Id', exchange.requestId);
     response.setHeader('X-Content-Type-Options', 'nosniff');
-    // The server no longer listens while the service stops. Otherwise a client that never pauses could keep its
-    // connection open forever.
+    // While the service stops, the server no longer listens, and each connection is closed after its answer. Otherwise
+    // a client that never pauses could keep its connection open forever.
     if (!server.listening) response.shouldKeepAlive = false;
     response.once('close', () => {
       endExchange(exchange);
@@ -63,7 +66,7 @@ export function guardRoutes(server: Server, isChosen: (request: IncomingMessage)
     if (isChosen(request)) {
       receive(request, response, true);
     } else if (others.continue === 0) {
-      // As Node does when nobody listens to this event.
+      // Node does the same when nobody listens to this event.
       response.writeContinue();
       receiveOther(request, response);
     }
@@ -104,8 +107,8 @@ export function guardHttpEdge(server: Server): void {
 }
 
 /**
- * The request id in the packet that the parser refused, if that contains exactly one, which is valid and isn't the id
- * of the connection's latest request. Otherwise a new id.
+ * The request id in the packet that the parser refused, if the packet contains exactly one id, which is valid and isn't
+ * the id of the connection's latest request. Otherwise a new id.
  */
 function unparsedRequestId({ rawPacket }: ParserError, socket: Socket): string {
   const lines = (rawPacket?.toString('latin1') ?? '').split(/\r?\n/).filter((line) => /^x-request-id:/i.test(line));

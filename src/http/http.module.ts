@@ -36,11 +36,13 @@ export class HttpModule implements OnModuleInit, OnApplicationBootstrap {
     else guardRoutes(server, (request) => this.routes.isService(request));
   }
 
-  /** Nest has registered all routes by now, and its own last handlers, which only handle paths below the global prefix. */
+  /**
+   * Nest has registered all routes by now, and its own last handlers, which only handle paths below the global prefix.
+   */
   onApplicationBootstrap(): void {
     const express = this.host.httpAdapter.getInstance<Express>();
     this.routes.read(express);
-    // The body of an unknown path stays unread as well if nobody else has a say.
+    // If the application is only the service, the body of a request for an unknown path stays unread too.
     const isParsed = (request: IncomingMessage): boolean => (this.isWhole ? this.routes.isOther(request) : !this.routes.isService(request));
     limitBodyParsers(express, isParsed);
     if (!this.isWhole) return;

@@ -14,7 +14,10 @@ import { assertDeclaredLength, contentCoding, declaredLength, hasBody } from './
 import { requestBody, type RequestBodyLimits } from './request-body.js';
 
 const DECODERS = { gzip: createGunzip, deflate: createInflate, br: createBrotliDecompress };
-/** How much longer than its decoded content a compressed body is allowed to be, in bytes. */
+/**
+ * How much longer than `maxBytes` a compressed body is allowed to be, in bytes, because it can be longer than its
+ * decoded content.
+ */
 const CODING_OVERHEAD_BYTES = 65_536;
 
 /** The longest body that is parsed in one go, in bytes. */
@@ -50,7 +53,7 @@ export interface JsonLimits extends RequestBodyLimits {
   readonly memory: BodyMemory;
 }
 
-/** The JSON object in a request's body. */
+/** A JSON object in a request's body, of which the end may not have been read yet. */
 export interface JsonObject {
   /** The wanted members. If `bytes` is defined, the map is complete only after `bytes` has been read to the end. */
   readonly members: ReadonlyMap<string, JsonMember>;
@@ -61,9 +64,10 @@ export interface JsonObject {
 }
 
 /**
- * Opens the JSON object in a request's body that `arrivedJson` left unread. Resolves to undefined for an empty body. Reads
- * the body to its end, or until more than 16 KiB and an unwanted member have been read. `maxBytes` limits the decoded
- * bytes. The bytes read are charged to `memory`, because the caller may hold them.
+ * Reads the JSON object in a request's body that `arrivedJson` left unread. Resolves to undefined for an empty body.
+ * Reads the body to its end, or until more than 16 KiB and an unwanted member have been read. The rest is read while
+ * the caller reads `bytes` of the result. `maxBytes` limits the decoded bytes. The bytes read are charged to `memory`,
+ * because the caller may hold them.
  *
  * @throws ServiceError `invalid-request-body` when the body isn't a JSON object, is nested deeper than 128 levels,
  * isn't UTF-8, or doesn't match its Content-Encoding; `payload-too-large`; `request-timeout`; `client-aborted`;
@@ -83,9 +87,9 @@ export async function openJson(
 }
 
 /**
- * The JSON object in a request's body if that has arrived completely, as a small body usually has, has no
- * Content-Encoding, and isn't longer than 16 KiB. Otherwise undefined, and then nothing has been read. Also undefined if
- * the body is empty or the client waits for `100 Continue`.
+ * The JSON object in a request's body if the body has arrived completely, as a small body usually has, has no
+ * Content-Encoding, and isn't longer than 16 KiB. Otherwise undefined, and then nothing has been read. Also undefined
+ * if the body is empty or the client waits for `100 Continue`.
  *
  * @throws ServiceError `invalid-request-body`, `payload-too-large`, `digest-mismatch`.
  */
@@ -104,7 +108,9 @@ export function arrivedJson(request: IncomingMessage, { maxBytes, digests = [] }
   return parseSmall(bytes, wanted);
 }
 
-/** Like `openJson`, but reads the body to its end and returns only the wanted members. Releases the body's memory then. */
+/**
+ * Like `openJson`, but reads the body to its end and returns only the wanted members. Releases the body's memory then.
+ */
 export async function readJson(
   request: IncomingMessage,
   limits: RequestBodyLimits,
@@ -160,8 +166,8 @@ async function openLarge(body: Chunks, wanted: ReadonlySet<string>, memory: Body
 }
 
 /**
- * Passes the bytes through and checks them. From a defect on, yields nothing. The defect is thrown only after the last
- * byte, so that `payload-too-large` takes precedence.
+ * Passes the bytes through and checks that they are a JSON object. Yields nothing after the first defect. The defect is
+ * thrown only after the last byte, so that `payload-too-large` takes precedence.
  */
 async function* checkedBody(body: Chunks, reader: JsonReader, memory: BodyMemory): Chunks {
   const turns = new Turns();
@@ -248,7 +254,7 @@ async function* decoded(encoded: Chunks, coding: Coding, maxBytes: number): Chun
   } finally {
     endTurn();
     decoder.destroy();
-    // The return is not awaited, because it may have to wait for the client.
+    // The end of `encoded` isn't awaited, because it may have to wait for the client.
     void encoded.return();
   }
 }

@@ -5,7 +5,10 @@ import { ServiceError } from '../common/service-error.js';
 /** Text without any of these characters needs no decoding. */
 const MAY_BE_ENCODED = /[%+\x80-\xff]/;
 
-/** The query string of a request, as it was sent. */
+/**
+ * The query parameters of a request, decoded from its URL as it was sent. Express's parsed query would hide defects,
+ * such as repeated or malformed parameters.
+ */
 export class RawQuery {
   /** The result of `values` for each parameter that occurs. */
   private readonly parameters = new Map<string, string[] | undefined>();
@@ -45,12 +48,12 @@ export class RawQuery {
   }
 }
 
-/** A rule for a query parameter, by a predicate of the domain. */
+/** A decorator that validates a query parameter with a predicate of the domain. */
 export const Satisfies = (name: string, validate: (value: unknown) => boolean): PropertyDecorator =>
   ValidateBy({ name, validator: { validate } });
 
 /**
- * The query itself, if its parameters follow the rules of its class.
+ * Returns the query if its parameters follow the rules of its class.
  *
  * @throws ServiceError `invalid-query-parameter`, which names the parameters that don't.
  */

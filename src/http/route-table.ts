@@ -53,7 +53,10 @@ export class RouteTable {
   }
 }
 
-/** Nest copies the metadata of a controller's method to the handler that it registers. */
+/**
+ * Whether a route is marked as the service's. Nest copies the mark from a controller's method to the handler that it
+ * registers.
+ */
 const isServiceRoute = ({ route }: ExpressLayer): boolean =>
   route?.stack.some(({ handle }) => Reflect.hasMetadata(SERVICE_ROUTE, handle)) === true;
 
@@ -70,7 +73,7 @@ function matchesPath(layer: ExpressLayer, path: string): boolean {
   try {
     return layer.match(path);
   } catch {
-    // A parameter that can't be decoded. Express answers that itself.
+    // The path has a parameter that can't be decoded. Express answers such a request itself.
     return false;
   }
 }

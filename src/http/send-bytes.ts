@@ -17,7 +17,7 @@ export async function sendBytes(request: IncomingMessage, response: ServerRespon
     closed.abort();
   };
   response.once('close', onClose);
-  // A pipelined response that waits for its turn isn't told that its connection was lost.
+  // A pipelined response that waits for its turn gets no event when its connection is lost.
   socket.once('close', onClose);
   response.setTimeout(idleTimeoutMs, () => {
     response.destroy();

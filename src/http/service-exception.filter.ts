@@ -18,12 +18,13 @@ export class ServiceExceptionFilter implements ExceptionFilter {
 /** The body of every error answer, a JSON object with the single member `error` (service interface, part 7). */
 export const errorBody = (kind: ServiceError['kind']): string => JSON.stringify({ error: ERROR_TABLE[kind].text });
 
-/** Headers that describe a body which isn't sent. */
+/** Headers that a handler may have set for its own body, which the error's body replaces. */
 const OF_ANOTHER_BODY = ['Content-Encoding', 'Content-Disposition', 'Cache-Control', 'ETag', 'Repr-Digest', 'Accept-Ranges'];
 
 /**
- * Sends the error table's answer. If another answer has begun, destroys the connection instead, so that a partial
- * answer doesn't look complete. Logs every 5xx, and every error after an answer has begun, with its cause.
+ * Answers a request with an error's status and text from the error table. If another answer has begun, destroys the
+ * connection instead, so that a partial answer doesn't look complete. Logs every 5xx, and every error after an answer
+ * has begun, with its cause.
  */
 export function answerError(request: IncomingMessage, response: ServerResponse, error: ServiceError): void {
   const { status } = ERROR_TABLE[error.kind];

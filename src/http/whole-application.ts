@@ -4,7 +4,7 @@ import { BaseExceptionFilter, HttpAdapterHost } from '@nestjs/core';
 import { RouteTable } from './route-table.js';
 import { ServiceExceptionFilter } from './service-exception.filter.js';
 
-/** The token of `true` in an application that is the service as a whole. */
+/** The injection token of a flag that is true in an application that is the service as a whole. */
 export const WHOLE_APPLICATION = Symbol('http:whole-application');
 
 /**

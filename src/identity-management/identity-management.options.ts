@@ -4,7 +4,10 @@ import type { IdentityProvider } from './application/ports/identity-provider.por
 
 /** The limits of identity management. */
 export interface IdentityManagementOptions {
-  /** How long the provider may take for one operation, or for one page of a list, in milliseconds (default: 9,400). */
+  /**
+   * How long the identity provider may take for one operation, or for one page of a list, in milliseconds (default:
+   * 9,400).
+   */
   readonly providerTimeoutMs?: number;
   /** The most bytes of one JSON body. The default, 1 MiB, is also the maximum. */
   readonly maxJsonBytes?: number;
@@ -23,7 +26,7 @@ export interface IdentityManagementAdapters {
 /** The highest limit on a JSON body, in bytes. Far more than the input of any operation. */
 const MOST_JSON_BYTES = 1_048_576;
 
-/** The limits for a request's body. */
+/** The limits of a JSON request body: the options, with the defaults filled in. */
 export class JsonBodyLimits {
   readonly maxJsonBytes: number;
   readonly idleTimeoutMs: number;

@@ -52,8 +52,9 @@ function withAdapters(definition: DynamicModule, { fileStorage, authentication, 
 }
 
 /**
- * The module of the two upload operations, and of those that find, fetch and remove uploads. Tells of uploads if it has
- * `events`. It can be used on its own in any Nest application on Express.
+ * The module of the two upload operations, and of those that find, fetch and remove uploads. If `events` is set, also
+ * delivers an event for each upload that was stored or removed. It can be used on its own in any Nest application on
+ * Express.
  */
 @Module({
   imports: [HttpModule],

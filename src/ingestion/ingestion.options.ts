@@ -4,17 +4,20 @@ import type { ProviderDefinition } from '../common/provider-definition.js';
 import type { FileStorage } from './application/ports/file-storage.port.js';
 import type { UploadEvents } from './application/ports/upload-events.port.js';
 
-/** The limits of uploads. */
+/** Settings of the ingestion module: the limits of uploads, their retention, and the `source` of events. */
 export interface IngestionOptions {
   /** Maximum length of a file in bytes. Default: 5 GiB. */
   readonly maxUploadBytes?: number;
   /** Maximum length of a JSON body, or of a form's `additional_data`, in bytes. Default: 10 MiB. */
   readonly maxJsonBytes?: number;
-  /** Uploads of days that are older than so many days are removed; 0, the default, keeps them for ever. */
+  /**
+   * Uploads that were received on a UTC day more than this many days ago are removed. Default: 0, which keeps uploads
+   * for ever.
+   */
   readonly retentionDays?: number;
   /**
-   * The service's base URL, as clients see it: the `source` of events. Default: `load-data-service`. If it is a promise,
-   * nothing is told before it resolves.
+   * The service's base URL, as clients see it: the `source` of events. Default: `load-data-service`. If it is a
+   * promise, no event is delivered before it resolves.
    */
   readonly baseUrl?: string | Promise<string>;
   /** How long a client may be silent during its request, in milliseconds. Default: 60,000. */
@@ -26,13 +29,16 @@ export interface IngestionAdapters {
   /** Where uploads are stored. Required. */
   fileStorage: ProviderDefinition<FileStorage> | undefined;
   /**
-   * A module that exports `AccessTokenVerifier`. Uploads then need a token, unless `openUploads` is true. Without it,
-   * anyone may upload, and nobody may find, fetch or remove uploads: these operations don't exist.
+   * A module that exports `AccessTokenVerifier`. Uploads then need a token, unless `openUploads` is true. Without such
+   * a module, anyone may upload, and nobody may find, fetch or remove uploads: these operations don't exist.
    */
   authentication: DynamicModule | Type | undefined;
-  /** Who is told of uploads that were stored and removed. Needs a store with an `eventOutbox`. Default: nobody. */
+  /**
+   * The receiver of an event for each upload that was stored or removed. Needs a store with an `eventOutbox`. Default:
+   * no receiver.
+   */
   events?: ProviderDefinition<UploadEvents> | undefined;
-  /** Whether anyone may upload, although there is an `authentication`. Default: false. */
+  /** Whether anyone may upload, although `authentication` is set. Default: false. */
   openUploads?: boolean;
 }
 
@@ -49,7 +55,7 @@ export class UploadLimits {
   }
 }
 
-/** The verifier of upload tokens; undefined if anyone may upload. */
+/** Holds the verifier of the access tokens of uploads, which is undefined if anyone may upload. */
 export class UploadAuthorization {
   constructor(readonly accessTokens?: AccessTokenVerifier) {}
 }

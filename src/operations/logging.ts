@@ -40,10 +40,10 @@ function describeError(error: unknown): unknown {
   return { type: name, message, code, stack, ...(cause === undefined ? {} : { cause: describeError(cause) }) };
 }
 
-/** The contexts in which Nest reports each module and route that it finds. */
+/** The log contexts in which Nest reports each module and route that it finds. These messages are logged as `debug`. */
 const BOOT_DETAILS = new Set(['InstanceLoader', 'RoutesResolver', 'RouterExplorer', 'NestFactory', 'NestApplication']);
 
-/** The contexts in which Nest reports a failed boot, which main.ts already explains. */
+/** The log contexts in which Nest reports a failed boot. The command `serve` already explains such a failure. */
 const BOOT_FAILURES = new Set(['ExceptionHandler', 'NestApplication']);
 
 /** The serializers of a log line's members, by name. */

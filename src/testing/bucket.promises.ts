@@ -1,6 +1,6 @@
 import type { PortPromise } from './port-promise.js';
 
-/** What the port `Bucket` promises. */
+/** The promises of the port `Bucket` that `bucketContract` tests. */
 export const PROMISES = {
   create: {
     sentence: "Creates an object unless its key is taken. Resolves to the object's version;",

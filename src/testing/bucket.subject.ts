@@ -20,7 +20,7 @@ export interface BucketContractSubject {
 /** The number of objects on a page of a listing. Small, so that a few objects take several pages. */
 export const PAGE_SIZE = 7;
 
-/** What the tests of a bucket look at. */
+/** Reads and assertions that several tests of a bucket use. */
 export class BucketChecks {
   constructor(private readonly subject: BucketContractSubject) {}
 
@@ -34,7 +34,7 @@ export class BucketChecks {
     assertBytes(Buffer.concat(await gather(opened)), bytes, `The bytes of ${key}`);
   };
 
-  /** Asserts that neither objects nor parts of an object are left. */
+  /** Asserts that the bucket has no objects, and the store no parts of an upload to this key. */
   readonly assertNothing = async (key: string): Promise<void> => {
     assert.equal(await this.subject.bucket.read(key), undefined, `${key} must not exist.`);
     assertEqual(await this.keysUnder(''), [], 'There are objects, although none must be left.');
@@ -45,7 +45,7 @@ export class BucketChecks {
 export const MIB = 1024 * 1024;
 export const KEY = 'files/kind=historical/customer_id=acme/date=2025-03-30/0195e5a0-0000-7000-8000-000000000000.csv';
 
-/** Chunk sizes that add up to `sum`. The size of a part is no multiple of them. */
+/** Chunk sizes that add up to `sum`. The size of a part isn't a multiple of a chunk's size. */
 export function oddSizes(sum: number): number[] {
   const sizes = Array<number>(Math.floor(sum / 77_777)).fill(77_777);
   return [...sizes, sum % 77_777];

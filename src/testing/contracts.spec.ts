@@ -41,7 +41,7 @@ class CollectingRunner implements TestRunner {
     this.hooks.at(-1)?.after.push(step);
   };
 
-  /** Runs all tests, or those with a title. Resolves to the messages of those that fail, by title. */
+  /** Runs all tests, or those whose titles match. Resolves to the messages of those that fail, by title. */
   async failures(titles = /^/): Promise<Map<string, string>> {
     const failures = new Map<string, string>();
     for (const { title, run } of this.tests.filter((test) => titles.test(test.title))) await run().catch((error: unknown) => failures.set(title, (error as Error).message));

@@ -11,8 +11,8 @@ import { currentTestRunner, type TestRunner } from './test-runner.js';
 import { anUploadDraft, storeUpload, type UploadDraftBuilder } from './upload-draft.builder.js';
 
 /**
- * The tests that every `EventOutbox` must pass, for stores whose `FileStorage.eventOutbox` offers it. The store must pass
- * `fileStorageContract` too, and `storedUploadsContract` if it offers its uploads.
+ * The tests that every `EventOutbox` must pass, for stores whose `FileStorage.eventOutbox` offers it. The store must
+ * pass `fileStorageContract` too, and `storedUploadsContract` if it offers its uploads.
  *
  * @param setUp creates a new subject for each test. Its outbox was never opened.
  * @param runner Default: the global functions of the test runner, or Vitest's.
@@ -49,7 +49,7 @@ export function eventOutboxContract(name: string, setUp: () => Promise<FileStora
       storage = await subject.reopen();
       used = undefined;
     };
-    /** Everything that is told from now on, up to the event of an upload that is stored now. */
+    /** Stores an upload, and confirms events up to that of this upload. Returns the ids of the other events. */
     const toldNow = async (): Promise<string[]> => {
       const { uploadId } = await store();
       const told = await toldUntil(outbox(), (ids) => ids.includes(uploadId));
@@ -220,7 +220,8 @@ export function eventOutboxContract(name: string, setUp: () => Promise<FileStora
         const told = (await toldUntil(outbox(), (seen) => seen.length >= 4, 2)).map(idOf);
         const batch = await nextOf(outbox(), 3);
         told.push(...batch.events.map(idOf));
-        // One that was told, one of the batch that is being told, and one that comes later.
+        // Removes an upload whose event was confirmed, one whose event is in the unconfirmed batch, and one whose event
+        // is in no batch yet.
         const later = ids.filter((id) => !told.includes(id));
         const removed = [told[1], batch.events.map(idOf)[0], later[1]].map((id) => id ?? '');
         for (const id of removed) await uploadsOf(storage).remove(id);
@@ -277,7 +278,7 @@ function uploadsOf({ storedUploads: uploads }: FileStorage): StoredUploads {
   return uploads;
 }
 
-/** The next batch, as soon as there is one. */
+/** Waits until there is a batch, and returns it. */
 async function nextOf(outbox: EventOutbox, limit: number) {
   for (;;) {
     const batch = await outbox.next(limit);
@@ -286,7 +287,7 @@ async function nextOf(outbox: EventOutbox, limit: number) {
   }
 }
 
-/** Tells and confirms batches until the ids of everything that was told are enough. */
+/** Takes and confirms batches of events until `isEnough` accepts the ids of all of them. Returns these events. */
 async function toldUntil(outbox: EventOutbox, isEnough: (ids: string[]) => boolean, limit = 500, onBatch: (size: number) => void = () => undefined): Promise<OutboxEvent[]> {
   const told: OutboxEvent[] = [];
   while (!isEnough(told.map(idOf))) {

@@ -1,6 +1,6 @@
 import type { PortPromise } from './port-promise.js';
 
-/** What the port `EventOutbox` promises. */
+/** The promises of the port `EventOutbox` that `eventOutboxContract` tests. */
 export const PROMISES = {
   order: {
     sentence: 'The next events, in the order of the index within a segment.',

@@ -7,12 +7,12 @@ export function assertEqual(actual: unknown, expected: unknown, message?: string
   assert.deepStrictEqual(plain(actual), plain(expected), message);
 }
 
-/** Asserts that a value has all that `expected` has. Lists must have the same length. */
+/** Asserts that a value has all members of `expected`, with the same contents. Lists must have the same length. */
 export function assertMatches(actual: unknown, expected: unknown, message?: string): void {
   assertEqual(selected(actual, expected), expected, message);
 }
 
-/** Asserts that a list has so many items. */
+/** Asserts that a list has `length` items. */
 export function assertLength(list: readonly unknown[], length: number, message = `The list has ${list.length} items, instead of ${length}.`): void {
   assert.equal(list.length, length, message);
 }
@@ -23,12 +23,12 @@ export function assertContains(list: readonly unknown[], expected: unknown): voi
   assert.ok(isThere, `Of ${list.length} items, none is ${inspect(expected)}.`);
 }
 
-/** Asserts that an error, or what a call rejects with, is of a class. */
+/** Asserts that an error is an instance of a class. */
 export function assertInstance(error: unknown, type: abstract new (...parameters: never[]) => unknown): void {
   assert.ok(error instanceof type, `It must be a ${type.name}, but is ${inspect(error)}`);
 }
 
-/** Asserts that there are these bytes. */
+/** Asserts that `actual` has exactly the expected bytes. `what` names the bytes in the message. */
 export function assertBytes(actual: Uint8Array | null | undefined, expected: Uint8Array, what: string): void {
   assert.ok(actual, `${what}: there are none, instead of ${expected.length}.`);
   assert.ok(Buffer.from(actual.buffer, actual.byteOffset, actual.length).equals(expected), `${what}: there are ${actual.length} other ones, instead of ${expected.length}.`);
@@ -65,7 +65,10 @@ const isBytes = (value: unknown): value is Uint8Array => types.isUint8Array(valu
 const isObject = (value: unknown): value is Members =>
   typeof value === 'object' && value !== null && !Array.isArray(value) && !isBytes(value) && !types.isDate(value) && !types.isNativeError(value);
 
-/** Copies a value, because the objects of some runners have prototypes of their own, such as those of Jest. */
+/**
+ * Copies a value, because the objects of some runners, such as Jest, have prototypes of their own, which
+ * deepStrictEqual would compare.
+ */
 function plain(value: unknown): unknown {
   if (isBytes(value)) return Buffer.from(value);
   if (types.isDate(value)) return new Date(value);
@@ -74,7 +77,7 @@ function plain(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).flatMap(([name, member]) => (member === undefined ? [] : [[name, plain(member)]])));
 }
 
-/** The parts of a value that `expected` has too. */
+/** A copy of a value with only the members that `expected` has too. */
 function selected(value: unknown, expected: unknown): unknown {
   if (Array.isArray(value) && Array.isArray(expected)) return Array.from(value, (item, index) => selected(item, expected[index]));
   if (!isObject(expected) || typeof value !== 'object' || value === null) return value;

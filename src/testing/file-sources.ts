@@ -14,17 +14,17 @@ async function heldBytes(): Promise<number> {
     collectGarbage = runInNewContext('gc') as () => void;
   }
   collectGarbage();
-  // Buffers that were collected are freed beside the main thread.
+  // V8 frees collected buffers on another thread, so they may still count now. The second collection waits for this.
   await setImmediate();
   collectGarbage();
   return process.memoryUsage().arrayBuffers;
 }
 
 /**
- * Yields a long file, in pieces of 1 MiB, as long as its reader lets go of them.
+ * Yields a long file in pieces of 1 MiB, as long as its reader lets go of earlier pieces.
  *
  * @param mebibytes the length of the file.
- * @param heldMebibytes how much of the file may be held in memory.
+ * @param heldMebibytes how much of the file may be held in memory at once.
  * @throws Error once more than that is held.
  */
 export async function* longFile(mebibytes: number, heldMebibytes: number): AsyncGenerator<Uint8Array> {
@@ -37,7 +37,7 @@ export async function* longFile(mebibytes: number, heldMebibytes: number): Async
   }
 }
 
-/** Yields chunks one at a time, and records the most chunks that were requested at once. */
+/** Yields chunks one at a time, and records how many chunks were requested at the same time at most. */
 export class CountingSource implements AsyncIterable<Uint8Array> {
   mostAtOnce = 0;
   ended = false;

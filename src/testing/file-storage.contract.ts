@@ -247,7 +247,10 @@ export function fileStorageContract(name: string, setUp: () => Promise<FileStora
   });
 }
 
-/** The length of a long file, and how much of it a store may hold: more than several parts of an upload to a bucket. */
+/**
+ * The length of a long file, and (`HELD_MIB`) how much of it a store may hold in memory, in MiB. This is enough for
+ * several parts of an upload to a bucket.
+ */
 const LONG_MIB = 160;
 const HELD_MIB = 96;
 

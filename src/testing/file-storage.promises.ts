@@ -1,6 +1,6 @@
 import type { PortPromise } from './port-promise.js';
 
-/** What the port `FileStorage` promises. */
+/** The promises of the port `FileStorage` that `fileStorageContract` tests. */
 export const PROMISES = {
   resolves: {
     sentence: 'resolves: both are durable (they survive a power cut) and visible;',
@@ -48,7 +48,7 @@ export const PROMISES = {
   },
 } as const satisfies Record<string, PortPromise>;
 
-/** What the port `FileStorage` promises about idempotency keys. */
+/** The promises of the port `FileStorage` about idempotency keys. */
 export const KEY_PROMISES = {
   onlyTheFirst: {
     sentence: 'Of uploads with the same `idempotencyScope` within 24 hours, only the first that succeeds is kept.',

@@ -3,7 +3,7 @@ import type { FileStorage, UploadDraft } from '../ingestion/application/ports/fi
 /** A new, empty store, and access to its contents that bypasses the port. */
 export interface FileStorageContractSubject {
   readonly storage: FileStorage;
-  /** Whether the store is in memory, as that of a fake. It may then hold whole files in memory. */
+  /** Whether the store keeps its contents in memory, like a fake. It may then hold whole files in memory. */
   readonly isInMemory?: boolean;
   /** Restarts the store: closes the previous storage and returns a new one on the same contents. */
   reopen(): Promise<FileStorage>;

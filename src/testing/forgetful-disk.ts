@@ -280,7 +280,8 @@ export class ForgetfulDisk extends Disk {
     }
     next();
     this.operationsLeft -= 1;
-    // Before the next operation is served, the caller of this one can begin what follows.
+    // Serves the next operation in a later turn of the event loop, so that the caller of this one can begin its next
+    // operations first.
     setImmediate(this.operationsLeft > 0 ? this.serve : this.die);
   };
 

@@ -63,7 +63,7 @@ export class LinkNode {
 
 export type Node = FileNode | DirectoryNode | LinkNode;
 
-/** A name that was created or replaced, then with its new `node`, or removed, then without a `node`. */
+/** A change of a name in a directory. `node` is what the name now stands for; undefined if the name was removed. */
 class NameChange {
   isDurable = false;
   private kept: boolean | undefined;
@@ -72,7 +72,9 @@ class NameChange {
     readonly directory: DirectoryNode,
     readonly name: string,
     readonly node: Node | undefined,
-    /** For the removal of a name by a rename, the addition of the new name. The removal can't survive without it. */
+    /**
+     * For the removal of the old name by a rename, the addition of the new name. The removal can't survive without it.
+     */
     readonly added: NameChange | undefined,
   ) {}
 
@@ -100,7 +102,7 @@ export class DirectoryNode {
     return this.change(name, node, undefined);
   }
 
-  /** @param added for a rename, the addition of the new name. */
+  /** @param added if the name is the old one of a rename, the addition of the new name. */
   delete(name: string, added?: NameChange): void {
     this.entries.delete(name);
     this.change(name, undefined, added);
@@ -150,7 +152,7 @@ function apply({ name, node }: NameChange, names: Map<string, Node>): void {
 export function survivors(root: DirectoryNode, random: Random): DirectoryNode {
   const keeping = random.pick([0, 0.5, 1, random.next()]);
   const isKept = () => random.chance(keeping);
-  // During a rename a file may have two names.
+  // A file may have two names here, because the removal of the old name by a rename can be lost. Both lead to one copy.
   const copies = new Map<Node, Node>();
   const copyOf = (node: Node): Node => {
     const copy = copies.get(node) ?? newCopyOf(node);

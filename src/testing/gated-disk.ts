@@ -4,10 +4,13 @@ import { type DirectoryOrigin, Disk, type DiskFile } from '../ingestion/adapters
 import { NodeDisk } from '../ingestion/adapters/out/local-disk/node-disk.js';
 import type { SelfCheckingDatabase } from '../ingestion/adapters/out/local-disk/self-checking-database.js';
 
-/** The methods of `Disk`, and those of its files as `file.<method>`. */
+/** The names of operations that pass the gate: methods of `Disk`, and methods of its files as `file.<method>`. */
 export type DiskOperation = Exclude<keyof Disk, number | symbol> | `file.${Exclude<keyof DiskFile, number | symbol>}`;
 
-/** Controls one operation. A gate can perform the operation, throw before or after that, or never settle. */
+/**
+ * Controls an operation of the disk. A gate can perform the operation, throw before or after performing it, or never
+ * settle.
+ */
 export type Gate = <T>(perform: () => Promise<T>, operation: DiskOperation, path: string) => Promise<T>;
 
 /**

@@ -279,7 +279,7 @@ export function identityProviderContract(name: string, setUp: () => Promise<Iden
             controller.abort();
           }
         };
-        // A list of a single page has nothing left to reject.
+        // A list of a single page ends before the aborted signal can reject it. It must be complete then.
         const isWhole = await listing().then(
           () => created.every((id) => listed.has(id)),
           (error: unknown) => {

@@ -1,6 +1,6 @@
 import type { PortPromise } from './port-promise.js';
 
-/** What the port `IdentityProvider` promises. */
+/** The promises of the port `IdentityProvider` that `identityProviderContract` tests. */
 export const PROMISES = {
   createRole: {
     sentence: 'Creates a role with its permissions, all or nothing.',

@@ -10,7 +10,7 @@ export interface IdentityProviderSetting {
   readonly moreThanOnePage?: number;
   /** The most calls made at once, for a provider that allows only a few. Default: 50 or 10, by test. */
   readonly simultaneousCalls?: number;
-  /** A name of 255 characters. Default: the one that is longest in UTF-16 and UTF-8. */
+  /** The longest name to test, of 255 characters. Default: the one that is longest in UTF-16 and UTF-8. */
   readonly longestName?: string;
   /** Returns the provider as it is after a restart. An adapter that keeps no state can return itself. */
   reopen(): Promise<IdentityProvider>;

@@ -11,7 +11,7 @@ interface Kept {
 export class InMemoryBucket extends Bucket {
   /** How far the store's clock, as this instance sees it, is ahead of `time`, in milliseconds. */
   aheadMs = 0;
-  /** Returns the time from which the store's clock is derived, in milliseconds since 1970. */
+  /** Returns the time on which the store's clock is based, in milliseconds since 1970. `aheadMs` is added to it. */
   time: () => number = () => Date.now();
   /**
    * Called before each operation, with the bytes if `create` or `upload` is to create an object. If this function
@@ -24,7 +24,7 @@ export class InMemoryBucket extends Bucket {
    */
   after: (operation: keyof Bucket, key: string) => Promise<void> | void = () => undefined;
 
-  /** Changes a listing: gets the right objects, and returns the objects that the listing yields. */
+  /** Can falsify listings: gets the correct objects of a listing, and returns the objects that the listing yields. */
   listed: (objects: ListedObject[]) => ListedObject[] = (objects) => objects;
 
   constructor(

@@ -7,7 +7,7 @@ const LONGEST_WAIT_MS = 60_000;
 
 /** The outbox of an `InMemoryFileStorage`. */
 export class InMemoryEventOutbox extends EventOutbox {
-  /** The events that were not confirmed yet. */
+  /** The events that haven't been confirmed yet, oldest first. */
   private waiting: OutboxEvent[] = [];
   private isOpen = false;
   private readonly news = new Wakeup();
@@ -17,12 +17,15 @@ export class InMemoryEventOutbox extends EventOutbox {
     super();
   }
 
-  /** Call `stored` for each upload. */
+  /** Adds the event of a stored upload. The storage must call this for each upload. */
   stored(upload: Upload): void {
     this.add({ type: 'stored', upload });
   }
 
-  /** Call `removed` for each upload that was removed. */
+  /**
+   * Adds the event of a removed upload, and drops an unconfirmed event that it was stored. The storage must call this
+   * for each upload that was removed.
+   */
   removed({ uploadId, kind, customerId }: Upload): void {
     this.waiting = this.waiting.filter((event) => event.type !== 'stored' || event.upload.uploadId !== uploadId);
     this.add({ type: 'removed', uploadId, kind, customerId, removedAt: new Date() });

@@ -8,7 +8,7 @@ import { InMemoryFileStorage } from './in-memory.file-storage.js';
 import { storedUploadsContract } from './stored-uploads.contract.js';
 import { anUploadDraft, storeUpload } from './upload-draft.builder.js';
 
-/** Returns the upload as `conclude` gave it, which is a receipt as well. */
+/** A store that returns the whole upload that `conclude` made, which contains everything that a receipt must have. */
 class UploadReturningStorage extends InMemoryFileStorage {
   override async store(draft: UploadDraft): Promise<UploadReceipt> {
     const receipt = await super.store(draft);

@@ -16,9 +16,9 @@ interface Kept {
 
 /** A `FileStorage` for tests. Keeps everything in memory, and fails on demand. */
 export class InMemoryFileStorage extends FileStorage {
-  /** The port of the stored uploads. */
+  /** Finds, fetches and removes the uploads in `kept`. */
   override readonly storedUploads: StoredUploads = new InMemoryUploads(this);
-  /** The events of the uploads that were stored and removed since it was opened. */
+  /** The unconfirmed events of uploads that were stored or removed after the outbox was opened. */
   override readonly eventOutbox: InMemoryEventOutbox = new InMemoryEventOutbox(() => this.checkHealth());
   /** Uploads with their bytes, in the order in which the uploads were complete. */
   readonly kept: Kept[] = [];
@@ -35,7 +35,7 @@ export class InMemoryFileStorage extends FileStorage {
     return this.kept.find(({ upload }) => upload.content?.path === path)?.bytes ?? null;
   }
 
-  /** Makes every call reject with this error, until `recover`. */
+  /** Makes every call reject with this error until `recover`. */
   failWith(error: Error): void {
     this.failure = error;
   }
@@ -85,7 +85,7 @@ async function read(draft: UploadDraft): Promise<Kept> {
 
 async function collect(bytes: AsyncIterable<Uint8Array>): Promise<Buffer> {
   const chunks: Uint8Array[] = [];
-  // A source may reuse its buffer for the next chunk.
+  // Copies each chunk, because the source may reuse its buffer for the next one.
   for await (const chunk of bytes) chunks.push(Buffer.from(chunk));
   return Buffer.concat(chunks);
 }

@@ -34,15 +34,18 @@ export class InMemoryIdentityProvider extends IdentityProvider {
     super();
   }
 
-  /** From now on, calls and requests for pages reject with this error. Those that hang reject too. */
+  /**
+   * From now on, calls and requests for pages of lists reject with this error. Those that hang because of `hang` reject
+   * too.
+   */
   failWith(error: Error): void {
     this.failure = error;
     this.openGate();
   }
 
   /**
-   * From now on, calls and requests for pages don't settle until `recover` or `failWith`, even when their signal
-   * aborts.
+   * From now on, calls and requests for pages of lists don't settle until `recover` or `failWith`, even when their
+   * signal aborts.
    */
   hang(): void {
     this.gate = new Promise((resolve) => {

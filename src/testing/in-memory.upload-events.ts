@@ -1,8 +1,8 @@
 import { type UploadEvent, UploadEvents } from '../ingestion/application/ports/upload-events.port.js';
 
-/** An `UploadEvents` for tests. Keeps what was delivered in memory, and fails on demand. */
+/** An `UploadEvents` for tests. Keeps the delivered events in memory, and fails on demand. */
 export class InMemoryUploadEvents extends UploadEvents {
-  /** What was delivered, in the order of delivery. An event that was delivered twice is here twice. */
+  /** The delivered events, in the order of delivery. An event that was delivered twice is here twice. */
   readonly delivered: UploadEvent[] = [];
   private readonly watchers = new Set<() => void>();
   private failure: Error | null = null;
@@ -17,7 +17,7 @@ export class InMemoryUploadEvents extends UploadEvents {
     this.failure = null;
   }
 
-  /** Resolves to what was delivered as soon as there are so many events, or more. */
+  /** Resolves to the delivered events as soon as there are at least `count` of them. */
   async atLeast(count: number): Promise<readonly UploadEvent[]> {
     while (this.delivered.length < count) await new Promise<void>((resolve) => this.watchers.add(resolve));
     return this.delivered;

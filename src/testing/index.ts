@@ -1,4 +1,4 @@
-// Fakes and helpers for tests, and for writing adapters. None of them needs a test runner, unlike the suites of contracts.ts.
+// Fakes and helpers for tests, and for writing adapters. They need no test runner, unlike the suites in contracts.ts.
 export * from './auth0/index.js';
 export { BucketView } from './bucket.view.js';
 export { InMemoryBucket } from './in-memory.bucket.js';

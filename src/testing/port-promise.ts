@@ -2,9 +2,9 @@ import { AssertionError } from 'node:assert';
 import { types } from 'node:util';
 import type { TestRunner } from './test-runner.js';
 
-/** A promise of a port, and what to do if an adapter breaks it. */
+/** A promise of a port, and advice for an adapter that breaks it. */
 export interface PortPromise {
-  /** A sentence, or a part of one, of the port's comments. */
+  /** The sentence that makes the promise in the port's comments, or a part of that sentence. */
   readonly sentence: string;
   readonly advice: string;
 }
@@ -12,7 +12,9 @@ export interface PortPromise {
 /** Defines a test of a promise. */
 export type PromiseTest = (promise: PortPromise, title: string, test: () => void | Promise<void>) => void;
 
-/** Tests the promises of a port. A failure says which promise is broken, and what to do. */
+/**
+ * Returns a function that defines the tests of a port's promises. A failure names the broken promise, with the advice.
+ */
 export const promisesOf =
   (port: string, { it }: Pick<TestRunner, 'it'>): PromiseTest =>
   (promise, title, test) => {
@@ -25,7 +27,10 @@ export const promisesOf =
     });
   };
 
-/** Puts an explanation before the message of a failed assertion. Any other error becomes the cause of a new one with its stack. */
+/**
+ * Puts an explanation before the message of a failed assertion. Any other error becomes the cause of a new error, which
+ * has the stack of that error.
+ */
 function explained(error: unknown, explanation: string): Error {
   if (error instanceof AssertionError) {
     const { message, stack = '' } = error;

@@ -11,7 +11,10 @@ import { anUploadDraft, storeUpload } from './upload-draft.builder.js';
 const ROOT = '/store';
 const MOST_CUTS = 3;
 const MOST_CALLERS = 12;
-/** The most operations before a cut: a few, which end within a boot or soon after, or many. */
+/**
+ * The maximum number of operations before a cut: either few, so that the cut comes within a boot or soon after it, or
+ * many.
+ */
 const MOST_OPERATIONS = [80, 1_000] as const;
 
 export interface PowerCutReport {
@@ -23,19 +26,23 @@ export interface PowerCutReport {
   readonly refused: number;
   /** Acknowledged uploads that are missing or differ from what was sent; one sentence each. */
   readonly lost: readonly string[];
-  /** The number of events that were told, and of those that were told again. */
+  /** How often an event was delivered to the receiver, and (`toldAgain`) how often one that it already had. */
   readonly told: number;
   readonly toldAgain: number;
-  /** Uploads and removals that were not told, or in a wrong order, or again although that was confirmed; one sentence each. */
+  /**
+   * Events that were not delivered, in a wrong order, for a refused upload, or again although they were confirmed, and
+   * files left in `events/`; one sentence each.
+   */
   readonly mistold: readonly string[];
   /** Files and lines that should not be in the store, or are incomplete; one sentence each. */
   readonly halfShown: readonly string[];
 }
 
 /**
- * Lets callers upload to a `ForgetfulDisk`, and tells a receiver of the uploads, until the power is cut. Does so one to
- * three times in a row. The cut can come during a boot. Then boots, tells the rest, and compares the contents of the disk
- * and what was told with the acknowledged uploads. The same seed repeats the same run.
+ * Lets callers upload to a `ForgetfulDisk`, and delivers the events of the uploads to a receiver, until the power is
+ * cut. Does so one to three times in a row. The cut can come during a boot. Then boots, delivers the remaining events,
+ * and compares the contents of the disk and the delivered events with the acknowledged uploads. The same seed repeats
+ * the same run.
  */
 export async function rehearsePowerCut(seed: number, defects: DiskDefects = {}): Promise<PowerCutReport> {
   const random = new Random(seed);
@@ -75,7 +82,7 @@ export async function rehearsePowerCut(seed: number, defects: DiskDefects = {}):
 const open = (disk: ForgetfulDisk, maxSegmentBytes: number): Promise<LocalDiskFileStorage> =>
   LocalDiskFileStorage.open({ directory: ROOT, disk, maxSegmentBytes, maxJournalBytes: 4_000, logger: { warn: () => undefined } });
 
-/** Boots, then uploads, removes and tells endlessly until the cut. */
+/** Boots. Then uploads, removes uploads, and delivers events endlessly until the cut. */
 async function load(disk: ForgetfulDisk, random: Random, ledger: Ledger, receiver: Receiver): Promise<never> {
   const storage = await open(disk, random.pick([1e6, 4_000]));
   await storage.eventOutbox.open();
@@ -103,20 +110,22 @@ function someDraft(random: Random, shareOfFiles: number): UploadDraft {
   return draft.file(...Array.from({ length: random.below(4) }, () => random.bytes(random.below(1_500)))).build();
 }
 
-/** The responses that callers received. */
+/** The results of the callers' uploads and removals, in all processes. */
 class Ledger {
-  /** Index lines by upload id. */
+  /** The index line of each acknowledged upload, by upload id. */
   readonly acknowledged = new Map<string, string>();
   /** Ids of refused uploads that must not be in the store after the next boot. */
   readonly refused = new Set<string>();
-  /** Ids of uploads whose removal was begun. Until it is acknowledged, they may be in the store or not. */
+  /**
+   * Ids of uploads whose removal was begun. Until the removal is acknowledged, the upload may be in the store or not.
+   */
   readonly removing = new Set<string>();
   private changed = (): void => undefined;
   private change = this.nextChange();
   /** Ids of uploads whose removal was acknowledged. */
   readonly removed = new Set<string>();
 
-  /** Resolves when an upload or a removal has ended. */
+  /** Resolves when the next upload or removal has ended, successfully or not. */
   async ended(): Promise<void> {
     await this.change;
   }
@@ -139,7 +148,7 @@ class Ledger {
       await storage.storedUploads.remove(id);
       this.removed.add(id);
     } catch {
-      // The upload is either whole or gone after the next boot.
+      // The removal failed, so after the next boot the upload is either complete or gone.
     }
     this.tellChange();
   }
@@ -166,9 +175,9 @@ class Ledger {
   }
 }
 
-/** The receiver of all processes, and what it was told. */
+/** The receiver of the events of all processes, and the events that it got. */
 class Receiver {
-  /** When each event was told for the first time, by its id. */
+  /** The position of the first delivery of each event among all deliveries, by the event's id. */
   private readonly firstTold = new Map<string, number>();
   private readonly repeated: string[] = [];
   told = 0;
@@ -177,7 +186,10 @@ class Receiver {
     return this.told - this.firstTold.size;
   }
 
-  /** Tells endlessly what the outbox has. Some batches get lost. */
+  /**
+   * Delivers and confirms the events of the outbox endlessly. One batch in ten is lost: neither delivered nor
+   * confirmed.
+   */
   async tell(outbox: EventOutbox, random: Random, ledger: Ledger, isHealthy: boolean): Promise<never> {
     const confirmed = new Set<string>();
     for (;;) {
@@ -204,7 +216,11 @@ class Receiver {
     }
   }
 
-  /** @param segments the ids of the lines of each segment, in their order. */
+  /**
+   * The errors in the deliveries, one sentence each.
+   *
+   * @param segments the upload ids in the lines of each segment, in the order of the lines.
+   */
   findings(segments: readonly (readonly string[])[], { removing, removed, refused }: Ledger): string[] {
     const shown = new Set(segments.flat());
     const gone = [...removing].filter((id) => removed.has(id) || !shown.has(id));
@@ -232,11 +248,11 @@ class Receiver {
   }
 }
 
-/** The ids of the lines of each segment, in their order. */
+/** The upload ids in the lines of each segment, in the order of the lines. */
 const segmentsOf = (files: Map<string, Buffer>): string[][] =>
   [...files].filter(([path]) => path.startsWith(`${ROOT}/uploads/`)).map(([, segment]) => segment.toString().split('\n').flatMap((text) => parse(text)?.upload_id ?? []));
 
-/** A sentence for everything that is left in `events/` after all was told. */
+/** A sentence for each file that remains in `events/` after all events were confirmed. */
 const leftInEvents = (files: Map<string, Buffer>): string[] => [...files.keys()].filter((path) => path.startsWith(`${ROOT}/events/`)).map((path) => `${path} is left over`);
 
 /** The index lines of a store by upload id, and a sentence for everything that is incomplete or left over. */

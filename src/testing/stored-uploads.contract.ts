@@ -15,8 +15,8 @@ const HOUR_MS = 60 * 60 * 1000;
 const UNKNOWN_ID = '0195e6f0-0000-7000-8000-000000000000';
 
 /**
- * The tests that every `StoredUploads` must pass, for stores whose `FileStorage.storedUploads` offers it. The store must pass
- * `fileStorageContract` too.
+ * The tests that every `StoredUploads` must pass, for stores whose `FileStorage.storedUploads` offers it. The store
+ * must pass `fileStorageContract` too.
  *
  * @param setUp creates a new subject for each test.
  * @param runner Default: the global functions of the test runner, or Vitest's.
@@ -35,7 +35,9 @@ export function storedUploadsContract(name: string, setUp: () => Promise<FileSto
     afterEach(() => subject.tearDown());
 
     const store = (draft: UploadDraftBuilder): Promise<Upload> => storeUpload(storage, draft.build());
-    /** Stores uploads one after the other; the hours after noon are the times at which they were complete. */
+    /**
+     * Stores uploads one after another. `hours` are the times at which the uploads were complete, in hours after noon.
+     */
     const storeAt = async (hours: readonly number[], draft = anUploadDraft()): Promise<Upload[]> => {
       const uploads: Upload[] = [];
       for (const hour of hours) uploads.push(await store(draft.with({ receivedAt: new Date(NOON + hour * HOUR_MS) })));

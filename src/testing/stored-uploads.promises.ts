@@ -1,6 +1,6 @@
 import type { PortPromise } from './port-promise.js';
 
-/** What the port `StoredUploads` promises. */
+/** The promises of the port `StoredUploads` that `storedUploadsContract` tests. */
 export const PROMISES = {
   found: {
     sentence: 'An upload is found as soon as `FileStorage.store` has resolved, by every process that uses the store.',

@@ -16,9 +16,9 @@ const encode = (value: unknown): string =>
   Buffer.from(typeof value === 'string' ? value : JSON.stringify(value)).toString('base64url');
 
 /**
- * A compact JWS over any header and payload, valid or not. A payload that is a text is signed unchanged. A key that is
- * a text makes an HMAC with SHA-256. Other keys sign according to the header's `alg`, with SHA-256 if `alg` is unknown.
- * With `none`, the signature is empty.
+ * Makes a token: a compact JWS over any header and payload, valid or not. A payload that is a text is signed unchanged.
+ * A key that is a text makes an HMAC with SHA-256. Other keys sign according to the header's `alg`, with SHA-256 if
+ * `alg` is unknown. With the `alg` `none`, the signature is empty.
  */
 export function signToken(key: KeyObject | string, header: Readonly<Record<string, unknown>>, payload: unknown): string {
   const input = `${encode(header)}.${encode(payload)}`;
@@ -48,7 +48,7 @@ export const now = (): number => Math.floor(Date.now() / 1000);
 export class TestIssuer {
   keys: JWK[] = [];
   fetches = 0;
-  /** While defined, answers each request in place of the key set. */
+  /** While this is defined, it answers each request, and the key set isn't served. */
   answer: RequestListener | undefined;
   #port = 0;
   #server = createServer();
@@ -61,7 +61,7 @@ export class TestIssuer {
     return `${this.url}/jwks`;
   }
 
-  /** Listens on a free port, or after `stop` on the same port again. */
+  /** Listens on a free port. After `stop`, listens on the same port again. */
   async start(): Promise<this> {
     this.#server = createServer((request, response) => {
       this.fetches++;

@@ -1,6 +1,6 @@
 import { createRequire } from 'node:module';
 
-/** What a contract suite needs of a test runner. Vitest, Jest and `node:test` have it. */
+/** The functions of a test runner that a contract suite needs. Vitest, Jest and `node:test` have them. */
 export interface TestRunner {
   readonly describe: (name: string, define: () => void) => unknown;
   readonly it: (name: string, test: () => Promise<void>) => unknown;
@@ -18,8 +18,8 @@ const FUNCTIONS = ['describe', 'it', 'beforeEach', 'afterEach'] as const satisfi
 export function currentTestRunner(): TestRunner {
   const globals = globalThis as Partial<TestRunner>;
   if (FUNCTIONS.every((name) => typeof globals[name] === 'function')) return globals as TestRunner;
-  // Vitest has no global functions unless its configuration says so. They can't be imported here, because this module must
-  // load without Vitest too.
+  // Vitest has no global functions unless its configuration says so. This module can't import them from Vitest, because
+  // it must load without Vitest too.
   if ('__vitest_worker__' in globalThis) return vitest();
   throw new TypeError('No test runner found: pass { describe, it, beforeEach, afterEach } of yours as the last argument, for example those of node:test.');
 }

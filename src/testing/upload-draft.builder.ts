@@ -18,7 +18,7 @@ interface DraftParts {
   bytes: AsyncIterable<Uint8Array> | null;
 }
 
-/** How many drafts were built. Orders the ids of drafts that were received at the same time. */
+/** The number of drafts that were built so far. It orders the ids of drafts that were received at the same time. */
 let built = 0;
 
 /**
@@ -84,8 +84,8 @@ export async function storeUpload(storage: FileStorage, draft: UploadDraft): Pro
 }
 
 /**
- * Stores a draft. Returns what a receipt says: a store may return more, such as the upload itself, and may leave out
- * `replayed` for an upload that was stored now.
+ * Stores a draft, and returns only the members that a receipt must have. A store may return more, such as the whole
+ * upload, and may leave out `replayed` for an upload that was stored now.
  */
 export async function seen(storage: FileStorage, draft: UploadDraft): Promise<UploadReceipt> {
   const { uploadId, content, replayed = false } = await storage.store(draft);

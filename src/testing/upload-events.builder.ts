@@ -9,7 +9,7 @@ export async function anUploadEvent(draft: UploadDraftBuilder = anUploadDraft())
   return uploadEventOf({ type: 'stored', upload: await draft.with({ bytes: null }).build().conclude(null) }, SOURCE);
 }
 
-/** The events of so many uploads that were stored, each with an id of its own. */
+/** The events of `count` uploads that were stored, each with its own id. */
 export const someUploadEvents = (count: number): Promise<UploadEvent[]> => Promise.all(Array.from({ length: count }, () => anUploadEvent()));
 
 /** The event of an upload that was removed. */

@@ -6,12 +6,12 @@ import { anUploadDraft } from './upload-draft.builder.js';
 import { anUploadEvent, aRemovalEvent, someUploadEvents } from './upload-events.builder.js';
 import { PROMISES } from './upload-events.promises.js';
 
-/** A receiver that was told nothing yet. */
+/** A receiver that has got no event yet, and the `UploadEvents` that delivers to it. */
 export interface UploadEventsContractSubject {
   readonly events: UploadEvents;
   /** All events that the receiver has taken, parsed, in the order in which it took them. */
   taken(): Promise<readonly UploadEvent[]>;
-  /** Makes the receiver refuse deliveries, or unreachable, until `accept`. */
+  /** Makes the receiver refuse deliveries, or makes it unreachable, until `accept`. */
   refuse(): Promise<void>;
   /** Ends `refuse`. */
   accept(): Promise<void>;

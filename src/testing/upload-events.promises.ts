@@ -1,6 +1,6 @@
 import type { PortPromise } from './port-promise.js';
 
-/** What the port `UploadEvents` promises. */
+/** The promises of the port `UploadEvents` that `uploadEventsContract` tests. */
 export const PROMISES = {
   order: {
     sentence: 'Delivers events in their order.',

@@ -34,7 +34,7 @@ const FORBIDDEN = [
 
 let copy: string;
 beforeAll(async () => {
-  // Beside dist, which the packed package's tests read meanwhile in CI.
+  // Copies src to coverage/ and not to dist, because in CI the specs of the packed package read dist meanwhile.
   await mkdir('coverage', { recursive: true });
   copy = await mkdtemp('coverage/boundaries-');
   await cp('src', join(copy, 'src'), { recursive: true });

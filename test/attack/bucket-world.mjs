@@ -11,12 +11,15 @@ import { ADMIN_SECRET } from './identity.mjs';
 import { Model } from './model.mjs';
 import { Replica, World } from './world.mjs';
 
-/** Shorter than the delay of late requests, so that the client gets its answer before the request arrives. */
+/**
+ * Shorter than the delay of the fault 'delays writes by 8 s', so that the client gets its answer before the late
+ * request arrives at the store.
+ */
 const STORAGE_TIMEOUT_MS = 5_000;
-/** How long a crashed process may hold a key, with a margin. */
+/** How long a crashed process may hold an idempotency key, with a margin. */
 const HOLDS_KEY_MS = 90_000;
 const MOST_REPEATED = 40;
-/** Keys follow the clock of the store, not that of a replica. */
+/** The clock that decides about keys: that of the store, which never jumps, and not that of a replica. */
 const TRUE_TIME = { now: () => Date.now(), jumpsSince: () => 0 };
 
 /** Two or three replicas of the service on one bucket, each with its own clock and its own proxy. */
@@ -69,7 +72,10 @@ export class BucketWorld extends World {
     for (const replica of this.replicas) await replica.ensureUp();
   }
 
-  /** Runs after the steps. Repeats keys, waits until everything left behind is swept, and compares the bucket with all acknowledged uploads. */
+  /**
+   * Runs after the steps. Repeats keyed uploads, waits until the service has swept everything left behind, and compares
+   * the bucket with all acknowledged uploads.
+   */
   async finish() {
     const { replicas, model, random, bucket, progress } = this;
     await this.quieten();

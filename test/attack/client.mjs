@@ -5,11 +5,13 @@ import { setTimeout as delay } from 'node:timers/promises';
 
 const SILENCE_MS = 60_000;
 
-/** Opens a connection for each request, because a kept connection may end at the moment of its reuse. */
+/**
+ * Opens a new connection for each request, because the service may close a kept connection at the moment of its reuse.
+ */
 const agent = new Agent({ keepAlive: false });
 
 /**
- * Sends one request to the loopback interface. Rejects with a code when there is no answer.
+ * Sends one request to the loopback interface. Rejects with an error that has a `code` when there is no answer.
  *
  * @param {number} port
  * @param {{ method?: string, path: string, headers?: Record<string, string | number>, body?: Buffer }} what
@@ -21,7 +23,8 @@ export function send(port, { method = 'POST', path, headers = {}, body }, { piec
     const upload = request({ host: '127.0.0.1', port, method, path, headers, agent });
     let head;
     upload.setTimeout(SILENCE_MS + pieces * pauseMs, () => upload.destroy(Object.assign(new Error('no answer'), { code: 'SILENCE' })));
-    // An answer may arrive before the body is sent, and the connection may break afterwards.
+    // An answer may arrive before the whole body is sent, and the connection may break after the answer's head. The
+    // head then counts.
     upload.on('error', (error) => (head ? resolve({ status: head.statusCode, headers: head.headers }) : reject(error)));
     upload.once('response', (answer) => {
       head = answer;
@@ -45,7 +48,10 @@ async function write(upload, body, pieces, pauseMs) {
   upload.end();
 }
 
-/** Sends the head of a request and the start of its body. The caller ends the connection. Resolves when both are sent, and never rejects. */
+/**
+ * Sends the head of a request and a share of its body. Resolves to the connection when both are sent, or when it has
+ * closed before. Never rejects. The caller ends the connection.
+ */
 export function begin(port, { path, headers, body }, share) {
   const socket = connect(port, '127.0.0.1').on('error', () => undefined);
   const fields = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);

@@ -4,7 +4,9 @@ import { setTimeout as delay } from 'node:timers/promises';
 export const MINUTE_MS = 60_000;
 export const HOUR_MS = 60 * MINUTE_MS;
 export const DAY_MS = 24 * HOUR_MS;
-/** A process reads the offset at least every 5 ms (shifted-clock.mjs). */
+/**
+ * The longest time until a process has a new offset, with a margin. It reads the file every 5 ms (shifted-clock.mjs).
+ */
 const LAG_MS = 10;
 
 /** The clock of a service process. It runs at the machine's pace, at an offset that can change at any time. */
@@ -13,13 +15,13 @@ export class Clock {
   #jumps = [];
   offset = 0;
 
-  /** @param {string} path of the file with the offset */
+  /** @param {string} path the path of the file with the offset */
   constructor(path) {
     this.#path = path;
     this.#write();
   }
 
-  /** The module to preload, and its variables. */
+  /** The URL of the module that a service process must preload. `variables` are its environment. */
   static preload = new URL('shifted-clock.mjs', import.meta.url).href;
 
   get variables() {
@@ -39,12 +41,12 @@ export class Clock {
     await delay(2 * LAG_MS);
   }
 
-  /** The number of jumps since a moment by `performance.now()`. */
+  /** The number of jumps since a moment, which is a time of `performance.now()`. */
   jumpsSince(moment) {
     return this.#jumps.filter((jump) => jump >= moment).length;
   }
 
-  /** Milliseconds until its next midnight UTC. */
+  /** Milliseconds until the next midnight (UTC) of this clock. */
   untilMidnight() {
     return DAY_MS - (this.now() % DAY_MS);
   }

@@ -11,11 +11,11 @@ import { ADMIN_SECRET, IdentityTraffic } from './identity.mjs';
 import { Model } from './model.mjs';
 import { HistoryOver, Replica, World } from './world.mjs';
 
-/** Size of the sparse image, which uses only as much space as is written to it. */
+/** The size of the volume's image. The image is sparse, so it uses only as much space as is written to it. */
 const IMAGE_MIB = 6 * 1024;
 const MOST_REPEATED = 60;
 
-/** The service with its data on the local disk: in a directory or on a separate volume. */
+/** One service with its data on the local disk: in a directory or on a separate volume. */
 export class DiskWorld extends World {
   static async make({ services, random, seeds, noFileSystem, variables }) {
     const clock = new Clock(join(services.directory, 'clock'));
@@ -70,7 +70,10 @@ export class DiskWorld extends World {
     return this.replica.ensureUp();
   }
 
-  /** Runs after the steps. Repeats keys, restarts once more, and compares the store with all acknowledged uploads. */
+  /**
+   * Runs after the steps. Repeats keyed uploads, restarts the service once more, and compares the store with all
+   * acknowledged uploads.
+   */
   async finish() {
     const { replica, model, random, identity } = this;
     await this.quieten();
@@ -89,7 +92,7 @@ export class DiskWorld extends World {
     return lines;
   }
 
-  /** Runs when the history can't continue. */
+  /** Runs in place of `finish` when the history can't continue. */
   async giveUp() {
     await this.quieten().catch((error) => {
       if (!(error instanceof HistoryOver)) throw error;
@@ -114,8 +117,8 @@ export class DiskWorld extends World {
   }
 
   /**
-   * Checks whether the service wrote anything in place of a missing part of DATA_DIR, and moves it away. It is renamed
-   * rather than removed, because the service may still write to it.
+   * Checks whether the service wrote anything in place of a missing part of DATA_DIR, and clears that place. Renames
+   * these files rather than removing them, because the service may still write to them.
    */
   async clearPlaceOf(path, what) {
     if (!existsSync(path)) return;

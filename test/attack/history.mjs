@@ -9,7 +9,7 @@ import { HistoryOver } from './world.mjs';
 const WORLDS = { disk: DiskWorld, s3: BucketWorld };
 const WITHIN = { disk: (work) => work(), s3: withBucket };
 const USUAL_STEPS = 7;
-/** How many kinds of clients a step has at the same time as its fault. */
+/** How many kinds of clients may act at the same time as the fault of a step. */
 const NUMBERS_BESIDE = [0, 1, 2];
 
 /**
@@ -26,12 +26,15 @@ function planSteps(random, actions, steps) {
   return Array.from({ length: steps }, () => {
     const fault = faults(1);
     const [number] = numbers(1);
-    // Clients first, so that the faults hit them.
+    // The clients begin first, so that the fault hits their requests.
     return [...clients(fault.length > 0 ? number : number + 1), ...fault].map((action) => ({ action, plan: action.plan(random), seed: random.below(2 ** 31) }));
   });
 }
 
-/** Returns a function that deals a number of items in random order, and again in this order after the last one. */
+/**
+ * Returns a function that deals a number of items in random order, like cards. After the last item it begins again in
+ * the same order.
+ */
 function dealer(items, random) {
   const shuffled = items.map((item) => ({ item, at: random.next() })).sort((a, b) => a.at - b.at);
   let dealt = 0;
@@ -41,12 +44,15 @@ function dealer(items, random) {
 /**
  * Runs one history. A seed repeats its choices, but not the timing of processes.
  *
- * @param {{ store: 'disk' | 's3', seed: number, only?: string[], steps?: number, variables?: object, noFileSystem?: string, tell: (line: string) => void, progress: import('../../bench/support/progress.mjs').Progress, number: number }} options
- * @returns {Promise<{ findings: import('./model.mjs').Finding[], tried: Map<string, number>, acknowledged: number, answers: number, identities: number, probes: number }>}
+ * @param {{ store: 'disk' | 's3', seed: number, only?: string[], steps?: number, variables?: object, noFileSystem?:
+ *   string, tell: (line: string) => void, progress: import('../../bench/support/progress.mjs').Progress, number: number
+ *   }} options
+ * @returns {Promise<{ findings: import('./model.mjs').Finding[], tried: Map<string, number>, acknowledged: number,
+ *   answers: number, identities: number, probes: number }>}
  */
 export function runHistory({ store, seed, only, steps: length = USUAL_STEPS, variables, noFileSystem, tell, progress, number }) {
   return WITHIN[store]((bucket) => withServices(async (services) => {
-    // Neighbouring seeds would begin alike.
+    // Mixes the seed, because sequences of neighbouring seeds would begin alike.
     const random = new Random(new Random(seed).below(2 ** 31));
     const source = new Random(seed + 1);
     const seeds = () => new Random(source.below(2 ** 31));

@@ -6,7 +6,10 @@ const PAUSE_MS = 150;
 const ROLE_SHARE = 0.2;
 const BASE = '/idpManagementBackend';
 
-/** Creates users and roles continuously until it is stopped. All acknowledged ones must be listed. */
+/**
+ * Creates users and roles continuously until it is stopped. All users and roles whose creation was acknowledged must be
+ * listed.
+ */
 export class IdentityTraffic {
   #port;
   #model;
@@ -15,7 +18,7 @@ export class IdentityTraffic {
   #made = { users: new Set(), roles: new Set() };
   #count = 0;
   #isStopped = false;
-  /** The last answer. */
+  /** The answer to the latest creation. */
   last;
 
   constructor(port, model, random) {
@@ -43,12 +46,12 @@ export class IdentityTraffic {
     return { ...answer, id };
   }
 
-  /** Forgets an acknowledged user that is already a finding. */
+  /** Forgets an acknowledged user that doesn't have to be listed, because its acknowledgement is a finding already. */
   forget(id) {
     this.#made.users.delete(id);
   }
 
-  /** Compares the lists of users and roles while the service is ready. */
+  /** Compares the lists of users and roles with the acknowledged creations. The service must be ready. */
   async compare() {
     for (const [list, member] of [['users', 'user_id'], ['roles', 'role_id']]) {
       const { status, text } = await this.#call('GET', `/${list}`);
@@ -87,7 +90,10 @@ export class IdentityTraffic {
     return answer;
   }
 
-  /** Uses a token of the service's current time, because a jump of the clock invalidates the previous one. */
+  /**
+   * Calls the service, and renews the token when it is refused, because a jump of the service's clock invalidates the
+   * previous one.
+   */
   async #call(method, path, content) {
     const body = content && Buffer.from(JSON.stringify(content));
     const call = () => {

@@ -9,9 +9,10 @@ export class LiveWatch {
 
   /**
    * @param {number[]} ports
-   * @param {(slow: { port: number, ms: number, bareMs: number, cpuMs: number, ranMs: number, status?: number | 'none' }) => void} onSlow
-   *   called for each answer other than 200, or over 250 ms after subtracting the time of a bare server at the same time and
-   *   the wait of the service's main thread for a CPU. A refused connection is not an answer.
+   * @param {(slow: { port: number, ms: number, bareMs: number, cpuMs: number, ranMs: number, status?: number | 'none'
+   *   }) => void} onSlow called for each answer other than 200, or over 250 ms after subtracting the time of a bare
+   *   server at the same time and the wait of the service's main thread for a CPU. A refused connection is not an
+   *   answer.
    */
   static async start(ports, onSlow) {
     const watch = new LiveWatch();
@@ -21,12 +22,16 @@ export class LiveWatch {
     return watch;
   }
 
-  /** Notes that another process serves a port. */
+  /** Notes that the process with this id now serves a port. */
   serves(port, pid) {
     this.#prober.send({ port, pid });
   }
 
-  /** @returns {Promise<number>} the number of answers. */
+  /**
+   * Ends the watch.
+   *
+   * @returns {Promise<number>} the number of answers with 200.
+   */
   async end() {
     const answered = new Promise((resolve) => this.#prober.on('message', (message) => message.port || resolve(message.probes)));
     this.#prober.send({});

@@ -2,19 +2,19 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Ledger } from '../crash/ledger.mjs';
 import { DAY_MS, MINUTE_MS } from './clock.mjs';
 
-/** Close to the expiry of a key, either answer is right. */
+/** Within this time of the expiry of a key, a repeated request may be a new upload or not. */
 const SLACK_MS = MINUTE_MS;
 /** How long an upload whose client has disconnected may hold its key. */
 const HOLDS_KEY_MS = 10_000;
 /** A request that takes longer may be answered with 408. */
 const SLOW_MS = 10_000;
-/** How long the log line of an answer may take to arrive. */
+/** How long the service's log line about an answer may take to arrive. */
 const LOG_MS = 500;
 /** The maximum length of a log line in a finding. */
 const LONGEST_LINE = 1_500;
 const REFUSAL = '{"error":"Internal server error."}';
 
-/** The promise that each kind of finding breaks. */
+/** The promises of the service. Each kind of finding breaks one of them. */
 export const PROMISES = {
   start: 'the service starts by itself, or reports in one line why not',
   acknowledged: 'an acknowledged upload is stored as it was sent',
@@ -59,11 +59,12 @@ const ERRORS = {
 
 /**
  * @typedef {object} Trouble a period in which the service may refuse requests
- * @property {string} name
+ * @property {string} name the name of the trouble in findings
  * @property {number} from by `performance.now()`, like `until`
- * @property {number} until Infinity while it lasts. It ends when the service is ready again
+ * @property {number} until Infinity while the trouble lasts. It ends when the service is ready again
  * @property {boolean} [breaks] connections may break without an answer
- * @property {boolean} [remains] a refused upload may be stored all the same, but only completely: it can't be undone
+ * @property {boolean} [remains] a refused upload may be stored all the same, but only completely, because the service
+ *   can't undo it
  * @property {number} [refusesFrom] no upload that begins from then until `refusesUntil` may be acknowledged
  * @property {number} [refusesUntil]
  * @property {boolean} [stalls] `/health/live` may be late
@@ -75,25 +76,27 @@ const ERRORS = {
  * The promises of the service to its clients, and the violations found.
  *
  * - An upload that was answered with 200 is stored once and completely from then on.
- * - An upload without an answer is stored completely or not at all. One with a 500 isn't stored, unless the disk failed.
+ * - An upload without an answer is stored completely or not at all. One with a 500 isn't stored, unless the disk
+ *   failed.
  * - A key is one upload while the relevant clock is less than 24 h away from its `received_at`, before or after. So a
- *   clock that jumps and comes back changes nothing. More than 24 h away, a repeated request may be a new upload. Nothing
- *   is required of a key if the clock jumped during its upload, nor of a repeated request during which it jumped and came back.
+ *   clock that jumps and comes back changes nothing. More than 24 h away, a repeated request may be a new upload.
+ *   Nothing is required of a key if the clock jumped during its upload, nor of a repeated request during which it
+ *   jumped and came back.
  * - Without a trouble no valid request is refused. Every error is a documented one.
  */
 export class Model {
   /** @type {Finding[]} */
   findings = [];
-  /** The current position: among all histories, and within this one. */
+  /** The current position, for messages: among all histories (`moment`), and within the current history (`within`). */
   moment = '';
   within = '';
-  /** The step under which findings are counted. */
+  /** The step to which new findings are attributed. */
   step = '';
   answers = 0;
   /** @type {Trouble[]} */
   #troubles = [];
   #keys = new Map();
-  /** When each upload was first acknowledged, by upload id. */
+  /** The step and the position at which each upload was first acknowledged, by upload id. */
   #moments = new Map();
   #time;
   #holdsKeyMs;
@@ -108,7 +111,11 @@ export class Model {
     this.ledger = new Ledger({ mayRefuse: true, mayRepeat: (filename) => this.#keys.get(filename)?.mayRepeat });
   }
 
-  /** @param {string} [step] when it happened. Default: the current step */
+  /**
+   * Records a finding. Only the first finding of a promise in a step is kept, and further ones are counted.
+   *
+   * @param {string} [step] the step in which it happened. Default: the current step
+   */
   find(promise, sentence, step = this.step) {
     const known = this.findings.find((each) => each.promise === promise && each.step === step);
     if (known) known.count += 1;
@@ -116,7 +123,12 @@ export class Model {
     return known ?? this.findings.at(-1);
   }
 
-  /** @param {Omit<Trouble, 'from' | 'until'>} trouble @returns {Trouble} to pass to `end` */
+  /**
+   * Begins a trouble.
+   *
+   * @param {Omit<Trouble, 'from' | 'until'>} trouble
+   * @returns {Trouble} the trouble to pass to `end`
+   */
   begin(trouble) {
     const begun = { ...trouble, from: performance.now(), until: Infinity };
     this.#troubles.push(begun);
@@ -127,12 +139,16 @@ export class Model {
     trouble.until = performance.now();
   }
 
-  /** The troubles at or after a moment. */
+  /** The troubles that lasted at a moment or later. */
   troublesSince(moment) {
     return this.#troubles.filter(({ until }) => until >= moment);
   }
 
-  /** Call it before a request is sent. @returns {object} to pass to `answered` or `unanswered` */
+  /**
+   * Notes that an upload is about to be sent.
+   *
+   * @returns {object} the attempt to pass to `answered`, `unanswered` or `abandoned`
+   */
   attempt(upload, { expected = [200], isOther = false, service } = {}) {
     const key = upload.headers['Idempotency-Key'];
     const entry = key === undefined ? undefined : this.#entryOf(key, upload);
@@ -166,7 +182,9 @@ export class Model {
     }
   }
 
-  /** An upload whose answer nobody reads. It must be stored completely or not at all. */
+  /**
+   * Notes that a client has given up an upload without its answer. The upload must be stored completely or not at all.
+   */
   abandoned(attempt) {
     this.#ended(attempt);
   }
@@ -176,13 +194,17 @@ export class Model {
     if (!texts?.some((each) => text === JSON.stringify({ error: each }))) this.find('answers', `an error is not a documented one: ${status} ${text.slice(0, 200)}`);
   }
 
-  /** Uploads whose keys are held now. Each must be recognized when it is repeated. */
+  /** Up to `most` random uploads whose idempotency keys are valid now. Each must be recognized when it is repeated. */
   held(random, most) {
     const held = [...this.#keys.values()].filter((entry) => entry.uploads.size > 0 && this.#isKept(entry));
     return Array.from({ length: Math.min(most, held.length) }, () => held.splice(random.below(held.length), 1)[0].upload);
   }
 
-  /** Compares with the contents of a data directory after a boot, while no service runs. */
+  /**
+   * Compares the acknowledged uploads with the contents of a data directory or bucket, while no service runs.
+   *
+   * @returns {Promise<number>} the number of index lines.
+   */
   async compare(data) {
     const lines = await this.ledger.compare(data);
     const { lost, doubled, halfShown, wrong } = this.ledger;
@@ -231,7 +253,8 @@ export class Model {
       else if (isHeld) {
         this.find('keys', `the key ${upload.headers['Idempotency-Key']} was acknowledged as ${[...entry.uploads.keys()].join(' and ')}, and again as ${id}; the first ${this.#moments.get([...entry.uploads.keys()][0])?.moment}`);
       } else if (entry.uploads.size > 0) entry.mayRepeat = true;
-      // Its line may have the time before or after the jump, or the key may belong to another body by now.
+      // Nothing more is required of this key: its line may have the time before or after the jump, or the key may
+      // belong to another body by now.
       if (jumps > 0 || isOther) Object.assign(entry, { isUnclear: true, mayRepeat: true });
       entry.uploads.set(id, this.#time.now());
     }

@@ -1,6 +1,6 @@
-// Runs in its own process, so that the load of the rig doesn't count. Requests services and a bare server continuously,
-// and reports answers of a service that took longer than `mostMs` or were wrong. Subtracts the share of the machine: the
-// time of the bare server, and how long the service's main thread waited for a CPU (on Linux).
+// Runs in its own process, so that the load of the rig doesn't count. Requests services and a bare server continuously.
+// Reports each answer of a service that is wrong, or took longer than `mostMs` after subtracting the machine's share:
+// the time of the bare server, and how long the service's main thread waited for a CPU (on Linux).
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
@@ -10,7 +10,12 @@ import { setTimeout as delay } from 'node:timers/promises';
 const PAUSE_MS = 40;
 const SILENCE_MS = 30_000;
 
-/** @returns {Promise<{ ms: number, status?: number }>} without a status when the connection failed. */
+/**
+ * Sends one request.
+ *
+ * @returns {Promise<{ began: number, ms: number, status?: number | 'none' }>} `none` after 30 s of silence; no status
+ *   when the connection failed.
+ */
 function probe(port, path) {
   const began = performance.now();
   return new Promise((resolve) => {
@@ -22,7 +27,10 @@ function probe(port, path) {
   });
 }
 
-/** How long a process's main thread has run, and has waited for a CPU, in milliseconds. 0 if unknown. */
+/**
+ * How long the main thread of a process has run (`ran`), and has waited for a CPU (`waited`), in milliseconds. 0 if
+ * unknown.
+ */
 function cpuTimes(pid) {
   try {
     const [ran, waited] = readFileSync(`/proc/${pid}/schedstat`, 'latin1').split(' ');

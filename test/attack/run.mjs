@@ -1,5 +1,5 @@
-// Attacks the built service with random histories of simultaneous faults, and compares its answers and its store with its
-// promises.
+// Attacks the built service with random histories of simultaneous faults, and compares its answers and its store with
+// its promises.
 import { parseArgs } from 'node:util';
 import { runCommand } from '../../bench/support/command.mjs';
 import { Progress } from '../../bench/support/progress.mjs';
@@ -13,11 +13,14 @@ import selfTest from './self-test.mjs';
 
 const SELF_TEST = 'self-test';
 const MINUTES = '5';
-/** Enough for one history. */
+/** The default of `--minutes` with `--short`. It is over during the first history, so no second one begins. */
 const SHORT_MINUTES = '0.1';
-/** Without buckets, because sweeping one takes minutes. */
+/** The stores of `--short`: no bucket, because sweeping one takes minutes. */
 const SHORT_STORES = 'disk';
-/** The faults of a short history, one in each step, and the clients beside them, each in some steps. */
+/**
+ * The faults of the history with `--short`, one in each step. `SHORT_CLIENTS` act at the same time in some of the
+ * steps.
+ */
 const SHORT_FAULTS = ['midnight', 'clock', 'damaged-keys', 'volume-away', 'part-away', 'kill', 'lock-files'];
 const SHORT_CLIENTS = ['hostile-bodies', 'keys-again', 'keys-at-once', 'slow-uploads'];
 const SHORT_PLANS = { disk: { only: [...SHORT_FAULTS, ...SHORT_CLIENTS], steps: SHORT_FAULTS.length } };
@@ -25,7 +28,11 @@ const MOST_SEED = 2 ** 31;
 
 const duration = (seconds) => `${Math.floor(seconds / 60)}:${String(Math.floor(seconds % 60)).padStart(2, '0')}`;
 
-/** @returns {Promise<boolean>} whether there are no findings. */
+/**
+ * Runs histories until the time is over, and at least one for each store. Prints the findings.
+ *
+ * @returns {Promise<boolean>} whether there are no findings.
+ */
 async function attack({ minutes, seed, only, plans, stores, noFileSystem, progress }) {
   const began = performance.now();
   const seconds = () => (performance.now() - began) / 1000;

@@ -2,8 +2,8 @@ import { runHistory } from './history.mjs';
 import { PROMISES } from './model.mjs';
 
 /**
- * The promises that each service breaks, and how. The first breaks none. Promises share a service if breaking one doesn't
- * break another, because most of the time is spent starting services.
+ * The spoiled services: the promises that each breaks, and how. The first breaks none. Several promises share a service
+ * if breaking one doesn't break another, because most of the time is spent starting services.
  */
 const SERVICES = [
   { breaks: {}, only: ['quiet', 'keys-again'], steps: 2 },
@@ -16,7 +16,7 @@ const SERVICES = [
   { breaks: { ready: 'refuses while ready', live: 'stands still' }, only: ['quiet'], steps: 2 },
   { breaks: { lock: 'shares DATA_DIR' }, only: ['lock-files'], steps: 1 },
 ];
-/** Kinds that take only a moment. */
+/** The default actions: only one that takes just a moment. */
 const ONLY = ['keys-at-once'];
 const STEPS = 3;
 /** How many spoiled services run at the same time. */
@@ -24,7 +24,8 @@ const LANES = 4;
 const PRELOAD = new URL('spoiled-service.mjs', import.meta.url).href;
 
 /**
- * Tests the rig: it must find each broken promise of a spoiled service (spoiled-service.mjs), and nothing in an intact one.
+ * Tests the rig: it must find each broken promise of a spoiled service (spoiled-service.mjs), and nothing in an intact
+ * one.
  *
  * @returns {Promise<boolean>} whether the rig passes.
  */
@@ -58,7 +59,7 @@ export default async function selfTest({ seed, progress }) {
     tell(`a service that ${spoils.join(', ') || 'keeps its promises'}: ${found.length === 0 ? 'nothing found' : `found in: ${found.join(', ')}`}`, ok);
     if (promises.length === 0) for (const { sentence } of findings) console.log(`  ${sentence}`);
   };
-  // Alone, because it is held to limits of time.
+  // The intact service runs alone, because it must keep limits of time.
   await testNext();
   const lane = async () => {
     while (next < SERVICES.length) await testNext();

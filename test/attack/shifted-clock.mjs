@@ -15,7 +15,7 @@ function now() {
     try {
       offset = Number(readFileSync(CLOCK_FILE, 'latin1'));
     } catch {
-      // Without a free file descriptor the offset stays unchanged.
+      // The file can't be opened without a free file descriptor. The offset stays unchanged then.
     }
   }
   return realNow() + offset;

@@ -1,4 +1,5 @@
-// Preloaded into the service (`node --import`). Breaks promises in the ways that SPOILS names, for the test of the rig.
+// Preloaded into the service (`node --import`). Breaks promises of the service in the ways that SPOILS names, to test
+// whether the rig finds them.
 import { randomUUID } from 'node:crypto';
 import { appendFileSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { Server } from 'node:http';
@@ -19,7 +20,11 @@ const answer = (request, response, status, body) => {
   return true;
 };
 
-/** Handles requests to a path before the service does. @param {Function} handle returns true if it answers the request */
+/**
+ * Handles requests to a path before the service does.
+ *
+ * @param {Function} handle returns true if it answers the request
+ */
 function before(path, handle) {
   const { emit } = Server.prototype;
   Server.prototype.emit = function (event, ...parameters) {
@@ -28,7 +33,7 @@ function before(path, handle) {
   };
 }
 
-/** Changes a file with contents in a directory of DATA_DIR when the service has stopped. */
+/** Changes a non-empty file in a directory of DATA_DIR when the service exits. */
 function afterwards(directory, change) {
   process.once('exit', () => {
     const entries = readdirSync(join(process.env.DATA_DIR, directory), { recursive: true, withFileTypes: true });
@@ -56,7 +61,7 @@ const SPOILS = {
       return exec.call(this, sql.replace('BEGIN EXCLUSIVE', 'BEGIN'));
     };
   },
-  // The rig watches this directory beside DATA_DIR.
+  // The rig checks that nothing is written to this directory beside DATA_DIR.
   'writes outside DATA_DIR': () => writeFileSync('outside/stray.csv', ''),
 };
 

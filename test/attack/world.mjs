@@ -3,9 +3,9 @@ import { someUpload } from '../crash/load.mjs';
 import { begin, send } from './client.mjs';
 import { LiveWatch, MOST_LIVE_MS } from './live-watch.mjs';
 
-/** Time in which the service recovers after a trouble. */
+/** The time in which the service must recover by itself after a trouble. */
 const RECOVERY_MS = 10_000;
-/** Long, because a busy machine starts processes slowly. */
+/** The time in which a service process must be ready. It is long, because a busy machine starts processes slowly. */
 const START_MS = 120_000;
 const STOP_MS = 30_000;
 const SHUTDOWN_TIMEOUT_MS = 2_000;
@@ -13,7 +13,7 @@ const CLIENTS = 4;
 const LONGEST_PAUSE_MS = 40;
 const DOWN_PAUSE_MS = 50;
 const WATCH_MS = 250;
-/** How long `/health/ready` may repeat an earlier 200, and a bit. */
+/** How long `/health/ready` may repeat an earlier 200 from its cache, with a margin. */
 const READY_CACHED_MS = 1_100;
 /** How long `/health/ready` may contradict uploads: its result is cached for a second, and a check may take seconds. */
 const READY_LAG_MS = 4_000;
@@ -45,11 +45,12 @@ export class Replica {
   }
 
   /**
-   * Starts it and waits until it is ready.
+   * Starts the service and waits until it is ready.
    *
-   * @param {{ mayName?: string[] }} [options] reasons for which the service may refuse to start; one line must then name one
-   * @returns {Promise<string | undefined>} that line. Undefined when the service is ready.
-   * @throws HistoryOver when it doesn't start for another reason, which is a finding.
+   * @param {{ mayName?: string[] }} [options] reasons for which the service may refuse to start. It must then print one
+   *   line that names one of them.
+   * @returns {Promise<string | undefined>} that line; undefined when the service is ready.
+   * @throws HistoryOver when the service doesn't start for another reason, which is a finding.
    */
   async start({ mayName = [] } = {}) {
     const { model } = this.#world;
@@ -62,7 +63,10 @@ export class Replica {
     throw new HistoryOver();
   }
 
-  /** Starts it and waits for the outcome, with its last line if it ended with exactly one. */
+  /**
+   * Starts the service and waits until it is ready or has ended, or too much time has passed. `line` is what it printed
+   * besides its log, if it ended and this is exactly one line.
+   */
   async launch(variables = this.#variables) {
     const service = this.#world.services.launch({ PORT: String(this.port), SHUTDOWN_TIMEOUT_MS: String(SHUTDOWN_TIMEOUT_MS), ...variables });
     this.service = service;
@@ -83,7 +87,11 @@ export class Replica {
     return { outcome, line: outcome === 'ended' && lines.length === 1 ? lines[0] : undefined };
   }
 
-  /** Ends it. @param {'SIGKILL' | 'SIGTERM'} signal */
+  /**
+   * Ends the service. If it doesn't end in time, or in order, that is a finding.
+   *
+   * @param {'SIGKILL' | 'SIGTERM'} signal
+   */
   async stop(signal) {
     const { model } = this.#world;
     this.#isStopping = true;
@@ -100,13 +108,17 @@ export class Replica {
     }
   }
 
-  /** Starts it again when it ended by itself. */
+  /** Starts the service again if it has ended by itself. */
   async ensureUp() {
     if (this.service.child.exitCode === null && this.service.child.signalCode === null) return;
     await this.start();
   }
 
-  /** Sends an upload and records the answer. @returns {Promise<{ status: number } | undefined>} undefined without an answer. */
+  /**
+   * Sends an upload and records the answer in the model.
+   *
+   * @returns {Promise<{ status: number } | undefined>} undefined without an answer.
+   */
   async upload(upload, { pace, ...options } = {}) {
     const { model } = this.#world;
     const attempt = model.attempt(upload, { ...options, service: this.service });
@@ -120,7 +132,11 @@ export class Replica {
     }
   }
 
-  /** Begins an upload that is never completed. @returns {Promise<import('node:net').Socket>} */
+  /**
+   * Sends a share of an upload that is never completed.
+   *
+   * @returns {Promise<import('node:net').Socket>} its connection.
+   */
   async beginUpload(upload, share) {
     const attempt = this.#world.model.attempt(upload);
     const socket = await begin(this.port, upload, share);
@@ -128,18 +144,22 @@ export class Replica {
     return socket;
   }
 
-  /** The status of `/health/ready`. Undefined without an answer. */
+  /** The status of `/health/ready`; undefined without an answer. */
   async readiness() {
     const answer = await send(this.port, { method: 'GET', path: '/health/ready' }).catch(() => undefined);
     return answer?.status;
   }
 
-  /** Waits until it is ready. @returns {Promise<boolean>} whether it was in time. */
+  /**
+   * Waits until `/health/ready` answers 200.
+   *
+   * @returns {Promise<boolean>} whether it did in time.
+   */
   async untilReady(mostMs = RECOVERY_MS) {
     return this.#until((status) => status === 200, mostMs);
   }
 
-  /** Waits until it reports that it isn't ready. */
+  /** Waits until `/health/ready` doesn't answer 200. Resolves to whether that happened in time. */
   async untilNotReady(mostMs = RECOVERY_MS) {
     return this.#until((status) => status !== 200, mostMs);
   }
@@ -154,9 +174,11 @@ export class Replica {
   }
 
   /**
-   * Asks for its readiness from now on. An upload may hang for seconds in a fault that is over before it fails.
+   * Requests `/health/ready` from now on. One request isn't enough, because an upload may hang for seconds during a
+   * fault that is over before the upload fails.
    *
-   * @returns {Promise<() => Promise<boolean>>} ends the questions, and returns whether each answer was 200.
+   * @returns {Promise<() => Promise<boolean>>} a function that ends the requests, and resolves to whether each answer
+   *   was 200.
    */
   async #watchedReadiness() {
     let isEnded = false;
@@ -174,7 +196,10 @@ export class Replica {
     };
   }
 
-  /** Checks that all operations succeed while it reports that it is ready: uploads with and without a key, and identity operations. */
+  /**
+   * Checks continuously that operations succeed while `/health/ready` answers 200: uploads with and without a key, and
+   * identity operations.
+   */
   async watchReadiness(random, isOver) {
     const { model } = this.#world;
     while (!isOver()) {
@@ -205,14 +230,16 @@ export class Replica {
   }
 }
 
-/** The common parts of all histories, whatever stores the uploads. */
+/**
+ * The world of a history: its services, its model, and what runs in addition to the steps. The subclasses add a store.
+ */
 export class World {
   /** Functions that undo faults before the end. The last added runs first. */
   #undo = [];
-  /** Work that runs beside the steps until the end. */
+  /** Promises of work that runs in addition to the steps until the end. */
   #beside = [];
   #isOver = false;
-  /** While true, no upload begins beside the steps. */
+  /** While this is true, no upload begins except those of the steps. */
   isQuiet = false;
 
   constructor({ services, model, random }) {
@@ -239,12 +266,12 @@ export class World {
     this.beside(replica.watchReadiness(seeds(), isOver));
   }
 
-  /** Watches `/health/live` of replicas from now on. */
+  /** From now on, reports each late or wrong answer of `/health/live` of the replicas as a finding. */
   async watchLive(replicas) {
     this.live = await LiveWatch.start(replicas.map(({ port }) => port), (late) => this.#late(late));
   }
 
-  /** Ends the watch, and records the number of its answers. */
+  /** Ends the watch of `/health/live`, and records the number of its answers in `probes`. */
   async endLive() {
     this.probes = (await this.live?.end()) ?? 0;
     this.live = undefined;
@@ -270,7 +297,7 @@ export class World {
     }
   }
 
-  /** Adds work that runs beside the steps. The history waits for it at the end. */
+  /** Adds a promise of work that runs in addition to the steps. The history waits for it at the end. */
   beside(work) {
     this.#beside.push(work);
   }
@@ -280,7 +307,7 @@ export class World {
     this.#undo.push(undo);
   }
 
-  /** Ends the traffic and the work beside it. */
+  /** Ends the traffic, undoes the faults that remain, and waits for the work that runs in addition to the steps. */
   async quieten() {
     this.#isOver = true;
     for (const undo of this.#undo.splice(0).reverse()) await undo();
@@ -291,16 +318,17 @@ export class World {
   async dispose() {}
 
   /**
-   * Causes a trouble, which lasts until the service has recovered by itself.
+   * Causes a trouble. It lasts until the service has recovered by itself; otherwise that is a finding, and the service
+   * is restarted.
    *
    * @param {Omit<import('./model.mjs').Trouble, 'from' | 'until'>} trouble
-   * @param {Replica[]} replicas that must be ready again after it
+   * @param {Replica[]} replicas the replicas that must be ready again after it
    * @param {(begun: import('./model.mjs').Trouble) => Promise<void>} work causes and ends the trouble
    */
   async trouble(trouble, replicas, work) {
     const begun = this.model.begin(trouble);
     await work(begun);
-    // The answer may be cached, from before the end of the trouble.
+    // `/health/ready` may still answer from its cache, with a 200 from before the end of the trouble.
     await delay(READY_CACHED_MS);
     for (const replica of replicas) {
       if (await replica.untilReady()) continue;
@@ -316,8 +344,10 @@ export class World {
    * Stops a replica and starts it again.
    *
    * @param {object} [options]
-   * @param {() => unknown} [options.meanwhile] runs in between; returns a function that undoes it if the service can't start because of it
-   * @param {string[]} [options.mayName] paths that may prevent the start; one line must then name one
+   * @param {() => unknown} [options.meanwhile] runs while the replica is stopped. May return a function that undoes
+   *   this, which is called if the service doesn't start
+   * @param {string[]} [options.mayName] paths that may prevent the start. The service must then print one line that
+   *   names one of them
    * @returns {Promise<string | undefined>} that line
    */
   async restart(replica, signal, { name = signal === 'SIGKILL' ? 'kill -9' : signal, meanwhile = () => undefined, mayName } = {}) {

@@ -1,4 +1,4 @@
-// Chromium, as Debian installs it.
+// Chromium, at the path where Debian installs it.
 import { existsSync } from 'node:fs';
 import { installOpenApiTools, toolPath } from '../clients/tools.mjs';
 

@@ -4,7 +4,9 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { startService } from '../support/service.ts';
 import { startChromium } from './chromium.mjs';
 
-/** The client as it is built, with its dependency, as a bundler would resolve it. */
+/**
+ * Paths under which the page loads the built client and its dependency, and the folders of both, in place of a bundler.
+ */
 const MODULES = [
   ['/modules/client/', 'dist/client/'],
   ['/modules/hashes/', 'node_modules/@noble/hashes/'],
@@ -30,7 +32,7 @@ it('load-data-service/client uploads from Chromium, with digest and progress', a
     });
   }
   await page.goto(`${service.url}/health/live`);
-  // An import of its own would be compiled by Vitest.
+  // The page loads the client by a script, because Vitest would compile an `import()` in the function below.
   await page.addScriptTag({ type: 'module', content: "globalThis.loaded = await import('/modules/client/index.js')" });
   await page.waitForFunction(() => globalThis.loaded !== undefined);
   const results = await page.evaluate(

@@ -21,7 +21,7 @@ afterAll(async () => {
 });
 
 async function openPage(width) {
-  // Axe is injected, which the page's Content-Security-Policy forbids.
+  // The test injects Axe into the page, which the page's Content-Security-Policy would forbid.
   const context = await browser.newContext({ viewport: { width, height: 900 }, bypassCSP: true });
   const page = await context.newPage();
   const problems = [];
@@ -34,7 +34,7 @@ async function openPage(width) {
 }
 
 const operation = (page, id) => page.locator(`.opblock[id$="-${id}"]`);
-/** Opens an operation, ready to be tried. Swagger UI remembers that it was. */
+/** Opens an operation, and presses Try it out unless Swagger UI remembers that it was pressed. */
 async function open(page, id) {
   const block = operation(page, id);
   await block.locator('.opblock-summary-control').click();

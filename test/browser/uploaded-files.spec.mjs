@@ -25,7 +25,10 @@ async function upload(type, filename, body) {
 }
 
 describe.each(FILES)('an uploaded %s file', (_, type, filename, body) => {
-  /** Opens the file without some headers of its answer. Resolves to the paths that the page asked for. */
+  /**
+   * Uploads the file and opens its URL, without these headers of the service's answer. Resolves to the paths that the
+   * page then requested.
+   */
   async function openWithout(...names) {
     const url = await upload(type, filename, body);
     const context = await browser.newContext({ extraHTTPHeaders: { Authorization: `Bearer ${await service.adminToken()}` } });
@@ -55,7 +58,7 @@ describe.each(FILES)('an uploaded %s file', (_, type, filename, body) => {
 
   it('runs no script, even where it is shown', async () => {
     expect(await openWithout('content-disposition')).not.toContain('/ran');
-    // The file does run its script without the headers.
+    // Without these headers the file does run its script, so the expectation above means something.
     expect(await openWithout('content-disposition', 'content-security-policy')).toContain('/ran');
   });
 });

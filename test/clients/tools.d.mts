@@ -1,4 +1,4 @@
-/** Installs the linters and generators unless they are there. */
+/** Installs the linters and generators if they are missing. */
 export function installOpenApiTools(): Promise<void>;
 /** The path of an installed package of npm. */
 export function toolPath(...names: string[]): string;

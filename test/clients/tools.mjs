@@ -1,5 +1,5 @@
-// Linters and client generators for OpenAPI, and tools to drive a browser, in the versions that the tests use. They are installed outside the
-// repository, because some of them need a newer Node, which is installed with them.
+// Linters and client generators for OpenAPI, and tools to drive a browser, in the versions that the tests use. They are
+// installed outside the repository, because some of them need a newer Node, which is installed with them.
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
@@ -21,13 +21,16 @@ const PACKAGES = {
 };
 const PYTHON_PACKAGE = 'openapi-python-client==0.29.1';
 const CACHE = join(process.env.XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'load-data-service');
-/** Raise the number when a version changes. */
+/**
+ * The folder of the installed tools. Raise its number when a version above changes, so that the tools are installed
+ * again.
+ */
 const HOME = join(CACHE, 'openapi-tools-2');
 const PYTHON = join('python', process.platform === 'win32' ? 'Scripts' : 'bin');
 
 const run = promisify(execFile);
 
-/** Installs the tools unless they are there. Needs npm, and Python with venv. */
+/** Installs the tools if they are missing. Needs npm, and Python with venv. */
 export async function installOpenApiTools() {
   if (existsSync(HOME)) return;
   console.error('Installing OpenAPI linters and generators, which takes a minute.');
@@ -36,13 +39,13 @@ export async function installOpenApiTools() {
   try {
     const dependencies = { ...PACKAGES, [NODE.name]: NODE.version };
     await writeFile(join(fresh, 'package.json'), JSON.stringify({ private: true, dependencies }));
-    // Without their install scripts, which download or report.
+    // Doesn't run the packages' install scripts, which download files or report the installation.
     await run('npm', ['install', '--ignore-scripts', '--no-audit', '--no-fund'], { cwd: fresh, env: { ...process.env, npm_config_engine_strict: 'false' } });
     await run('python3', ['-m', 'venv', join(fresh, 'python')]);
     await run(join(fresh, PYTHON, 'python'), ['-m', 'pip', 'install', '--quiet', PYTHON_PACKAGE]);
     await rename(fresh, HOME);
   } catch (error) {
-    // Another process may have been faster.
+    // Another process may have installed the tools first.
     if (!existsSync(HOME)) throw error;
   } finally {
     await rm(fresh, { recursive: true, force: true });

@@ -7,7 +7,7 @@ import { Load } from './load.mjs';
 
 const ROUNDS = 6;
 const BOOTS_A_ROUND = 5;
-/** About the number of operations of a boot that recovers the uploads that these clients had in flight. */
+/** About the number of file operations of a boot that recovers the uploads that were in flight at the kill. */
 const MOST_OPERATIONS = 120;
 
 /**
@@ -39,7 +39,11 @@ export default function bootKills({ uploads, random, progress }) {
   });
 }
 
-/** @returns whether the process was killed before it was ready. */
+/**
+ * Starts the service, and kills it at a random moment or operation of its boot.
+ *
+ * @returns whether the process was killed before it was ready.
+ */
 async function cutBootShort(services, random, bootMs) {
   const byOperation = random.chance(0.6);
   const variables = byOperation ? withDiskFaults({ killAfter: random.below(MOST_OPERATIONS) }) : {};

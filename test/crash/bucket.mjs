@@ -4,7 +4,7 @@ import { isVersitygwAvailable, startVersitygw } from '../servers/versitygw.mjs';
 const BUCKET = 'load-data';
 const PREFIX = 'some/where';
 
-/** Why no bucket is available here. Undefined if one is. */
+/** The reason why no bucket is available here; undefined if one is. */
 export const missingBucket = () => (isVersitygwAvailable() ? undefined : 'versitygw is not installed, and there is no Go to install it with');
 
 /**
@@ -12,8 +12,9 @@ export const missingBucket = () => (isVersitygwAvailable() ? undefined : 'versit
  * acknowledged objects when it is killed, but not through a power cut, because it doesn't flush.
  *
  * @template T
- * @param {(bucket: { server: import('../servers/versitygw.mjs').Versitygw, variables: Record<string, string>, directory: string }) => Promise<T>} work
- *   variables: the environment of a service that uses the bucket; directory: the objects, each a file named by its key.
+ * @param {(bucket: { server: import('../servers/versitygw.mjs').Versitygw, variables: Record<string, string>,
+ *   directory: string }) => Promise<T>} work variables: the environment of a service that uses the bucket; directory:
+ *   the folder that has each object as a file at its key.
  * @returns {Promise<T>}
  */
 export async function withBucket(work) {

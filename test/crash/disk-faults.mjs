@@ -12,9 +12,9 @@ export const withDiskFaults = (faults) => ({
   DISK_FAULTS: JSON.stringify({ seed: 0, ...faults }),
 });
 
-/** Turns the faults of a running service on and off with a file. */
+/** Turns the faults of a running service on and off, by creating and removing a file. */
 export class FaultSwitch {
-  /** @param {string} directory for the file */
+  /** @param {string} directory the directory in which the file is created */
   constructor(directory) {
     this.path = join(directory, 'faults-are-on');
   }

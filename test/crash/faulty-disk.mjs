@@ -13,13 +13,13 @@ const OTHERS = ['open', 'mkdir', 'rename', 'symlink', 'unlink', 'rm', 'truncate'
 
 /**
  * @typedef {object} DiskFaults
- * @property {boolean} [ignoreFlushes] flushes report success and do nothing
- * @property {number} [killAfter] the process kills itself at the operation after this many
- * @property {string} [while] the following faults happen only while this file exists
+ * @property {boolean} [ignoreFlushes] whether flushes report success and do nothing
+ * @property {number} [killAfter] the number of operations after which the next one kills the process
+ * @property {string} [while] path of a file. The following faults happen only while this file exists
  * @property {string} [code] error code of a failing operation
- * @property {('write' | 'flush')[]} [failing]
- * @property {number} [probability] that a failing operation fails, from 0 to 1
- * @property {number} [seed]
+ * @property {('write' | 'flush')[]} [failing] the kinds of operations that can fail
+ * @property {number} [probability] the probability that such an operation fails, from 0 to 1
+ * @property {number} [seed] the seed of the random choices of operations that fail
  */
 
 /** @type {DiskFaults} */
@@ -28,7 +28,10 @@ const random = new Random(faults.seed + threadId);
 const DONE = Symbol('done');
 let operations = 0;
 
-/** The fault for an operation: an error, DONE, or undefined for none. */
+/**
+ * The fault for an operation: an error to fail with, DONE to report success without doing anything, or undefined for
+ * none. Kills the process instead once `killAfter` operations have passed.
+ */
 function fateOf(method) {
   if (faults.killAfter !== undefined && operations++ >= faults.killAfter) process.kill(process.pid, 'SIGKILL');
   const operation = WRITES.includes(method) ? 'write' : FLUSHES.includes(method) ? 'flush' : 'other';
@@ -37,7 +40,7 @@ function fateOf(method) {
   return Object.assign(new Error(`${faults.code}: injected, ${method}`), { code: faults.code, syscall: method });
 }
 
-/** Whether an operation is in the store, unlike standard output and modules. */
+/** Whether an operation, by its first parameters, concerns the store, and not standard output or modules. */
 const isInStore = ([first, ...others]) =>
   typeof first === 'number' ? first > 2 : [first, ...others].some((path) => String(path).startsWith(process.env.DATA_DIR));
 
@@ -48,7 +51,7 @@ function wrap(object, name, method, isOurs, settle) {
     const fate = isOurs(parameters) ? fateOf(method) : undefined;
     return fate === undefined ? original.apply(this, parameters) : settle(fate, parameters);
   }
-  // util.promisify uses properties of the original.
+  // Copies the properties of the original function, because util.promisify uses them.
   object[name] = Object.defineProperties(wrapped, Object.getOwnPropertyDescriptors(original));
 }
 
@@ -68,7 +71,8 @@ for (const method of [...WRITES, ...FLUSHES, ...OTHERS]) {
   wrap(fs, `${method}Sync`, method, isInStore, sync);
 }
 if (faults.ignoreFlushes) {
-  // Flushes without a separate call: by O_DSYNC on each write, and of a file system by a command.
+  // Also ignores flushes without a call of their own: those by O_DSYNC on each write, and those of a whole file system
+  // by a command.
   const { open } = fs.promises;
   fs.promises.open = (path, flags, ...others) => open(path, typeof flags === 'number' ? flags & ~fs.constants.O_DSYNC : flags, ...others);
   childProcess.execFile = (...parameters) => process.nextTick(parameters.at(-1), null);

@@ -9,8 +9,8 @@ const REFUSED_A_ROUND = 30;
 const ACKNOWLEDGED_AFTERWARDS = 20;
 
 /**
- * Makes writes and flushes fail with EIO at random under load, in some rounds repairs the disk and lets the service
- * continue, and then kills it.
+ * Makes writes and flushes fail with EIO at random under load. In some rounds, ends the errors and lets the service
+ * continue. Then kills the service, and compares the store with the acknowledged uploads.
  */
 export default function ioErrors({ uploads, random, progress }) {
   return withServices(async (services) => {

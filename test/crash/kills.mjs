@@ -28,6 +28,9 @@ export default function kills({ uploads, kills, random, progress }) {
   });
 }
 
-/** The total number of uploads before a crash: about the same number for each crash, and all `uploads` before the last. */
+/**
+ * How many uploads must have been acknowledged in total before a crash: about the same number more for each crash, and
+ * all `uploads` before the last.
+ */
 export const share = (uploads, crash, crashes, random) =>
   Math.ceil(crash === crashes ? uploads : (uploads / crashes) * (crash - random.next()));

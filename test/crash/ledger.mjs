@@ -8,11 +8,11 @@ const REFUSAL = '{"error":"Internal server error."}';
  * @property {'historical' | 'nowcast'} kind
  * @property {string} filename unique to the upload
  * @property {string | null} additionalData
- * @property {number | null} size of its file, in bytes; null without one
- * @property {string | null} sha256 of its file, in hex
+ * @property {number | null} size the size of the upload's file, in bytes; null without one
+ * @property {string | null} sha256 the digest of the upload's file, in hex
  */
 
-/** The answers to all uploads to one store, and the violations found since. */
+/** The answers to all uploads to one store, and the violations that were found in them and in the store. */
 export class Ledger {
   /** Acknowledged uploads that are missing or differ from what was sent. One sentence each. */
   lost = new Set();
@@ -29,7 +29,7 @@ export class Ledger {
   #keyed = [];
   #names = 0;
   #isCut = false;
-  /** The last name of an upload that began before the power was cut. */
+  /** The number in the name of the last upload that began before the power was cut. */
   #lastAlive = Infinity;
   #mayRefuse;
   #refusedMayRemain;
@@ -40,8 +40,8 @@ export class Ledger {
    * @param {boolean} [options.mayRefuse] whether a 500 is a valid answer
    * @param {boolean} [options.refusedMayRemain] whether an upload that was answered with 500 may be stored: on a disk
    *   that fails every operation, the service can't undo it
-   * @param {(filename: string) => boolean | undefined} [mayRepeat] whether several uploads may have a filename, because
-   *   its key had expired
+   * @param {(filename: string) => boolean | undefined} [mayRepeat] whether several stored uploads may have this
+   *   filename, because the idempotency key of the first had expired
    */
   constructor({ mayRefuse = false, refusedMayRemain = false, mayRepeat = () => false } = {}) {
     this.#mayRefuse = mayRefuse;
@@ -63,7 +63,13 @@ export class Ledger {
     return `${this.#names}.csv`;
   }
 
-  /** @param {string | undefined} id @param {Sent} sent @param {object} [again] the request to repeat under its key */
+  /**
+   * Records an answer with 200.
+   *
+   * @param {string | undefined} id the upload id in the answer
+   * @param {Sent} sent
+   * @param {object} [again] the request to repeat, if it has an idempotency key
+   */
   acknowledge(id, sent, again) {
     if (id === undefined) this.wrong.add('a 200 has no X-Upload-Id');
     else if (Number.parseInt(sent.filename) > this.#lastAlive) this.wrong.add('an upload was acknowledged by a disk without power');
@@ -79,9 +85,9 @@ export class Ledger {
   }
 
   /**
-   * Records answers until the power is cut, but not those during the cut. Unlike a real power cut, shutting a file system
-   * down takes milliseconds, and a flush at the same time may report success although it failed (as a bare loop of
-   * fdatasync shows with Linux 6.18). No upload that begins afterwards may be acknowledged.
+   * Cuts the power. From then on until `powerIsBack`, acknowledgements aren't recorded. Unlike a real power cut,
+   * shutting a file system down takes milliseconds, and a flush at the same time may report success although it failed
+   * (as a bare loop of fdatasync shows with Linux 6.18). No upload that begins after the cut may be acknowledged.
    */
   async duringCut(cut) {
     this.#isCut = true;
@@ -89,24 +95,36 @@ export class Ledger {
     this.#lastAlive = this.#names;
   }
 
-  /** The disk works again. */
+  /** Ends the time without power: the disk works again. */
   powerIsBack() {
     this.#isCut = false;
     this.#lastAlive = Infinity;
   }
 
-  /** @param {Sent} sent @param {object} service the process that refused it */
+  /**
+   * Records a refusal.
+   *
+   * @param {Sent} sent
+   * @param {object} service the process that refused the upload
+   */
   refuse({ filename }, status, text, service) {
     this.#refused.set(filename, service);
     if (!this.#mayRefuse || status !== 500 || text !== REFUSAL) this.wrong.add(`an upload was answered with ${status} ${text}`);
   }
 
-  /** Notes that a process was killed before it could undo its refused uploads, because the store was down. They may remain. */
+  /**
+   * Notes that a process was killed, maybe before it could undo uploads that it refused while the store was down. These
+   * uploads may be stored.
+   */
   mayLeaveRefused(service) {
     this.#killed.add(service);
   }
 
-  /** Compares with the contents of a data directory after a boot. @returns {Promise<Map<string, object>>} its lines by upload id */
+  /**
+   * Compares the records with the contents of a data directory after a boot, or with those of a bucket.
+   *
+   * @returns {Promise<Map<string, object>>} the index lines by upload id
+   */
   async compare(data) {
     const { lines, doubled, halves } = await inspect(data);
     for (const finding of doubled) this.doubled.add(finding);

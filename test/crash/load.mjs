@@ -14,8 +14,9 @@ const OPERATIONS = {
 };
 
 /**
- * Node removes its own listener from a connection when the answer arrives before the request is written. An error a
- * moment later would then end this process, for example when the service is killed. The end of the request reports it too.
+ * An agent that ignores late errors of connections. Node removes its own listener from a connection when the answer
+ * arrives before the request is written. An error a moment later would then end this process, for example when the
+ * service is killed. The request reports the end of its connection too.
  */
 class ListeningAgent extends Agent {
   createConnection(...parameters) {
@@ -23,7 +24,9 @@ class ListeningAgent extends Agent {
   }
 }
 
-/** Clients that upload JSON, files and forms to a service continuously, until they are stopped or the service has ended. */
+/**
+ * Clients that upload JSON, files and forms to a service continuously, until they are stopped or the service has ended.
+ */
 export class Load {
   #service;
   #ledger;
@@ -36,8 +39,8 @@ export class Load {
    * @param service a listening service
    * @param {import('./ledger.mjs').Ledger} ledger records the answers
    * @param {import('../../dist/testing/random.js').Random} random
-   * @param {{ largest?: number, inParts?: { share: number, bytes: number } }} sizes of files, in bytes: the largest, and
-   *   a share of files with a larger size
+   * @param {{ largest?: number, inParts?: { share: number, bytes: number } }} sizes the sizes of files, in bytes:
+   *   `largest` is the maximum, except for a share of files (`inParts`) that have another size
    */
   constructor(service, ledger, random, { largest = 200_000, inParts } = {}) {
     this.#service = service;
@@ -49,7 +52,9 @@ export class Load {
     this.ended = Promise.all(Array.from({ length: CONNECTIONS }, () => this.#work()));
   }
 
-  /** Resolves when `isEnough` is true after an answer. Rejects when the service ends by itself or stops answering. */
+  /**
+   * Resolves as soon as `isEnough` is true after an answer. Rejects when the service ends by itself or stops answering.
+   */
   async until(isEnough) {
     let answers = 0;
     const enough = new Promise((resolve) => {
@@ -97,7 +102,7 @@ export class Load {
       const options = { port: this.#service.port, host: '127.0.0.1', method: 'POST', path, headers, agent: this.agent };
       const upload = request(options);
       upload.once('error', reject).once('response', (answer) => {
-        // The head of the answer alone acknowledges the upload.
+        // An answer acknowledges the upload by its head, even if its body never arrives.
         if (answer.statusCode === 200) this.#ledger.acknowledge(answer.headers['x-upload-id'], sent, again);
         text(answer).then((said) => {
           if (answer.statusCode !== 200) this.#ledger.refuse(sent, answer.statusCode, said, this.#service);
@@ -112,7 +117,8 @@ export class Load {
 /**
  * One upload: the request, and the expected result.
  *
- * @returns {{ path: string, headers: Record<string, string | number>, body: Buffer, sent: import('./ledger.mjs').Sent }}
+ * @returns {{ path: string, headers: Record<string, string | number>, body: Buffer, sent: import('./ledger.mjs').Sent
+ *   }}
  */
 export function someUpload(random, filename, sizes) {
   const kind = random.pick(['historical', 'nowcast']);
@@ -124,7 +130,7 @@ export function someUpload(random, filename, sizes) {
   return { path, headers, body, sent: { kind, filename, additionalData, size: bytes && bytes.length, sha256 } };
 }
 
-/** Mostly small and sometimes large, so that a crash hits uploads at every stage. */
+/** Random bytes of a file: mostly small and sometimes large, so that a crash hits uploads at every stage. */
 function someBytes(random, { largest, inParts }) {
   if (inParts && random.chance(inParts.share)) return randomBytes(inParts.bytes);
   return randomBytes(random.below(random.chance(0.1) ? largest : 20_000));
@@ -151,9 +157,10 @@ function form(random, sizes) {
 }
 
 /**
- * Repeats acknowledged uploads under their keys, all at once. Each must be answered as a repeated request.
+ * Repeats the latest acknowledged uploads under their keys, all at once. Each must be answered as a repeated request.
  *
- * @param {number} [recoveryMs] how long they may be refused at first, because the store has only just returned
+ * @param {number} [recoveryMs] how long the repeated requests may be refused at first, because the store has only just
+ *   returned
  */
 export async function sendAgain(service, ledger, recoveryMs = 0) {
   const began = performance.now();

@@ -5,7 +5,10 @@ import { join } from 'node:path';
 
 const MIB = 1024 * 1024;
 
-/** EXT4_IOC_SHUTDOWN with EXT4_GOING_FLAGS_NOLOGFLUSH (Linux, fs/ext4/ext4.h): no more writes reach the device. */
+/**
+ * A Python program that shuts the file system down when it gets a line: EXT4_IOC_SHUTDOWN with
+ * EXT4_GOING_FLAGS_NOLOGFLUSH (Linux, fs/ext4/ext4.h). No more writes reach the device then.
+ */
 const CUT = `
 import fcntl, os, struct, sys
 directory = os.open(sys.argv[1], os.O_RDONLY)
@@ -23,7 +26,10 @@ export class LoopFileSystem {
   #isMounted = false;
   #isDisposed = false;
 
-  /** @param {import('../../bench/support/service.mjs').Services} services own the file system and its directory */
+  /**
+   * @param {import('../../bench/support/service.mjs').Services} services the owner of the file system, which is removed
+   *   when its services end
+   */
   constructor(services) {
     services.atEnd(() => this.#dispose());
     this.#image = join(services.directory, 'image');
@@ -31,7 +37,7 @@ export class LoopFileSystem {
     this.path = join(services.directory, 'mount');
   }
 
-  /** Why no file system can be created here, in a few words. Undefined if one can. */
+  /** The reason why no such file system can be created here, in a few words; undefined if one can. */
   static async missing(services) {
     if (process.platform !== 'linux' || process.getuid() !== 0) return 'a loop device needs Linux and root';
     const fileSystem = new LoopFileSystem(services);
@@ -44,7 +50,10 @@ export class LoopFileSystem {
     }
   }
 
-  /** Creates a file system of this size and mounts it. Everything is undone at the end, even after a failure. */
+  /**
+   * Creates a file system of this size and mounts it. All of this is undone when the services end, even after a
+   * failure.
+   */
   make(mebibytes) {
     mkdirSync(this.path);
     writeFileSync(this.#image, '');
@@ -61,7 +70,7 @@ export class LoopFileSystem {
   }
 
   /**
-   * Unmounts it. Data that is only in memory is lost after a power cut.
+   * Unmounts the file system. Data that is only in memory is lost after a power cut.
    *
    * @param {{ lazily?: boolean }} [options] lazily: removes only the mount point while files are in use
    */
@@ -70,22 +79,26 @@ export class LoopFileSystem {
     this.#isMounted = false;
   }
 
-  /** Makes it read-only, like ext4 after an error, until it is unmounted and repaired. */
+  /** Makes the file system read-only, like ext4 after an error, until it is unmounted and repaired. */
   abort() {
     run('mount', '-o', 'remount,abort,errors=remount-ro', this.path);
   }
 
-  /** Repairs it while it is not mounted. */
+  /** Repairs the file system, which must not be mounted. */
   repair() {
     try {
       run('e2fsck', '-y', '-f', this.#device);
     } catch (error) {
-      // 1 and 2 mean that something was repaired.
+      // The exit codes 1 and 2 of e2fsck mean that it has repaired something.
       if (error.status > 2) throw error;
     }
   }
 
-  /** Mounts it writable or read-only. No file may be open for writing. @param {boolean} is */
+  /**
+   * Remounts the file system writable or read-only. No file may be open for writing.
+   *
+   * @param {boolean} is whether it is writable
+   */
   makeWritable(is) {
     run('mount', '-o', is ? 'remount,rw' : 'remount,ro', this.path);
   }
@@ -102,10 +115,10 @@ export class LoopFileSystem {
     };
   }
 
-  /** Synchronous, so that it is never interrupted halfway. */
+  /** Unmounts and detaches everything. Synchronous, so that a signal can't interrupt it halfway. */
   #dispose() {
     this.#isDisposed = true;
-    // Lazily, because a process may still use it.
+    // Unmounts lazily, because a process may still use the file system.
     if (this.#isMounted) run('umount', '--lazy', this.path);
     this.#isMounted = false;
     if (this.#device) run('losetup', '--detach', this.#device);

@@ -7,19 +7,22 @@ import { share } from './kills.mjs';
 import { Ledger } from './ledger.mjs';
 import { Load, sendAgain } from './load.mjs';
 
-/** The share and the size of files that are sent to the store in parts. */
+/** The share and the size of files that are so large that the service sends them to the store in parts. */
 const IN_PARTS = { share: 0.02, bytes: 6 * 1024 * 1024 };
 const LONGEST_PAUSE_MS = 50;
 const STORE_DOWN_MS = { least: 500, spread: 1000 };
-/** Time in which the service recovers after the store has. */
+/** The time in which the service must recover after the store works again. */
 const RECOVERY_MS = 10_000;
-/** The latest removal of a crashed process's marker. It is considered abandoned after a minute, and each process sweeps once a minute. */
+/**
+ * The time after which the marker of a crashed process's upload must have been removed. It is considered abandoned
+ * after a minute, and each process sweeps once a minute.
+ */
 const SWEPT_AFTER_MS = 150_000;
 const LOOK_EVERY_MS = 500;
 
 /**
- * Two replicas of the service share a bucket under load. Kills one of them, then the store, then the other replica, and so
- * on. Each restarts while the load continues. Compares the bucket after everything left behind has been swept.
+ * Two replicas of the service share a bucket under load. Kills one of them, then the store, then the other replica, and
+ * so on. Each restarts while the load continues. Compares the bucket after everything left behind has been swept.
  */
 export default function objectStorage({ uploads, kills, random, progress }) {
   return withBucket(({ server, variables, directory }) =>
@@ -40,7 +43,7 @@ export default function objectStorage({ uploads, kills, random, progress }) {
           await delay(STORE_DOWN_MS.least + random.below(STORE_DOWN_MS.spread));
           await server.restart();
         } else {
-          // The replicas alternate.
+          // Kills the two replicas alternately.
           const [replica] = replicas.reverse();
           await replica.kill();
           await replica.start();
@@ -57,7 +60,7 @@ export default function objectStorage({ uploads, kills, random, progress }) {
   );
 }
 
-/** One of several services on a bucket, with its clients. */
+/** One of several service processes on a bucket, with its own clients. */
 class Replica {
   constructor(services, variables, ledger, random) {
     this.services = services;
@@ -78,7 +81,10 @@ class Replica {
   }
 }
 
-/** Resolves when no marker of an upload is left, or when none should be left. The comparison then finds the rest. */
+/**
+ * Resolves when no marker of an upload is left, or after the time in which all should be removed. The comparison then
+ * finds those that are left.
+ */
 export async function untilSwept(directory, progress) {
   const began = performance.now();
   for (;;) {

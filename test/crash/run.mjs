@@ -17,8 +17,8 @@ import powerCuts from './power-cuts.mjs';
 import selfTest from './self-test.mjs';
 
 /**
- * The parts, and their shares of the uploads. A full disk and the model of a disk take as many as they need. A bucket has
- * its own share besides those of the disk.
+ * The parts of the test, and the share of the uploads that each makes. A full disk and the model of a disk make as many
+ * as they need. The share of a bucket is in addition to those of the disk.
  */
 const PARTS = {
   kills: { run: kills, share: 0.4 },
@@ -39,7 +39,12 @@ const row = (title, runs, counts) =>
 const findingsOf = ({ lost, doubled, halfShown, wrong }) => [lost, doubled, halfShown, wrong];
 const countsOf = (ledger) => [ledger.acknowledged, ledger.refused, ...findingsOf(ledger).map(({ size }) => size)];
 
-/** @returns {Promise<boolean>} whether nothing was lost, doubled, half shown or answered wrong, and the self-test passed. */
+/**
+ * Runs the parts, or only one, and prints a row for each.
+ *
+ * @returns {Promise<boolean>} whether nothing was lost, doubled, half shown or answered wrong, and the self-test
+ *   passed.
+ */
 async function crash({ uploads, kills, cuts, seed, only }) {
   console.log(`seed ${seed}`);
   const random = new Random(seed);

@@ -38,7 +38,10 @@ export default async function selfTest(options) {
   return results.every(Boolean);
 }
 
-/** Removes bytes and a line from an intact store, doubles a line and an upload, and leaves a file in staging. */
+/**
+ * Damages an intact store step by step, and tells after each step whether the comparison finds exactly this damage: it
+ * removes a file, changes a file, removes a line, doubles a line, stores an upload twice, and leaves a file in staging.
+ */
 async function spoil(services, { where, directory, variables }, { random }, tell) {
   const ledger = new Ledger({ mayRefuse: true });
   const service = await services.start(variables);

@@ -1,5 +1,5 @@
-// Leaves the bucket of the environment in the middle of a compaction, as readers may find it: with a segment that was
-// copied and not removed yet, and with an empty one.
+// Leaves a bucket (in the environment) in the middle of a compaction, as readers may find it: with a segment that was
+// copied but not removed yet, and with an empty segment.
 import { openBucket } from '../../dist/app/bucket.factory.js';
 import { uuidAt } from '../../dist/common/uuid.js';
 import { loadEnvironment } from '../../dist/configuration/service.js';

@@ -1,7 +1,9 @@
 // Runs the `sh` blocks of a page in one shell, as if they were pasted, and compares their output with the `text` block
-// after each. `…` matches anything. What a block prints must end with a newline. Background processes of the session end with it.
+// after each. `…` matches anything. The output of each block must end with a newline. Background processes of the
+// session end with it.
 // Usage: node test/docs/run-session.mjs [--shell=bash|dash|zsh] <page> [<heading> | --run=<command>]…
-// With headings, runs only their parts, in this order, and each command at its place among them. Default: bash.
+// With headings, runs only the blocks below them, in this order, and each `<command>` at its place among the headings.
+// The default shell is bash.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
@@ -12,7 +14,7 @@ const RETRY_MS = 50;
 const MARK = '---- end of block';
 const RUN = '--run=';
 const SHELL = '--shell=';
-/** How each shell is started, so that it ends at the first command that fails. Dash has no `pipefail`. */
+/** The parameters of each shell, so that it ends at the first command that fails. Dash has no `pipefail`. */
 const SHELLS = { bash: ['-eu', '-o', 'pipefail', '-c'], dash: ['-eu', '-c'], zsh: ['-f', '-eu', '-o', 'pipefail', '-c'] };
 
 const given = process.argv.slice(2);
@@ -36,14 +38,14 @@ const blocks = parts.flatMap((part) =>
 );
 if (parts.length === 0) blocks.push(...blocksOf(text));
 
-/** Runs a script in the shell, in a process group of its own, and ends the whole group with it. */
+/** Runs a script in the shell, in a process group of its own, and ends all processes of the group with the script. */
 async function run(script) {
-  // Detached: the leader of a group.
+  // `detached` makes the shell the leader of a new process group.
   const child = spawn(shell, [...SHELLS[shell], script], { detached: true, stdio: ['ignore', 'pipe', 'inherit'] });
   let stdout = '';
   child.stdout.setEncoding('utf8').on('data', (chunk) => (stdout += chunk));
   const ended = once(child, 'exit');
-  // The group isn't ours, so that it doesn't get the signal that ends us.
+  // The shell's group isn't that of this process, so it doesn't get the signal that ends this process.
   for (const signal of ['SIGINT', 'SIGTERM']) {
     process.once(signal, () => {
       signalGroup(child.pid, 'SIGTERM');
@@ -59,7 +61,7 @@ async function run(script) {
   return { status, stdout };
 }
 
-/** Whether a group has a process left to signal. */
+/** Sends a signal to a process group. Returns whether the group still has a process. */
 function signalGroup(id, signal) {
   try {
     return process.kill(-id, signal);

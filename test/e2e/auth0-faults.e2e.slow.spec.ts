@@ -27,9 +27,9 @@ import {
 } from '../support/provider-outages.js';
 import { type RunningService, startService } from '../support/service.js';
 
-/** How long the service waits for the tenant. Shorter than the default of ten seconds, to save time. */
+/** How long the service waits for the tenant. Shorter than the default of almost ten seconds, to save time. */
 const PROVIDER_TIMEOUT_MS = 3_000;
-/** Too late for a health check too. */
+/** The delay of answers that are too late for a health check too, which waits for four seconds. */
 const TOO_LATE_MS = 4_500;
 const TOKEN_SECONDS = 5;
 const UNAVAILABLE = outageAnswer(503);
@@ -55,9 +55,13 @@ describe('the service on an Auth0 tenant that', { timeout: 60_000 }, () => {
     if (email !== undefined && password !== undefined) passwords.set(email, password);
   };
 
-  /** @param timeoutMs default: that of the service. */
+  /**
+   * Starts a service on the tenant.
+   *
+   * @param timeoutMs how long the service waits for the tenant. Default: that of the service.
+   */
   const start = (timeoutMs?: number) => {
-    // Lets readiness report a fault at once.
+    // Healthy results aren't cached, so that readiness reports a fault at once.
     const provider = new Auth0IdentityProvider({ ...auth0Options(tenant), wellForMs: 0 });
     return startService({ ...auth0Variables(tenant), INGESTION_AUTH: 'required' }, (builder) =>
       builder
@@ -153,7 +157,7 @@ describe('the service on an Auth0 tenant that', { timeout: 60_000 }, () => {
   });
 
   it('accepts no new token either: the service tries once with it, and then no more', async () => {
-    // Prevents a renewal in the meantime.
+    // The new token lives longer, so that the service doesn't renew it during this test.
     tenant.settings.tokenLifetimeSeconds = 60;
     tenant.expireManagementTokens();
     expect((await ask('roles')).status).toBe(200);
@@ -243,7 +247,7 @@ describe('the service on an Auth0 tenant that', { timeout: 60_000 }, () => {
     const user = newUser();
     const removal = 'DELETE /api/v2/users/{id}';
     const before = tenant.count(removal);
-    // The token stays valid until then.
+    // Gives the service a token that stays valid until it removes the user.
     tenant.settings.tokenLifetimeSeconds = 60;
     tenant.expireManagementTokens();
     expect((await ask('roles')).status).toBe(200);
@@ -265,7 +269,7 @@ describe('the service on an Auth0 tenant that', { timeout: 60_000 }, () => {
     const pages = provider.listUsers({ signal: new AbortController().signal })[Symbol.asyncIterator]();
     expect((await pages.next()).done).toBe(false);
     tenant.fail('GET /api/v2/users', cut, { times: Infinity });
-    // First comes an empty page, then one more attempt.
+    // The failed attempt gives an empty page. The list then makes one more attempt.
     expect((await pages.next()).value).toEqual([]);
     await expect(pages.next()).rejects.toThrow(ProviderUnavailable);
     tenant.recover();

@@ -8,7 +8,10 @@ import { type RunningService, startService } from '../support/service.js';
 
 const PATIENCE = { timeout: 60_000, interval: 200 };
 const COMMANDS_PER_SECOND = 15;
-/** A list of five pages, the first of which are read before many commands wait. */
+/**
+ * The number of users in the tenant. Their list takes five pages, the first of which are read before many commands
+ * wait.
+ */
 const USERS = 450;
 const HEALTH_EVERY_MS = 2_000;
 
@@ -17,7 +20,7 @@ describe('the service on an Auth0 tenant with two calls a second, at 15 commands
   let service: RunningService;
   const target = { url: '', token: '' };
   const { known, makeKnown, send, post, list, GOOD } = identityRequests(target);
-  /** Ids of the users that exist before. */
+  /** Ids of the users that exist before the commands. */
   const before: string[] = [];
   /** Ids of all users and roles that the commands created. */
   const made = { users: [] as string[], roles: [] as string[] };
@@ -38,7 +41,7 @@ describe('the service on an Auth0 tenant with two calls a second, at 15 commands
     before.push(known.userId, ...tenant.loadUsers(USERS));
     tenant.settings.rateLimit = { burst: 2, perSecond: 2 };
 
-    // The list takes longer than a caller of one command waits.
+    // No time limit, because the list takes longer than a caller of one command waits.
     const listing = send('GET', `${BASE}/users`, { signal: null }).catch(() => undefined);
     await asked('GET /api/v2/users');
     let refused = 0;
@@ -52,7 +55,7 @@ describe('the service on an Auth0 tenant with two calls a second, at 15 commands
     const arrivals = setInterval(() => commands.push(command()), 1_000 / COMMANDS_PER_SECOND);
     const looks = setInterval(() => health.push(readiness(service.url).then(({ status }) => status)), HEALTH_EVERY_MS);
     try {
-      // More than one, because one may hit a 429.
+      // The tenant loses three answers, and not just one, because a lost answer may be a 429, which created nothing.
       tenant.fail('POST /api/v2/users', { kind: 'lost-answer' }, { skip: 1, times: 3 });
       tenant.fail('POST /api/v2/roles', { kind: 'lost-answer' }, { skip: 1, times: 3 });
       await asked('DELETE /api/v2/users/{id}');

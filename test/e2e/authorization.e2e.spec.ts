@@ -13,7 +13,10 @@ const UPLOADS = { historical: '/ingestHistoricalLoadData/upload_historical', now
 const QUERY = '?customer_id=acme&filename=load.csv&manufacturer=meters';
 const NOT_THERE = `role_${'0'.repeat(32)}`;
 
-/** Well-formed requests that change nothing, and the status of each for a permitted caller. */
+/**
+ * The operations: method, path, required permission, a body that does no harm, and the status for a caller with the
+ * permission.
+ */
 const OPERATIONS = [
   ['POST', `${BASE}/assign-role`, 'assign:roles', { user_id: 'x', role_id: NOT_THERE }, 400],
   ['POST', `${BASE}/create-role`, 'create:roles', { role_name: 'taken', permissions: ['a:b'] }, 400],
@@ -241,7 +244,7 @@ describe("a user's token", () => {
   });
 
   it('of another service is refused', async () => {
-    // A directory of its own, so that it has other keys.
+    // The other service has a directory of its own, so that it has other signing keys.
     const directory = await mkdtemp(join(tmpdir(), 'other-'));
     const other = await startService({ DATA_DIR: directory, PUBLIC_URL: service.url });
     await expectRefused(await send('GET', `${BASE}/users`, `Bearer ${await other.adminToken()}`));

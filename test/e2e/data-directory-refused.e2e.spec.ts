@@ -16,7 +16,7 @@ describe('a DATA_DIR that cannot be used', () => {
   });
   afterAll(() => rm(base, { recursive: true, force: true }));
 
-  /** Expects that the start is refused and explained in one line. */
+  /** Expects that the service refuses to start, and explains this in one line. */
   async function expectRefused(data: string, line: RegExp): Promise<void> {
     const refusal: unknown = await startService({ DATA_DIR: data }).then(
       () => undefined,

@@ -85,10 +85,10 @@ interface Host {
   readonly adapter?: () => ExpressAdapter;
   readonly setUp?: (app: NestExpressApplication) => void;
   readonly module?: Type;
-  /** The prefixes of our and of their paths. */
+  /** The prefix of the paths of the service's operations, and (`theirs`) of those of the host's controller. */
   readonly ours?: string;
   readonly theirs?: string;
-  /** What their controller answers; Nest's own behaviour unless given. */
+  /** The answers of the host's controller to its requests, by request. Default: those of Nest without settings. */
   readonly list?: object;
   readonly echo?: object;
   readonly wrong?: object;
@@ -115,7 +115,7 @@ async function start({ adapter, options, setUp, module = TeamModule }: Host, ord
   class HostModule {}
 
   const log = new CollectingLogger();
-  // Nest declares its options as a class that it doesn't export.
+  // `Pick`, because Nest declares a part of its options as a class that it doesn't export.
   const all: Pick<NestApplicationOptions, 'bodyParser' | 'rawBody' | 'logger'> = { logger: log, ...options };
   const app = await NestFactory.create<NestExpressApplication>(HostModule, adapter?.() ?? new ExpressAdapter(), all);
   setUp?.(app);
@@ -159,7 +159,7 @@ class TeamFilter implements ExceptionFilter {
   }
 }
 
-/** A pipe that changes every value, as one that trims all texts does. */
+/** A pipe that replaces every value, like one that trims all texts. */
 class Replacing implements PipeTransform {
   transform(): object {
     return { text: 'replaced' };

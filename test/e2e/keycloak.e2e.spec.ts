@@ -6,7 +6,7 @@ import { swaggerUiOptions } from '../support/swagger-ui.js';
 const REALM = { IDENTITY_PROVIDER: 'keycloak', KEYCLOAK_REALM: 'loads', KEYCLOAK_CLIENT_ID: 'service', KEYCLOAK_CLIENT_SECRET: 'secret' };
 
 describe('with an unreachable Keycloak, the service', () => {
-  /** A port on which nothing listens any more. */
+  /** A server that is stopped again, so that nothing listens on its port. */
   const issuer = new TestIssuer();
   let service: RunningService;
 

@@ -36,7 +36,7 @@ const refused = async (answer: Response, status = 400, error = 'Invalid request 
 };
 const sha256 = (bytes: Buffer | string, encoding: 'hex' | 'base64' = 'base64'): string => createHash('sha256').update(bytes).digest(encoding);
 const digest = (bytes: Buffer | string): string => `sha-256=:${sha256(bytes)}:`;
-/** Close to the maximum length. */
+/** `begin` and `end` around as many repetitions of `text` as fit into the maximum length. */
 const filled = (begin: string, text: string, end: string, length = MAX_JSON): string =>
   begin + text.repeat(Math.floor((length - Buffer.byteLength(begin + end)) / Buffer.byteLength(text))) + end;
 
@@ -182,7 +182,8 @@ describe('the event loop', () => {
     clearImmediate(others);
     vi.restoreAllMocks();
     expect((await line(answer)).additional_data).toBe(text);
-    // Once for the line, and once for the digest of the key.
+    // The text is escaped twice: for the index line, and for the digest with which repeated requests under the key are
+    // compared.
     expect(escaped.inAll).toBeGreaterThan(2 * text.length);
     expect(escaped.most).toBeLessThan(300_000);
   });
@@ -203,7 +204,8 @@ describe('the event loop', () => {
     vi.restoreAllMocks();
     expect((await keptFile(answer)).toString()).toBe(body);
     expect(checked.reduce((sum, bytes) => sum + bytes, 0)).toBe(body.length);
-    // A piece has 16 KiB, and the order of turns may change once from one iteration to the next.
+    // A piece has 16 KiB. Two pieces may come between two turns of the others, because the order of turns may change
+    // once from one iteration of the event loop to the next.
     expect(Math.max(...checked)).toBeLessThanOrEqual(2 * 16 * 1024);
   });
 
@@ -238,8 +240,8 @@ describe('a body waits', () => {
   });
 
   it('while clients connect, if it is longer than 64 KiB', async () => {
-    // The clock stands still, because a body waits for at most 200 ms. The clock is ahead, because after such a wait no
-    // body waits for a second.
+    // A body waits for at most 200 ms, so the clock stands still. After such a wait no body waits for a second, so the
+    // clock is ahead of any earlier wait.
     const now = performance.now() + 600_000;
     vi.spyOn(performance, 'now').mockReturnValue(now);
     const next = vi.spyOn(bodyPace, 'next');

@@ -20,7 +20,7 @@ import { InMemoryIdentityProvider } from '../../src/testing/in-memory.identity-p
 import { InMemoryUploadEvents } from '../../src/testing/in-memory.upload-events.js';
 import { AUDIENCE, jwkOf, now, rsaKey, signToken, TestIssuer } from '../../src/testing/test-issuer.js';
 
-/** The smallest possible storage of a team. */
+/** The smallest possible `FileStorage` that a team can write. */
 @Injectable()
 class TeamStorage extends FileStorage {
   readonly uploads: Upload[] = [];
@@ -48,7 +48,7 @@ interface TeamApp {
   readonly url: string;
 }
 
-/** A team's application with these modules, without the set-up of the service. */
+/** Starts a team's application with these modules, without the set-up of the service (`setUpApp`). */
 async function start(imports: (DynamicModule | Type)[]): Promise<TeamApp> {
   @Module({ imports })
   class TeamModule {}

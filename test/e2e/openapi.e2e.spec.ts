@@ -57,7 +57,10 @@ interface Document {
 const BASE = '/idpManagementBackend';
 const NOT_THERE = 'Invalid user_id or role_id.';
 
-/** The operations, with a request that succeeds. */
+/**
+ * The eight operations of ingestion and identity management: a body that succeeds, its status, and the error text for
+ * an invalid body.
+ */
 const OPERATIONS = [
   { method: 'post', path: '/ingestHistoricalLoadData/upload_historical', good: {}, status: 200, refusal: 'Invalid request body.' },
   { method: 'post', path: '/ingestNowcastLoadData/upload_nowcast', good: {}, status: 200, refusal: 'Invalid request body.' },
@@ -68,7 +71,7 @@ const OPERATIONS = [
   { method: 'get', path: `${BASE}/roles`, good: undefined, status: 200, refusal: undefined },
   { method: 'get', path: `${BASE}/users`, good: undefined, status: 200, refusal: undefined },
 ] as const;
-/** The operations on stored uploads. */
+/** The other operations, which concern stored uploads: method and path. */
 const FURTHER = ['delete /uploads', 'delete /uploads/{upload_id}', 'get /uploads', 'get /uploads/{upload_id}', 'get /uploads/{upload_id}/content'];
 type Served = (typeof OPERATIONS)[number];
 const isUpload = ({ path }: Served): boolean => path.startsWith('/ingest');
@@ -112,7 +115,10 @@ function mismatches(document: Document, given: Schema, value: unknown, at = '$')
   }
 }
 
-/** The OpenAPI 3.1 objects that the document uses, and the kind of each member. `!` after a name: required. `*`: any name. */
+/**
+ * The OpenAPI 3.1 objects that the document uses, and the kind of each member. `!` after a name: the member is
+ * required. `*`: a member with any name.
+ */
 const SHAPES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   Document: { 'openapi!': 'version', 'info!': 'Info', 'paths!': 'Paths', servers: '[Server', tags: '[Tag', components: 'Components' },
   Info: { 'title!': 'text', 'version!': 'text', 'description!': 'text', 'contact!': 'Contact', 'license!': 'License' },

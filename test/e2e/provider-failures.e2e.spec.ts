@@ -37,7 +37,7 @@ const INTERNAL = '{"error":"Internal server error."}';
 const PATIENCE = { timeout: 10_000 };
 const MARKER = 'marker-of-additional-data';
 
-/** The in-memory provider, whose users come from a script if there is one. */
+/** The in-memory provider. If it has a script, its list of users comes from the script. */
 class ScriptedProvider extends InMemoryIdentityProvider {
   script: (() => AsyncGenerator<User[], void, undefined>) | undefined;
   /** Settles when a scripted list has ended. */
@@ -110,7 +110,7 @@ function expectAnswer(answer: Answer, status: number, body: string): void {
   expect(answer.headers.has('retry-after')).toBe(status === 503);
 }
 
-/** The errors in the log with the id of a request. */
+/** The texts of the log's errors that have the id of a request. */
 const errorsOf = (requestId: string, { log } = service): string[] =>
   log.entries.filter(({ level, text }) => level === 'error' && text.includes(`"requestId":"${requestId}"`)).map(({ text }) => text);
 
@@ -181,7 +181,7 @@ describe('a list', () => {
     expect(text).not.toContain('"error"');
   });
 
-  /** Starts a list that is too long for any buffer, on a connection that isn't read yet. */
+  /** Requests a list of users that is too long for any buffer. The client doesn't read from its connection yet. */
   async function beginEndlessList(): Promise<{ socket: Socket; ours: Socket; given: () => number }> {
     let pages = 0;
     provider.script = async function* () {
@@ -204,7 +204,7 @@ describe('a list', () => {
     await vi.waitFor(() => {
       expect(ours.writableNeedDrain).toBe(true);
     }, PATIENCE);
-    // Enough time for all pages without back-pressure.
+    // Without back-pressure, all pages would be read from the provider in this time.
     for (let turns = 0; turns < 20_000; turns++) await turn();
     expect(given()).toBeLessThan(1_000);
     socket.destroy();

@@ -52,7 +52,7 @@ const EMPTY_FILE: Sent = { body: EMPTY, headers: { 'Content-Type': 'text/csv' } 
 
 const withHeaders = (sent: Sent, headers: Headers): Sent => ({ ...sent, headers: { ...sent.headers, ...headers } });
 
-/** The form of an upload, a digest field, and the bytes that the field covers. */
+/** The name of an upload's form, the upload, a digest field, and the bytes that the field covers. */
 const ABOUT: [name: string, sent: Sent, field: string, bytes: Buffer][] = [
   ['raw', RAW, 'X-Upload-Digest', FILE],
   ['raw', RAW, 'Content-Digest', FILE],

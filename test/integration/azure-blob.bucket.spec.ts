@@ -19,7 +19,7 @@ const IMPATIENT_MS = 1_000;
 
 let server: Azurite;
 let container: string;
-/** Direct access, which bypasses the bucket. */
+/** A client of the container that bypasses the bucket under test. */
 let client: ContainerClient;
 
 beforeAll(async () => {
@@ -74,9 +74,9 @@ const OPERATIONS: readonly [string, (bucket: Bucket, key: string) => Promise<unk
 
 describe('AzureBlobBucket', () => {
   let proxy: FaultProxy;
-  /** Goes through the proxy, like all calls of the tests. */
+  /** The bucket under test. It uses the store through the proxy, like `impatient`. */
   let bucket: AzureBlobBucket;
-  /** Goes through the proxy, with a short time-out. */
+  /** The same with a short time-out. */
   let impatient: AzureBlobBucket;
 
   beforeEach(async () => {
@@ -249,7 +249,10 @@ describe('AzureBlobBucket', () => {
   });
 });
 
-/** The outcomes of all operations at once. Each that creates an object uses its own key. */
+/**
+ * The outcomes of all operations of a bucket, which run at once. Each operation that creates an object uses its own
+ * key.
+ */
 const outcomes = (bucket: Bucket, prefix: string): Promise<string[]> =>
   Promise.all(
     OPERATIONS.map(([name, operate]) =>

@@ -4,13 +4,13 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { runNodeTool, runPython, toolPath } from '../clients/tools.mjs';
 import { type RunningService, startService } from '../support/service.js';
 
-/** Not text in any encoding. */
+/** Bytes that are no text in any encoding. */
 const BYTES = Uint8Array.from({ length: 1_000 }, (_, index) => (index * 7) % 256);
 const QUERY = { customer_id: 'acme-energy', filename: 'load.bin', manufacturer: 'Landis+Gyr' };
 const ADDITIONAL = 'meter 7, "Süd"';
 
 let service: RunningService;
-/** Inside the package, so that Vitest compiles what is generated. */
+/** A directory in the package, so that Vitest compiles the generated code in it. */
 let directory: string;
 beforeAll(async () => {
   service = await startService();
@@ -33,7 +33,7 @@ beforeEach(async () => {
   before = (await service.lines()).length;
 });
 
-/** Expects one more upload, with these bytes and this additional data. */
+/** Expects one more upload than before the test, with these bytes and this additional data. */
 async function expectStored(bytes: Uint8Array | null, additionalData: string | null): Promise<void> {
   const added = (await service.lines()).sort((one, other) => String(one.upload_id).localeCompare(String(other.upload_id))).slice(before);
   expect(added).toMatchObject([{ ...QUERY, additional_data: additionalData }]);
@@ -139,11 +139,14 @@ describe.each([
   });
 });
 
-/** These know one body for each operation. What they would send of another is no file, and the answer would be 200. */
+/**
+ * Some generators know only one type of body for each operation. They would send a body of another type without its
+ * file, and the service would answer 200. So the code that they generate from the whole document must not compile.
+ */
 describe('the whole document, for generators that need ?uploads=', () => {
   const compile = (script: string): Promise<string> =>
     runNodeTool('typescript/bin/tsc', ['--noEmit', '--strict', '--skipLibCheck', '--module', 'esnext', '--moduleResolution', 'bundler', '--target', 'es2022', '--lib', 'es2022,dom,dom.iterable', script], directory);
-  /** Rejects with what the compiler printed. */
+  /** Compiles a script. Rejects with the output of the compiler if there are errors. */
   const compiled = (script: string): Promise<unknown> => compile(script).catch((error: unknown) => Promise.reject(new Error((error as { stdout: string }).stdout)));
 
   it('lets TypeScript refuse a Blob and a form that hey-api would send as JSON', async () => {

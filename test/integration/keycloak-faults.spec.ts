@@ -72,7 +72,7 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
   const isCreation = ({ method, url }: ProxiedRequest) => method === 'POST' && url.endsWith('/users');
   const isCreationOfRole = ({ method, url }: ProxiedRequest) => method === 'POST' && url === `/admin/realms/${realm.realm}/roles`;
   const isRemoval = ({ method }: ProxiedRequest) => method === 'DELETE';
-  // Excludes look-ups of users that outages left behind.
+  // The lists of users that the operation `users` requests, without look-ups of users that outages left behind.
   const isListOfUsers = ({ url }: ProxiedRequest) => url.includes('/users?briefRepresentation=');
   const isListOfRoles = ({ url }: ProxiedRequest) => url.includes('/roles?');
   const count = (of: (request: ProxiedRequest) => boolean) => proxy.requests.filter(of).length;
@@ -149,7 +149,7 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
     outagesWithManyCallers({ requests, outages: [RESETS, LATE, BREAKS_OFF, FAILS, HTML] });
 
     it('has few connections after that, when there are no more calls', async () => {
-      // Except for look-ups of users that were left behind.
+      // Some connections may remain, for look-ups of users that outages left behind.
       await expect.poll(() => proxy.connections(), PATIENCE).toBeLessThan(5);
     });
   });
@@ -237,7 +237,8 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
     const role = newRole();
     void begin();
     expect((await ask('create-role', role)).status).toBe(status);
-    // The role still exists. It can't be read, so the service can't know that it created it.
+    // The role exists. The service can't read it yet, so it can't know that it created this role, and doesn't remove
+    // it.
     expect(await find({ emails: [], roleNames: [role.role_name] })).toHaveLength(1);
     expect((await ask('create-role', role)).status).toBe(status);
     await proxy.pass();
@@ -405,7 +406,7 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
     await server.restart();
     const old = target.token;
     target.token = await keycloakToken(server);
-    // An unknown key causes a fetch of all keys, once every five seconds.
+    // A token of an unknown key makes the service fetch all keys, at most once every five seconds.
     await expect.poll(async () => (await ask('roles')).status, PATIENCE).toBe(200);
     expect((await send('GET', '/health/ready')).status).toBe(200);
     target.token = old;

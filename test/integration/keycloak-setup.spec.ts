@@ -47,7 +47,7 @@ const PROFILE: Profile = {
   ],
 };
 
-/** A realm that others use. */
+/** A realm that is also used by others: with users, roles and a client of theirs. */
 const OTHERS = {
   realm: 'loads',
   enabled: true,
@@ -111,7 +111,7 @@ describe.runIf(isKeycloakAvailable())('npm run keycloak:setup', { timeout: 60_00
     const roles = await Promise.all(users.map(({ id }) => get(`/users/${id}/role-mappings`)));
     const service = realm.clients.find(({ clientId }) => clientId === SERVICE);
     const rights = service?.serviceAccountsEnabled ? await get(await rightsPath()) : [];
-    // No user logs in with these two clients.
+    // Leaves out their default scopes, which don't matter, because no user logs in with these two clients.
     const clients = realm.clients.map((client) => ([SERVICE, API].includes(client.clientId) ? { ...client, defaultClientScopes: [] } : client));
     return plain({ realm: { ...realm, clients, components: undefined }, users: users.map(({ username }) => username), roles, rights, profile });
   }
@@ -230,7 +230,7 @@ describe.runIf(isKeycloakAvailable())('npm run keycloak:setup', { timeout: 60_00
     expect(await contents()).toEqual(before);
   });
 
-  /** Gets a token like a browser, with the client of Swagger UI. */
+  /** Logs a user in for the first time like a browser, with the client of Swagger UI. Resolves to the access token. */
   async function firstToken(username: string, password: string): Promise<string> {
     const verifier = randomBytes(32).toString('base64url');
     const challenge = { code_challenge: createHash('sha256').update(verifier).digest('base64url'), code_challenge_method: 'S256' };
@@ -261,13 +261,13 @@ describe.runIf(isKeycloakAvailable())('npm run keycloak:setup', { timeout: 60_00
     return `${path}/${(await named(path, mapper)).id}`;
   };
   const alterMapper = (mapper: string, config: object) => async () => {
-    // The list contains the mapper as it was created.
+    // Takes the complete mapper from the list of client scopes, so that the PUT changes only this configuration.
     const { protocolMappers } = (await named('/client-scopes', API)) as { protocolMappers?: { name: string; config: object }[] };
     const present = protocolMappers?.find(({ name }) => name === mapper);
     await server.administer('PUT', await mapperPath(mapper), { ...present, config: { ...present?.config, ...config } });
   };
 
-  /** A change to the realm, the report of the service, and the changes by the set-up. */
+  /** Each defect: its name, how to cause it, what the service then reports, and what the set-up changes to fix it. */
   const DEFECTS: [string, () => Promise<unknown>, { status: number }, string[]][] = [
     ['the realm is disabled', put(() => Promise.resolve(''), { enabled: false }), problem('The realm "loads" is disabled.'), ['~ realm loads: enabled']],
     [
@@ -489,7 +489,7 @@ describe.runIf(isKeycloakAvailable())('npm run keycloak:setup', { timeout: 60_00
 
   it('ends with one line when the administrator has no rights', async () => {
     const credentials = [{ type: 'password', value: 'x-secret' }];
-    // Creates a user in Keycloak's own realm.
+    // Creates a user without rights in Keycloak's own realm, `master`.
     await server.administer('POST', '/../master/users', { username: 'guest', enabled: true, email: 'guest@grid.example', firstName: 'A', lastName: 'B', credentials });
     const guest = { KEYCLOAK_ADMIN_USERNAME: 'guest', KEYCLOAK_ADMIN_PASSWORD: 'x-secret' };
     const { code, stdout, stderr } = await workspace.keycloakSetup([], { ...variables, ...guest });

@@ -111,7 +111,7 @@ describe.runIf(isKeycloakAvailable())('Keycloak', () => {
       const roleId = await created('create-role', role);
       const userId = await created('create-user', { email: freshEmail(), roles: [] });
       await server.administer(method, `/roles-by-id/${roleId}`, body);
-      // Creates another role with the name, unless the known role kept it.
+      // Creates another role with the name of the known role, which is free unless the known role kept it.
       expect((await post('create-role', { ...role, permissions: ['read:users'] })).status).toBe('attributes' in body ? 400 : 201);
       const email = freshEmail();
       expect((await post('assign-role', { user_id: userId, role_id: roleId })).status).toBe(assigned);
@@ -196,7 +196,7 @@ describe.runIf(isKeycloakAvailable())('Keycloak', () => {
           'firstName can be edited only by users',
           (all) => all.map((one) => (one.name === 'firstName' ? { ...one, permissions: { view: ['admin', 'user'], edit: ['user'] } } : one)),
           'Ada',
-          // Keycloak itself refuses the change.
+          // The answer is 400, because Keycloak itself refuses the change.
           400,
           'does not let administrators edit firstName',
         ],

@@ -24,7 +24,7 @@ import { isVersitygwAvailable, startVersitygw, type Versitygw } from '../servers
 const MIB = 1024 * 1024;
 const USER = { accessKeyId: 'service', secretAccessKey: 'service-secret' };
 const KEYED = { idempotencyKey: 'key', customerId: 'customer-1' };
-/** The steps that need write access. */
+/** The steps that fail for a user who may only read. */
 const WRITING = [
   'readiness',
   'an upload without a file',
@@ -37,7 +37,7 @@ const WRITING = [
   'cleaning up after a crash',
   'compaction',
 ];
-/** The steps that fail without each action. */
+/** For each action that the policy allows, the steps that fail without it. */
 const NEEDED_FOR: Readonly<Record<string, readonly string[]>> = {
   's3:GetObject': ['readiness', 'its repeat', 'cleaning up after a crash', 'compaction', 'verification'],
   's3:PutObject': WRITING,
@@ -65,7 +65,7 @@ async function policyOfPage(): Promise<Policy> {
   return JSON.parse(json) as Policy;
 }
 
-/** The policy in the page for a bucket and the user, with only some of its actions. */
+/** The policy of the page, for this bucket and the test's user, with only those actions that `isLeft` accepts. */
 async function policyFor(bucket: string, isLeft: (action: string) => boolean): Promise<string> {
   const policy = await policyOfPage();
   const statements = policy.Statement.map((statement) => ({
@@ -93,7 +93,11 @@ describe.runIf(isVersitygwAvailable())('with the rights in docs/object-storage.m
     await server.stop();
   });
 
-  /** Runs all steps of the service and its commands in a new bucket. @returns the failed steps. */
+  /**
+   * Runs all steps of the service and its commands in a new bucket, with only some actions allowed.
+   *
+   * @returns the names of the failed steps.
+   */
   async function failures(isLeft: (action: string) => boolean): Promise<string[]> {
     const Bucket = `load-data-${count++}`;
     await server.createBucket(Bucket);

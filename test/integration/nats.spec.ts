@@ -24,7 +24,8 @@ describe.runIf(isNatsServerAvailable())('the receiver for NATS JetStream in docs
   beforeAll(async () => {
     [, code = ''] = /```ts\n([^]*?)```/.exec(await readFile(PAGE, 'utf8')) ?? [];
     const { outputText } = ts.transpileModule(code, { compilerOptions: { target: ts.ScriptTarget.ES2023, module: ts.ModuleKind.ESNext } });
-    // Inside the package, where its own name resolves to the build, and beside dist, which may be packed meanwhile.
+    // A directory in the package, so that `load-data-service` resolves to the build. It isn't in dist, because another
+    // spec may pack dist meanwhile.
     await mkdir('coverage', { recursive: true });
     directory = await mkdtemp('coverage/nats-');
     const file = resolve(join(directory, 'nats-upload-events.mjs'));

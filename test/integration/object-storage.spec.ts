@@ -14,13 +14,16 @@ import { isVersitygwAvailable, startVersitygw, type Versitygw } from '../servers
 const CONTAINER = 'load-data';
 const LIMITS = { timeoutMs: 20_000, maxUploadBytes: 5 * 1024 ** 3 };
 
-/** The contracts. Each test has its own prefix. */
+/** Runs the contracts for stores on uploads in a bucket. Each test has its own prefix. */
 function contractOn(name: string, open: (prefix: string) => Bucket): void {
   const setUp = (): Promise<FileStorageContractSubject> => {
     const prefix = `${randomUUID()}/`;
     const looking = open(prefix);
     const view = new BucketView(looking);
-    /** Added to the ages of objects, because objects cannot be written in the past. */
+    /**
+     * How many milliseconds are added to the age of an object, by key, because a test can't store an object in the
+     * past.
+     */
     const addedMs = new Map<string, number>();
     const openStorage = () => {
       const bucket = open(prefix);

@@ -24,10 +24,12 @@ async function run(cwd: string, program: string, ...parameters: string[]): Promi
 
 interface App {
   readonly name: string;
-  /** The example that is installed. */
+  /** The folder in examples/ that is installed as the application. */
   readonly example: string;
   readonly nest: string;
-  /** What `module` and `moduleResolution` may be for an application that imports an ES module. */
+  /**
+   * The pairs of `module` and `moduleResolution` with which an application that imports an ES module can be compiled.
+   */
   readonly resolutions: readonly (readonly [module: string, resolution: string])[];
 }
 
@@ -74,7 +76,7 @@ let directory: string;
 let tarball: string;
 beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'load-data-package-'));
-  // The suite has just built it.
+  // Packs without building, because the suite has just built the package.
   await run(resolve('.'), 'npm', 'pack', '--ignore-scripts', '--pack-destination', directory);
   const [name = ''] = await readdir(directory);
   tarball = join(directory, name);
@@ -86,7 +88,10 @@ interface Manifest {
   devDependencies: Record<string, string>;
 }
 
-/** Installs an example with the packed package, and puts another application beside its sources. */
+/**
+ * Installs an example with the packed package, and copies the application in test/integration/package into its folder
+ * `check`.
+ */
 async function install({ example, nest }: App): Promise<string> {
   const app = join(directory, example);
   await cp(join('examples', example), app, { recursive: true });
@@ -164,7 +169,7 @@ describe.each(APPS)('the packed package in a new application on $name', (app) =>
   });
 
   it('runs the example and its tests', async () => {
-    // What examples/README.md says.
+    // Copies the file as examples/README.md tells the reader to.
     if (app.example === 'nest-11') await cp('examples/nest-12/src/folder-storage.ts', join(path, 'src/folder-storage.ts'));
     await run(path, 'npm', 'run', 'build');
     const { stdout, stderr } = await execute('npm', ['test'], { cwd: path, env: ENVIRONMENT });

@@ -105,7 +105,7 @@ describe.runIf(isVersitygwAvailable())('S3Bucket on versitygw', () => {
     const expectNoParts = () => vi.waitFor(async () => { expect(await parts()).toBe(0); }, PATIENCE);
     const textAt = async (key: string) => (await bucket.read(key))?.bytes.toString();
 
-    /** A client that sends some bytes, then waits for `goOn`, and sends the rest. */
+    /** A client that sends `size` bytes, then waits for `goOn`, and sends `rest` more bytes. */
     const slowClient = (size: number, rest: number) => {
       const client = new EventEmitter();
       const isSilent = once(client, 'silent');
@@ -352,7 +352,7 @@ describe.runIf(isVersitygwAvailable())('S3Bucket on versitygw', () => {
         await expectNoParts();
       });
 
-      // The answers of MinIO to the repeated request. versitygw answers 200 again.
+      // MinIO's answers when the request that completes an upload is repeated. versitygw answers 200 again.
       it.each([
         [404, 'NoSuchUpload'],
         [412, 'PreconditionFailed'],

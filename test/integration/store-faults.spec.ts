@@ -29,7 +29,7 @@ const file = (): RequestInit => ({ body: 'a file', headers: { 'content-type': 't
 let keys = 0;
 const keyed = (): RequestInit => ({ body: 'a file', headers: { 'content-type': 'text/csv', 'idempotency-key': `key-${keys++}` } });
 
-/** A body of more than one part, whose rest is sent when `goOn` resolves. */
+/** An upload with a file of more than one part. The rest of the file is sent when `goOn` resolves. */
 function halting(goOn: Promise<unknown>): RequestInit {
   const pieces = [randomBytes(PART), randomBytes(PART)];
   const body = new ReadableStream<Uint8Array>({
@@ -104,7 +104,9 @@ describe.runIf(isVersitygwAvailable())('the service on a store that', () => {
     expect((await fetch(`${of.url}/health/live`)).status).toBe(200);
   }
 
-  /** Expects only the acknowledged uploads, once failed ones have been undone. */
+  /**
+   * Expects that the store has all acknowledged uploads and nothing else, once the service has undone the failed ones.
+   */
   async function expectNothingElse(): Promise<void> {
     await expect.poll(async () => (await view.lines()).map(({ upload_id }) => upload_id).sort(), PATIENCE).toEqual([...acknowledged].sort());
     const paths = (await view.lines()).flatMap(({ content_path }) => content_path ?? []).sort();
@@ -157,7 +159,7 @@ describe.runIf(isVersitygwAvailable())('the service on a store that', () => {
     await new Promise<void>((resolve) => role.listen(0, '127.0.0.1', resolve));
     const { port } = role.address() as AddressInfo;
     const ofRole = { AWS_CONTAINER_CREDENTIALS_FULL_URI: `http://127.0.0.1:${port}/`, DATA_DIR: `${workspace.directory}/role` };
-    // An empty value means unset.
+    // The service treats the empty variables as unset.
     const other = await workspace.start(variables(proxy.endpoint, { ...ofRole, AWS_ACCESS_KEY_ID: '', AWS_SECRET_ACCESS_KEY: '' }));
     await expectWell(other);
     secret = 'expired';

@@ -26,7 +26,11 @@ async function putSegment(bucket: Bucket, text: string): Promise<string> {
   return key;
 }
 
-/** Writes an upload with a file of a past day. @returns the keys of its segment and file. */
+/**
+ * Writes an upload of a past day that has a file.
+ *
+ * @returns the keys of its segment and file.
+ */
 async function putUpload(bucket: Bucket): Promise<{ segment: string; file: string }> {
   const draft = anUploadDraft().with({ receivedAt: DAY }).file(BYTES).build();
   const upload = await draft.conclude({ size: BYTES.length, sha256: createHash('sha256').update(BYTES).digest('hex') });
@@ -47,7 +51,7 @@ beforeEach(async () => {
 });
 afterEach(() => workspace.dispose());
 
-/** The tests for both stores. */
+/** The tests of the commands that apply to every object storage, S3 and Azure. */
 function toolsOn(open: () => Promise<{ bucket: Bucket; variables: Variables; elsewhere: Variables }>): void {
   let bucket: Bucket;
   let variables: Variables;
@@ -135,7 +139,7 @@ describe.runIf(isVersitygwAvailable())('on S3', () => {
     const uploads = [await putUpload(bucket), await putUpload(bucket), await putUpload(bucket)];
     const malformed = await putSegment(bucket, 'no JSON\n');
     const keys = [...uploads.map(({ segment }) => segment), await putSegment(bucket, ''), malformed];
-    // Makes the objects older by the store's clock. The store keeps them as files.
+    // Makes the objects older by the clock of the store, which keeps them as files.
     for (const key of keys) await utimes(join(server.directory, name, PREFIX, key), DAY, DAY);
     const view = new BucketView(bucket);
     const text = async (segments: readonly string[]) =>

@@ -5,15 +5,15 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ready, type ServiceProcess, Workspace } from '../support/process.js';
 
 const UPLOAD = 'ingestHistoricalLoadData/upload_historical?customer_id=c&filename=load.csv&manufacturer=m';
-/** Too large for a journal. */
+/** A body that is too large for a journal, so that the service writes it to a new file. */
 const LARGE = 'x'.repeat(50_000);
 const VOLUME_SIZE = '64m';
 const STARTED_WITHIN_MS = 60_000;
 const PATIENCE = { timeout: 20_000, interval: 50 };
-/** A separate mount namespace, whose mounts others don't see. */
+/** The parameters of `unshare` for a separate mount namespace, whose mounts other processes don't see. */
 const NAMESPACE = ['--mount', '--propagation', 'private', ...(process.getuid?.() === 0 ? [] : ['--map-root-user'])];
 
-/** Why no file system can be mounted here. Undefined if one can. */
+/** The reason why no file system can be mounted here; undefined if one can. */
 function missingMounts(): string | undefined {
   try {
     execFileSync('unshare', [...NAMESPACE, 'mount', '-t', 'tmpfs', 'tmpfs', '/mnt'], { stdio: 'pipe' });
@@ -62,7 +62,7 @@ describe.runIf(missing === undefined)('DATA_DIR on a volume that', { timeout: ST
   }, STARTED_WITHIN_MS);
   afterEach(() => workspace.dispose());
 
-  // The bind mount keeps the volume while it isn't at its path.
+  // Mounts the volume at a second path, which keeps it while it isn't mounted at DATA_DIR.
   const KEPT = 'mkdir "$D-kept"; mount --bind "$D" "$D-kept"';
 
   it.each<[string, string, string]>([
@@ -126,13 +126,14 @@ describe.runIf(missing === undefined)('DATA_DIR on a volume that', { timeout: ST
     await shell('mkdir "$D/idempotency"; mount --bind "$D/idempotency" "$D/idempotency"; mount -o remount,bind,ro "$D/idempotency"');
     await expect.poll(readiness, PATIENCE).toEqual({ status: 503, down: ['file_storage'] });
     const reports = () => service.program.lines.filter((line) => line.includes(`${workspace.data}/idempotency can't be written`) && line.includes('mount it for writing'));
-    // The log may arrive after the answer.
+    // The log line may arrive after the answer.
     await expect.poll(reports, PATIENCE).toHaveLength(1);
     await shell('umount "$D/idempotency"');
     await expect.poll(readiness, PATIENCE).toEqual({ status: 200, down: [] });
   });
 
-  // Open files stay writable, because a volume with open files can't be remounted read-only.
+  // Only the path becomes read-only, by a second mount, because a volume can't be remounted read-only while files are
+  // open for writing. So files that are open already stay writable.
   it('is read-only at its path: requests that need a new file are refused until it is writable again', async () => {
     await shell('mount --bind "$D" "$D"; mount -o remount,bind,ro "$D"');
     expect(await upload(LARGE)).toBe(500);

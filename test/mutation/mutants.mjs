@@ -2,7 +2,7 @@ import ts from 'typescript';
 
 const { SyntaxKind } = ts;
 
-/** Operators, and what they are replaced by. */
+/** Operators, and the operators that replace them in mutants. */
 const OPERATORS = new Map([
   [SyntaxKind.LessThanToken, '<='],
   [SyntaxKind.LessThanEqualsToken, '<'],
@@ -18,7 +18,7 @@ const OPERATORS = new Map([
   [SyntaxKind.AsteriskToken, '/'],
 ]);
 const METHODS = new Map([['some', 'every'], ['every', 'some'], ['min', 'max'], ['max', 'min'], ['startsWith', 'endsWith'], ['endsWith', 'startsWith']]);
-/** Calls that only tell somebody. */
+/** Calls that only log or warn, so that leaving them out is no mutant. */
 const TELLING = /(^|\.)(logger|log|warn|debug|verbose|emitWarning)\b/;
 
 /**
@@ -27,8 +27,8 @@ const TELLING = /(^|\.)(logger|log|warn|debug|verbose|emitWarning)\b/;
  *
  * @param {string} path
  * @param {string} text the file's text.
- * @returns {{ path: string, line: number, from: number, to: number, original: string, replacement: string }[]} `from` and
- *   `to` are positions in the text.
+ * @returns {{ path: string, line: number, from: number, to: number, original: string, replacement: string }[]} `from`
+ *   and `to` are positions in the text.
  */
 export function mutantsOf(path, text) {
   const source = ts.createSourceFile(path, text, ts.ScriptTarget.Latest, true);
@@ -40,7 +40,7 @@ export function mutantsOf(path, text) {
     mutants.push({ path, line, from, to, original: text.slice(from, to), replacement });
   };
   const visit = (node) => {
-    // Types, decorators and imports don't run, or run once at the start.
+    // Leaves out types, decorators and imports, because they don't run, or run once at the start.
     if (ts.isTypeNode(node) || ts.isImportDeclaration(node) || ts.isDecorator(node) || ts.isInterfaceDeclaration(node)) return;
     if (ts.isBinaryExpression(node)) changeOperator(node);
     if (ts.isIfStatement(node) || ts.isConditionalExpression(node)) {
@@ -70,7 +70,10 @@ export function mutantsOf(path, text) {
   return mutants;
 }
 
-/** Whether a text names something, or is shown to people, so that the program doesn't depend on it. */
+/**
+ * Whether a text names something, or is shown to people. The program doesn't depend on such a text, so it isn't
+ * changed.
+ */
 function isName(node) {
   const { parent } = node;
   if (ts.isPropertyAssignment(parent) && parent.name === node) return true;

@@ -13,7 +13,7 @@ const CONFIG = 'test/mutation/vitest.config.ts';
 /** A mutant that needs this many times the time of the unchanged source is taken to hang. */
 const PATIENCE = 3;
 const MOST_SHOWN_LENGTH = 100;
-/** A mutant that isn't one: the reason why the program does the same. */
+/** Mutants with which the program does the same as without. Each has its reason. */
 const EQUIVALENT = JSON.parse(readFileSync(new URL('equivalent.json', import.meta.url), 'utf8'));
 
 const { values } = parseArgs({
@@ -84,7 +84,7 @@ function drawMutants(random, count) {
   });
 }
 
-/** How long each stage takes with the unchanged source. */
+/** How long the specs of each stage take with the unchanged source, in milliseconds. */
 async function baselines(copy, mutants) {
   const known = new Map();
   for (const specs of new Set(mutants.flatMap(({ stages }) => stages))) {
@@ -101,7 +101,11 @@ const described = ({ path, line, original, replacement }) => `${path}:${line}  $
 const isEquivalent = ({ path, original, replacement }) =>
   EQUIVALENT.some((known) => known.path === path && known.original === original && known.replacement === replacement);
 
-/** @returns {Promise<{ killer?: string }>} the test that noticed the mutant. */
+/**
+ * Applies a mutant to the copy, and runs its stages until a test fails.
+ *
+ * @returns {Promise<{ killer?: string }>} the name of the test that failed. Without one, the mutant survives.
+ */
 async function judge(copy, mutant, times) {
   const file = join(copy, mutant.path);
   const text = readFileSync(file, 'utf8');

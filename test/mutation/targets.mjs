@@ -1,5 +1,6 @@
 /**
- * What is mutated, and the specs that must notice it: stage by stage, so that most mutants meet only the quick ones.
+ * The groups of sources that are mutated, the share of the mutants that each gets, and the specs that must notice the
+ * mutants. The specs run stage by stage, so that most mutants meet only the quick ones.
  *
  * @type {Record<string, { sources: string[], share: number, stages: string[][] }>}
  */

@@ -42,7 +42,7 @@ describe('npm run auth0:setup', { timeout: 60_000 }, () => {
     expect([200, 201, 204]).toContain(answer.status);
     return answer.body as Result;
   };
-  /** The complete list, over all pages. */
+  /** All items of a list of at most 150, from three pages. */
   async function list(path: string): Promise<Item[]> {
     const separator = path.includes('?') ? '&' : '?';
     const pages = [0, 1, 2].map((page) => administer<Item[]>(`GET ${path}${separator}per_page=50&page=${page}`));
@@ -74,7 +74,7 @@ describe('npm run auth0:setup', { timeout: 60_000 }, () => {
     checked = await startCheckedAuth0({ audience: null, connections: ['Username-Password-Authentication', CONNECTION], settings: { largestPage: 50 } });
     tenant = checked.standIn;
     workspace = await Workspace.create();
-    // The stand-in's own applications belong to another service.
+    // Renames the stand-in's own application, so that it counts as that of another service.
     const { clientId: other } = tenant.service;
     await administer(`PATCH /clients/${other}`, { name: 'another service' });
     for (let index = 0; index < 101; index++) await administer('POST /clients', { name: `application ${index}` });
@@ -254,7 +254,7 @@ describe('npm run auth0:setup', { timeout: 60_000 }, () => {
   const lacksScope = (scope: string) => `The application "ID" lacks the scope ${scope} of the Management API.`;
   const ofRole = (permission: string) => `+ permission ${permission} of role ${ROLE}`;
 
-  /** A change to the tenant, the report of the service, and the changes by the set-up. */
+  /** Each defect: its name, how to cause it, what the service then reports, and what the set-up changes to fix it. */
   const DEFECTS: [string, () => Promise<unknown>, Findings, string[]][] = [
     ['the API is missing', () => administer(`DELETE ${apiPath}`), problem(`There is no API "${API}" (OIDC_AUDIENCE).`), [`+ API ${API}`, ...PERMISSIONS.map(ofRole)]],
     [
@@ -341,7 +341,8 @@ describe('npm run auth0:setup', { timeout: 60_000 }, () => {
           expect(service.log.entries.filter(({ text }) => text.includes(JSON.stringify(`identity_provider: ${line}`)))).toHaveLength(1);
         }
         expect((await setUp()).changes.sort()).toEqual([...changes].sort());
-        // A healthy result is cached for longer, so another service looks whether the warning is gone.
+        // If there were only warnings, the service caches its healthy result for longer than this test waits. So
+        // `expectHealthy` starts another service.
         if (problems.length > 0) await expect.poll(() => readiness(origin), { timeout: 10_000, interval: 250 }).toEqual({ status: 200 });
       } finally {
         await service.close();

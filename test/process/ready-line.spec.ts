@@ -26,7 +26,7 @@ describe('the ready line', () => {
     }
   }
 
-  // Each row starts a service, so that a row has several variables.
+  // A row combines several variables, because each row starts a service.
   it.each<[string, Record<string, string>, RegExp]>([
     ['LOG_LEVEL=trace, on every address', { LOG_LEVEL: 'trace', HOST: '0.0.0.0' }, UPLOADED],
     ['LOG_LEVEL=silent, with a base path', { LOG_LEVEL: 'silent', BASE_PATH: '/grid/v1' }, UPLOADED],

@@ -19,12 +19,12 @@ describe('a refused start', () => {
   async function expectRefused(program: Program, ...lines: RegExp[]): Promise<void> {
     expect(await program.exited).toEqual({ code: 1, signal: null });
     expect(program.stderr.split('\n')).toEqual([...lines.map((line) => expect.stringMatching(line) as string), '']);
-    // The cause is reported once.
+    // The cause is reported only there: the log has no error.
     expect(program.lines.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
     for (const line of program.lines) expect(() => JSON.parse(line) as unknown).not.toThrow();
   }
 
-  // The port is in use as well. If it had been opened first, the message would be about the port.
+  // The port is in use as well. If the service opened the port first, the message would be about the port.
   it('names DATA_DIR if another process uses it, also through a link, before a port is opened', async () => {
     const link = join(workspace.directory, 'link');
     await symlink(workspace.data, link);

@@ -38,7 +38,7 @@ const PROVIDER = `
     },
   };`;
 
-/** The adapters beside the one that a variable names. */
+/** For each variable that names a team's adapter, the other adapters of the app. */
 const OTHERS = {
   FILE_STORAGE: {
     identityProvider: new InMemoryIdentityProvider(),
@@ -53,7 +53,8 @@ describe("a team's adapter, named by a variable", () => {
 
   beforeAll(async () => {
     workspace = await Workspace.create();
-    // Inside the package, where its own name resolves to the build, and beside dist, which may be packed meanwhile.
+    // A directory in the package, so that `load-data-service` resolves to the build. It isn't in dist, because another
+    // spec may pack dist meanwhile.
     await mkdir('coverage', { recursive: true });
     directory = resolve(await mkdtemp('coverage/adapters-'));
     const pages = await readFile('docs/adapters.md', 'utf8');

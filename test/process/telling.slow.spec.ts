@@ -21,7 +21,10 @@ afterEach(async () => {
 
 const start = (): Promise<ServiceProcess> => workspace.start({ ...receiver.variables, LOG_LEVEL: 'warn' });
 
-/** Uploads to a new process, ends it, and returns the ids of the uploads that were acknowledged. */
+/**
+ * Starts the service, uploads until `count` uploads are acknowledged, and ends it with the signal. Returns the ids of
+ * the acknowledged uploads.
+ */
 async function uploadUntil(signal: 'SIGKILL' | 'SIGTERM', count: number): Promise<string[]> {
   const { program, origin } = await start();
   const load = new Load(origin);
@@ -32,7 +35,7 @@ async function uploadUntil(signal: 'SIGKILL' | 'SIGTERM', count: number): Promis
   return load.acknowledged.map(({ uploadId }) => uploadId);
 }
 
-/** The ids of what was told, in the order in which it was told first. */
+/** Ids of the events that the webhook received, each once, in the order of their first arrival. They are upload ids. */
 const toldIds = (): string[] => [...new Set(receiver.events().map(({ id }) => id))];
 
 async function expectOrderOfLines(): Promise<void> {
@@ -51,7 +54,7 @@ describe('telling a webhook', () => {
     const acknowledged: string[] = [];
     for (let kill = 1; kill <= kills; kill++) acknowledged.push(...(await uploadUntil('SIGKILL', 150)));
     await start();
-    // Uploads that were stored, and not answered any more, are told too.
+    // Uploads that were stored, but whose answer the kill prevented, must be told too.
     const stored = (await new DataDirectoryView(workspace.data).lines()).map((line) => line.upload_id);
     expect(stored).toEqual(expect.arrayContaining(acknowledged));
     await receiver.eventsUntil((events) => {

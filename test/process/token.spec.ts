@@ -12,14 +12,14 @@ describe('the token command and the service', () => {
 
   beforeAll(async () => {
     workspace = await Workspace.create();
-    // As before the first start of a service.
+    // DATA_DIR exists and is empty, as before the first start of a service.
     await mkdir(workspace.data);
     made = await token([], BEFORE);
     service = await workspace.start(BEFORE);
   });
   afterAll(() => workspace.dispose());
 
-  /** The token that the command prints. Default: with another environment than the service's. */
+  /** The token that the command prints. By default, the command has another environment than the service. */
   async function token(parameters: readonly string[] = [], variables: Record<string, string> = { PORT: '3999' }): Promise<string> {
     const { code, stdout, stderr } = await workspace.token(parameters, variables);
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });

@@ -45,7 +45,7 @@ describe('npm run verify:store', () => {
     const query = 'customer_id=a&filename=zeros.bin&manufacturer=m';
     await fetch(`${url}/ingestHistoricalLoadData/upload_historical?${query}`, { method: 'POST', headers: { 'Content-Type': 'text/csv' }, body: 'x' });
     await program.end('SIGTERM');
-    // A gibibyte of zeros instead, which takes no space on the disk, but time to read.
+    // Replaces the upload's file by a gibibyte of zeros, which takes no space on the disk, but time to read.
     const [segment = ''] = (await readdir(join(workspace.data, 'uploads'), { recursive: true })).filter((name) => name.endsWith('.ndjson'));
     const path = join(workspace.data, 'uploads', segment);
     const line = JSON.parse(await readFile(path, 'utf8')) as { content_path: string };

@@ -7,7 +7,7 @@ import { type ServiceProcess, Workspace } from '../support/process.js';
 const UPLOAD = 'ingestHistoricalLoadData/upload_historical?customer_id=c&filename=load.csv&manufacturer=m';
 /** Time for the service and a command, which start before each test. */
 const STARTED_WITHIN_MS = 60_000;
-/** Too large for a journal. */
+/** A body that is too large for a journal, so that the service writes it to a new file. */
 const LARGE = 'x'.repeat(50_000);
 
 describe('DATA_DIR while the service runs', () => {
@@ -36,7 +36,7 @@ describe('DATA_DIR while the service runs', () => {
     const headers = { Authorization: `Basic ${Buffer.from(`admin:${secret}`).toString('base64')}` };
     return fetch(`${service.origin}/idp/token`, { method: 'POST', headers, body: new URLSearchParams({ grant_type: 'client_credentials' }) });
   };
-  /** The result of a check is cached for a second. */
+  /** Requests `/health/ready` until it answers with this status. Its result is cached for a second. */
   const untilReady = async (status: number) => {
     while ((await ready()) !== status);
   };
@@ -69,7 +69,8 @@ describe('DATA_DIR while the service runs', () => {
         cpSync(`${workspace.data}-away`, workspace.data, { recursive: true });
         rmSync(at('store-id'));
         rmSync(at('identity/identity.db'));
-        // SQLite removes the log at this path when it closes the old database. The index can be rebuilt.
+        // Leaves out the copied index of keys. SQLite removes the write-ahead log at this path when it closes the
+        // database of the old store. The service can rebuild the index.
         rmSync(at('idempotency'), { recursive: true, force: true });
       },
       () => {

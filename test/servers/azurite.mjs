@@ -28,7 +28,7 @@ export async function startAzurite({ log } = {}) {
   const port = await freePort();
   const server = new Azurite('Azurite', port, log);
   const options = ['--blobHost', '127.0.0.1', '--blobPort', `${port}`, '--location', server.directory];
-  // Azurite is older than the API version of the SDK.
+  // Azurite knows only older API versions than that of the SDK, and would refuse it without `--skipApiVersionCheck`.
   await server.start(process.execPath, [PROGRAM, ...options, '--skipApiVersionCheck', '--silent', '--disableTelemetry']);
   return server;
 }

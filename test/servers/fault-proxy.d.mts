@@ -30,13 +30,16 @@ export interface FaultProxy {
   pass(): Promise<void>;
   /** Delays each affected answer by this many milliseconds. */
   delay(ms: number, options?: AnswerOptions): void;
-  /** Ends connections, and refuses new ones. */
+  /** Ends the connections of clients, and refuses new ones. */
   refuse(): Promise<void>;
-  /** Ends connections, and each new one at its first request, before the server sees it. */
+  /** Ends the connections of clients, and each new connection at its first request, before the server sees it. */
   reset(): void;
   /** Passes requests on, and holds the affected answers until the next mode. */
   hold(options?: AnswerOptions): void;
-  /** Holds the affected requests until the next mode, and then passes them on, even if nobody waits for the answers. */
+  /**
+   * Holds the affected requests until the next mode, and then passes them on, even if the client no longer waits for
+   * the answers.
+   */
   postpone(options?: AnswerOptions): void;
   /** Answers each request with 503 `SlowDown`, as S3 does. */
   throttle(): void;
@@ -49,15 +52,16 @@ export interface FaultProxy {
   /** Passes each affected request on twice, and returns the second answer. */
   repeat(options?: AnswerOptions): void;
   /**
-   * Passes the next affected request on, and ends its connection when the server has answered. Works within a mode, and once
-   * by default. Two calls cut two answers.
+   * Passes the next affected request on, and ends the client's connection when the server has answered. Adds to the
+   * current mode, and is cancelled by the next one. Applies to one answer by default. Two calls cut two answers.
    *
    * @returns resolves when the first answer is cut
    */
   cutAnswer(options?: CutOptions): Promise<void>;
   /**
-   * Answers the next affected request itself, once within a mode, with a status and either an XML error with this code or this JSON.
+   * Answers the next affected request itself. Adds to the current mode, and is cancelled by the next one.
    *
+   * @param code JSON to send as the body, or the code of an XML error.
    * @returns resolves when the request is answered
    */
   answer(status: number, code: string, options?: AnswerOptions): Promise<void>;

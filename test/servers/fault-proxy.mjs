@@ -12,7 +12,7 @@ class FaultProxy {
   requests = [];
   #agent = new Agent({ keepAlive: true });
   #server = createServer((incoming, outgoing) => {
-    // When one side disconnects, the connection of the other side ends too.
+    // When the server or the client disconnects, the connection of the other one ends too.
     this.#serve(incoming, outgoing).catch(() => incoming.socket.destroy());
   });
   #target;
@@ -21,7 +21,7 @@ class FaultProxy {
   #resets = false;
   #throttles = false;
   #response;
-  /** Resolves when answers are no longer held. */
+  /** Resolves when the mode no longer holds answers or requests. */
   #held = Promise.resolve();
   #release = () => undefined;
   #isHeld = () => true;
@@ -201,7 +201,7 @@ class FaultProxy {
       await pipeline(answer, outgoing);
       return;
     }
-    // The server has carried out the request once its answer has been read.
+    // Reads the whole answer first, so that the server has carried out the request.
     const body = Buffer.concat(await answer.toArray());
     if (fault.afterBytes > 0) {
       outgoing.writeHead(answer.statusCode, answer.statusMessage, answer.rawHeaders);
@@ -212,7 +212,7 @@ class FaultProxy {
   }
 }
 
-/** Resolves when the request was answered in any way. */
+/** Sends a request and discards the answer, whatever it is. */
 async function sendOnce(options, body) {
   const first = request(options).end(body);
   const [answer] = await once(first, 'response');

@@ -7,16 +7,16 @@ import { promisify } from 'node:util';
 
 const CACHE = join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'load-data-service');
 
-/** A program that Go installs outside the repository. */
+/** A program that is installed outside the repository by `go install`. */
 export class GoProgram {
   #title;
   #home;
   #packagePath;
 
   /**
-   * @param {string} name of the binary.
+   * @param {string} name the name of the binary.
    * @param {string} version
-   * @param {string} packagePath what `go install` installs, without the version.
+   * @param {string} packagePath the path of the package to install, without the version.
    */
   constructor(name, version, packagePath) {
     this.#title = `${name} ${version}`;
@@ -25,14 +25,14 @@ export class GoProgram {
     this.binary = join(this.#home, name);
   }
 
-  /** Whether it is installed, or Go exists to install it. */
+  /** Whether the program is available here: it is installed, or Go exists to install it. */
   get isAvailable() {
     return existsSync(this.binary) || spawnSync('go', ['version']).status === 0;
   }
 
   /**
-   * Installs it unless it is installed. Takes a minute or two, and needs the network. Rejects if Go is missing, and with
-   * its output if the installation fails.
+   * Installs the program unless it is installed. Takes a minute or two, and needs the network. Rejects if Go is
+   * missing, and with Go's output if the installation fails.
    */
   async install() {
     if (existsSync(this.binary)) return;
@@ -45,7 +45,7 @@ export class GoProgram {
       await promisify(execFile)('go', ['install', this.#packagePath], { env });
       await rename(fresh, this.#home);
     } catch (error) {
-      // Another process may have been faster.
+      // Another process may have installed the program first.
       if (!existsSync(this.binary)) throw error;
     } finally {
       await rm(fresh, { recursive: true, force: true });

@@ -1,4 +1,5 @@
-// Keycloak, an identity provider. `node test/servers/keycloak.mjs` runs one until it is interrupted, after `npm run build`.
+// Keycloak, an identity provider. `node test/servers/keycloak.mjs` runs one until it is interrupted. This needs
+// `npm run build` first.
 import { execFile, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { mkdir, mkdtemp, rename, rm } from 'node:fs/promises';
@@ -14,7 +15,10 @@ const ADMINISTRATOR = { KC_BOOTSTRAP_ADMIN_USERNAME: 'admin', KC_BOOTSTRAP_ADMIN
 
 /** A heap, a compiler and a garbage collector that start fast. */
 const FAST_START = ['-Xms64m', '-Xmx512m', '-XX:TieredStopAtLevel=1', '-XX:+UseSerialGC'];
-/** The command of `bin/kc.sh`. Without the script, signals reach the server itself. */
+/**
+ * The options that `bin/kc.sh` passes to Java. Java is started without that script, so that signals reach the server
+ * itself.
+ */
 const JAVA_OPTIONS = [
   ...['-XX:MaxMetaspaceSize=256m', '-Dfile.encoding=UTF-8'],
   '-Djava.util.concurrent.ForkJoinPool.common.threadFactory=io.quarkus.bootstrap.forkjoin.QuarkusForkJoinWorkerThreadFactory',
@@ -62,8 +66,8 @@ class Keycloak extends Server {
 export const isKeycloakAvailable = () => runs('java', '-version') && (existsSync(HOME) || runs('mvn', '-version'));
 
 /**
- * Installs Keycloak outside the repository unless it is installed. Takes a minute or two, and needs the network. Rejects
- * if Java or Maven is missing, and with their output if the installation fails.
+ * Installs Keycloak outside the repository unless it is installed. Takes a minute or two, and needs the network.
+ * Rejects if Java or Maven is missing. If the installation fails, rejects with the output of the failed program.
  */
 export async function installKeycloak() {
   if (!isKeycloakAvailable()) throw new Error(`Keycloak ${VERSION} needs Java, and Maven to be installed with.`);
@@ -80,7 +84,7 @@ export async function installKeycloak() {
     await run(join(unpacked, 'bin/kc.sh'), ['build', '--db=dev-mem'], { cwd: fresh });
     await rename(unpacked, HOME);
   } catch (error) {
-    // Another process may have been faster.
+    // Another process may have installed Keycloak first.
     if (!existsSync(HOME)) throw error;
   } finally {
     await rm(fresh, { recursive: true, force: true });
@@ -88,7 +92,8 @@ export async function installKeycloak() {
 }
 
 /**
- * Starts a Keycloak with a realm, and installs Keycloak first if needed. Rejects if it isn't available or doesn't start.
+ * Starts a Keycloak with a realm, and installs Keycloak first if needed. Rejects if it isn't available or doesn't
+ * start.
  *
  * @param {{ realm: { realm: string }, virtualMachine?: string[], log?: (text: string) => void }} options
  * @returns {Promise<import('./keycloak.mjs').Keycloak>}
@@ -98,7 +103,7 @@ export async function startKeycloak({ realm, virtualMachine = FAST_START, log })
   const port = await freePort();
   const server = new Keycloak(port, realm.realm, log);
   const { directory, endpoint } = server;
-  // A separate home for the data.
+  // Keycloak stores data in its home. This server has a home of its own, with links to the installed files.
   for (const name of ['bin', 'conf', 'lib', 'providers', 'themes']) symlinkSync(join(HOME, name), join(directory, name));
   mkdirSync(join(directory, 'data/import'), { recursive: true });
   writeFileSync(join(directory, 'data/import/realm.json'), JSON.stringify(realm));

@@ -1,9 +1,9 @@
 export function installNode(version: string): Promise<string>;
 
-/** A runtime beside Node. */
+/** A JavaScript runtime other than Node. */
 export interface Runtime {
   readonly name: string;
-  /** Installs it unless it is there. Resolves to the path of the program. */
+  /** Installs the runtime unless it is installed. Resolves to the path of its program. */
   readonly install: () => Promise<string>;
   /** The parameters that run a script, which may use the network and read files below a folder. */
   readonly parameters: (folder: string) => readonly string[];

@@ -11,7 +11,7 @@ const CACHE = join(process.env.XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'loa
 
 const run = promisify(execFile);
 
-/** The packages that contain a program for one platform. */
+/** The packages of npm that contain the program for one platform each, of Deno and of Bun. */
 const DENO = {
   'linux-x64': '@deno/linux-x64-glibc',
   'linux-arm64': '@deno/linux-arm64-glibc',
@@ -43,14 +43,14 @@ export const RUNTIMES = ALL_RUNTIMES.filter(({ isAvailable }) => isAvailable);
 export const MISSING_RUNTIMES = ALL_RUNTIMES.filter(({ isAvailable }) => !isAvailable).map(({ name }) => name);
 
 /**
- * Installs a version of Node unless it is there.
+ * Installs a version of Node unless it is installed.
  *
  * @param {string} version
  * @returns {Promise<string>} the path of the program
  */
 export const installNode = (version) => install(`node-${version}`, `node-${PLATFORM}`, version, join('bin', 'node'));
 
-/** Installs a package unless it is there, and returns the path of its program. */
+/** Installs a package unless it is installed, and returns the path of its program. */
 async function install(folder, name, version, program) {
   const home = join(CACHE, folder);
   const path = join(home, 'node_modules', name, program);
@@ -62,7 +62,7 @@ async function install(folder, name, version, program) {
     await run('npm', ['install', '--ignore-scripts', '--no-audit', '--no-fund'], { cwd: fresh });
     await rename(fresh, home);
   } catch (error) {
-    // Another process may have been faster.
+    // Another process may have installed the package first.
     if (!existsSync(path)) throw error;
   } finally {
     await rm(fresh, { recursive: true, force: true });

@@ -3,22 +3,30 @@ export interface ServerOptions {
   log?: (text: string) => void;
 }
 
-/** A server in its own process, on a free port of the loopback interface. It ends with the process that started it, even after a crash. */
+/**
+ * A server in its own process, on a free port of the loopback interface. It ends with the process that started it, even
+ * if that process crashes.
+ */
 export interface Server {
   /** `http://host:port` */
   readonly endpoint: string;
-  /** The directory of its data. */
+  /** The directory of the server's data. */
   readonly directory: string;
   /** The id of the current or last process. */
   readonly pid: number;
-  /** Pauses its process (SIGSTOP). Once this resolves, connections are still accepted but nothing is answered. */
+  /**
+   * Pauses the server's process (SIGSTOP). Once this resolves, connections are still accepted but nothing is answered.
+   */
   pause(): Promise<void>;
-  /** Resumes its process (SIGCONT). */
+  /** Resumes the server's process (SIGCONT). */
   resume(): void;
-  /** Kills its process (SIGKILL), and keeps its data. */
+  /** Kills the server's process (SIGKILL), and keeps its data. */
   kill(): Promise<void>;
-  /** Restarts it after `kill()`, with the same port and data, and waits until it answers. Rejects with its output if it ends before. */
+  /**
+   * Restarts the server after `kill()`, with the same port and data, and waits until it answers. Rejects with its
+   * output if it ends before it answers.
+   */
   restart(): Promise<void>;
-  /** Stops it and removes its data. */
+  /** Stops the server and removes its data. */
   stop(): Promise<void>;
 }

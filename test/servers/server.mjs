@@ -7,23 +7,32 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 
-/** Below the ports of outgoing connections, so that no connection takes the port between a kill and a restart. */
+/**
+ * The range of the servers' ports. It is below the ports of outgoing connections, so that no connection takes the port
+ * between a kill and a restart.
+ */
 const PORTS = { first: 20_000, count: 10_000 };
 /** Interval between two checks of a condition. */
 const RETRY_MS = 10;
 const MOST_READY_SECONDS = 180;
 const MOST_OUTPUT = 10_000;
 
-/** A shell that ends when its input ends, which happens however its parent process ends. It then ends the server and removes its data. */
+/**
+ * A shell that guards a server: it reads the server's process id, and ends when its input ends, which happens however
+ * its parent process ends. It then kills the server and removes the server's data.
+ */
 const GUARD = `
 while read -r pid; do running=$pid; done
 [ -z "$running" ] || kill -KILL "$running"
 rm -rf "$1"
 `;
 
-/** A server in its own process, on a free port of the loopback interface, with its data in a new temporary directory. Needs a POSIX shell. */
+/**
+ * A server in its own process, on a free port of the loopback interface, with its data in a new temporary directory.
+ * Needs a POSIX shell.
+ */
 export class Server {
-  /** The directory of its data. */
+  /** The directory of the server's data. */
   directory = mkdtempSync(join(tmpdir(), 'load-data-server-'));
   #guard = spawn('sh', ['-c', GUARD, 'sh', this.directory], { detached: true, stdio: ['pipe', 'ignore', 'inherit'] });
   #guarded = once(this.#guard, 'exit');
@@ -34,7 +43,7 @@ export class Server {
   #exited;
 
   /**
-   * @param {string} name for messages
+   * @param {string} name the server's name in messages
    * @param {number} port
    * @param {((text: string) => void) | undefined} log receives the output of the server
    */
@@ -56,8 +65,8 @@ export class Server {
   }
 
   /**
-   * Starts it and waits until it answers. Rejects with its output if it ends before, or doesn't answer in time, and
-   * then removes everything.
+   * Starts the server and waits until it answers. If it ends before, or doesn't answer in time, removes everything and
+   * rejects with its output.
    *
    * @param {string} command
    * @param {string[]} parameters
@@ -74,7 +83,10 @@ export class Server {
     }
   }
 
-  /** Restarts it after `kill()`, with the same port and data, and waits until it answers. Rejects like `start()`. */
+  /**
+   * Restarts the server after `kill()`, with the same port and data, and waits until it answers. Rejects with its
+   * output if it ends before, or doesn't answer in time.
+   */
   async restart() {
     let output = '';
     const keep = (text) => {
@@ -95,25 +107,27 @@ export class Server {
     if (obstacle) throw new Error(`${this.#name} did not start: ${obstacle}\n${output}`);
   }
 
-  /** Pauses its process (SIGSTOP). Once this resolves, connections are still accepted but nothing is answered. */
+  /**
+   * Pauses the server's process (SIGSTOP). Once this resolves, connections are still accepted but nothing is answered.
+   */
   async pause() {
     this.#child.kill('SIGSTOP');
     while (!(await isStopped(this.pid))) await setTimeout(RETRY_MS);
   }
 
-  /** Resumes its process (SIGCONT). */
+  /** Resumes the server's process (SIGCONT). */
   resume() {
     this.#child.kill('SIGCONT');
   }
 
-  /** Kills its process (SIGKILL), and keeps its data. */
+  /** Kills the server's process (SIGKILL), and keeps its data. */
   async kill() {
     this.#child.kill('SIGKILL');
     await this.#exited;
     this.#tellGuard('');
   }
 
-  /** Stops it and removes its data. */
+  /** Stops the server and removes its data. */
   async stop() {
     await this.kill();
     this.#guard.stdin.end();
@@ -126,7 +140,7 @@ export class Server {
 
   async #answer(signal) {
     while (!signal.aborted) {
-      // A separate signal for each, because there may be thousands.
+      // Each request has a signal of its own, because there may be thousands of requests, and each adds a listener.
       const isThere = await fetch(this.endpoint, { signal: AbortSignal.any([signal]) }).then(
         (response) => response.text().then(() => true),
         () => false,
@@ -137,12 +151,15 @@ export class Server {
   }
 }
 
-/** Whether each thread has stopped, which takes some milliseconds on a busy machine. Known only on Linux; elsewhere true. */
+/**
+ * Whether each thread of a process has stopped, which takes some milliseconds on a busy machine. Known only on Linux;
+ * elsewhere true.
+ */
 async function isStopped(pid) {
   if (process.platform !== 'linux') return true;
   const threads = await readdir(`/proc/${pid}/task`);
   const states = await Promise.all(threads.map((thread) => readFile(`/proc/${pid}/task/${thread}/stat`, 'utf8')));
-  // The state follows the name, which may contain parentheses itself.
+  // In `stat`, the thread's state follows its name, which may contain parentheses itself.
   return states.every((state) => state.slice(state.lastIndexOf(')')).startsWith(') T'));
 }
 

@@ -1,13 +1,13 @@
 import type { Server, ServerOptions } from './server.mjs';
 
-/** S3 on the loopback interface. Requires `forcePathStyle`. Acknowledged objects survive `kill()`. */
+/** versitygw, an S3 on the loopback interface. Requires `forcePathStyle`. Acknowledged objects survive `kill()`. */
 export interface Versitygw extends Server {
   readonly accessKeyId: string;
   readonly secretAccessKey: string;
   readonly region: string;
   /** The environment of a service that stores uploads in one of its buckets. */
   environment(bucket: string): Record<string, string>;
-  /** Rejects if the bucket exists. */
+  /** Creates a bucket. Rejects if it exists. */
   createBucket(name: string): Promise<void>;
   /** Creates a user with the rights in a bucket's policy, which names the user by the access key id. Requires `iam`. */
   createUser(accessKeyId: string, secretAccessKey: string): Promise<void>;

@@ -27,7 +27,7 @@ export interface Description {
 export interface Violation {
   readonly side: 'request' | 'answer';
   readonly operation: string;
-  /** Undefined if a fault replaced the answer. */
+  /** The status of the answer; undefined if a fault replaced the answer. */
   readonly status: number | undefined;
   readonly text: string;
 }
@@ -45,7 +45,7 @@ const UNDESCRIBED_MEMBERS = new Set(['type', 'owner_id']);
 /** Refusals that the description omits for some operations: it lists 404 only for some, and 5xx for almost none. */
 const UNLISTED_REFUSALS = new Set([404, 413, 414, 500, 502, 503, 504]);
 
-/** Checks requests to the Management API and its answers. */
+/** Checks requests to the Management API, and its answers, against Auth0's description. */
 export class Auth0Description {
   private readonly ajv = new Ajv2020({ strict: false, allErrors: true, unicodeRegExp: false });
   private readonly paths: readonly { readonly template: string; readonly pattern: RegExp }[];
@@ -118,7 +118,7 @@ export class Auth0Description {
 
 let description: Auth0Description | undefined;
 
-/** Undefined if the description is absent. Read and compiled once. */
+/** The checks against Auth0's description, which is read and compiled once. Undefined if the description is absent. */
 export function readAuth0Description(): Auth0Description | undefined {
   if (!description && existsSync(FILE)) description = new Auth0Description(JSON.parse(readFileSync(FILE, 'utf8')) as Description);
   return description;
@@ -128,7 +128,7 @@ export default function prepare(): void {
   tellIfLeftOut(FILE);
 }
 
-/** Prints a line if the check is left out. */
+/** Prints a line if the description is absent, so that the check is left out. */
 export function tellIfLeftOut(file: URL): void {
   if (!existsSync(file)) console.log("Left out: the check of requests and answers against Auth0's description, which isn't here.");
 }

@@ -5,11 +5,11 @@ import { type CheckedAuth0, startCheckedAuth0 } from './checked-auth0.js';
 
 const AUDIENCE = 'load-data-api';
 
-/** A tenant with the API and its permissions, without users and roles. */
+/** Starts a stand-in for a tenant that has the API and its permissions, but no users and roles. */
 export const startTenant = (settings: Partial<Auth0Settings> = {}, onExchange?: Auth0StandInOptions['onExchange']): Promise<CheckedAuth0> =>
   startCheckedAuth0({ audience: AUDIENCE, apiScopes: PERMISSIONS, settings, ...(onExchange && { onExchange }) });
 
-/** The options of the adapter. */
+/** The options of an Auth0 adapter that uses a tenant. */
 export const auth0Options = ({ domain, service }: Auth0StandIn): Auth0Options => ({
   ...service,
   url: domain,
@@ -17,7 +17,7 @@ export const auth0Options = ({ domain, service }: Auth0StandIn): Auth0Options =>
   connection: 'Username-Password-Authentication',
 });
 
-/** The environment of the service. */
+/** The environment of a service that uses a tenant. */
 export const auth0Variables = ({ domain, service }: Auth0StandIn): Record<string, string> => ({
   IDENTITY_PROVIDER: 'auth0',
   AUTH0_DOMAIN: domain,

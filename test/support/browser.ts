@@ -1,4 +1,4 @@
-/** A page with a form, or the target of a redirect away from Keycloak. */
+/** A page with a form, or the target of a redirect away from Keycloak, whose `html` is empty. */
 export interface Page {
   readonly url: string;
   readonly html: string;
@@ -11,7 +11,7 @@ export class Browser {
   /** @param site the origin of the pages. A redirect to any other origin isn't followed. */
   constructor(private readonly site: string) {}
 
-  /** Opens a page. */
+  /** Opens a page and follows redirects. A page of another origin isn't requested. */
   async open(url: string, init: RequestInit = {}): Promise<Page> {
     if (!url.startsWith(`${this.site}/`)) return { url, html: '' };
     const cookie = [...this.cookies].map((pair) => pair.join('=')).join('; ');

@@ -4,7 +4,7 @@ import { readAuth0Description, type Violation } from './auth0-description.js';
 /** A stand-in, and how its exchanges violate Auth0's description. */
 export interface CheckedAuth0 {
   readonly standIn: Auth0StandIn;
-  /** Empty if the description is absent. */
+  /** The violations in the exchanges so far. Empty if the description is absent. */
   readonly violations: readonly Violation[];
 }
 
@@ -13,7 +13,8 @@ export async function startCheckedAuth0(options: Auth0StandInOptions = {}): Prom
   const found: Violation[] = [];
   const unchecked: Auth0Exchange[] = [];
   const onExchange = (exchange: Auth0Exchange) => {
-    // Checked when they are asked for: compiling a schema takes so long that a call could run out of time on a busy machine.
+    // The exchange is checked only when `violations` is read, because compiling a schema takes so long that a call
+    // could run out of time on a busy machine.
     if (description) unchecked.push(exchange);
     return options.onExchange?.(exchange);
   };
@@ -26,14 +27,17 @@ export async function startCheckedAuth0(options: Auth0StandInOptions = {}): Prom
   };
 }
 
-/** The violations that the stand-in accepted or sent. Violations in requests that it refused don't count. */
+/**
+ * The violations for which the stand-in is to blame: in requests that it accepted, and in its answers. Violations in
+ * requests that it refused don't count.
+ */
 export const ownViolations = ({ violations }: CheckedAuth0): Violation[] =>
   violations.filter(({ side, status = 0 }) => side === 'answer' || status < 400);
 
 export interface Called {
   readonly status: number;
   readonly headers: Headers;
-  /** Parsed, if it is JSON. */
+  /** The body of the answer, parsed if it is JSON, otherwise as text. */
   readonly body: unknown;
 }
 
@@ -41,7 +45,7 @@ export interface Called {
  * Calls the Management API.
  *
  * @param operation method and encoded path after `/api/v2`.
- * @param token default: the administrator's.
+ * @param token the access token. Default: a new one with all scopes.
  */
 export async function callManagementApi(standIn: Auth0StandIn, operation: string, body?: unknown, token?: string): Promise<Called> {
   const [method = '', path = ''] = operation.split(' ');

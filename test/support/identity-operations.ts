@@ -3,18 +3,21 @@ import { BASE, expectAnswer, expectError, type Fields, fresh, freshEmail, identi
 
 /** An identity provider, and the properties on which the answers of the six operations depend. */
 export interface ProviderUnderTest {
-  /** Regular expressions of its ids. */
+  /** Regular expressions that the provider's user ids and role ids match. */
   readonly userId: string;
   readonly roleId: string;
-  /** The prefix before the opaque part of an id. */
+  /** The prefixes of user ids and role ids, before the opaque part of an id. */
   readonly userPrefix: string;
   readonly rolePrefix: string;
   /** A well-formed id that no role has. */
   readonly unknownRoleId: string;
-  /** Names of 128 and 255 characters. Default: the longest in UTF-16. */
+  /**
+   * The longest names to test: a role's of 128 characters, and a user's of 255. Default: those that are longest in
+   * UTF-16.
+   */
   readonly longestRoleName?: string;
   readonly longestUserName?: string;
-  /** Starts a service on an identity provider without users and roles of the tests. */
+  /** Starts a service on an identity provider that has no users and roles of the tests yet. */
   start(): Promise<Target>;
   stop(): Promise<void>;
   /** The permissions of the user's roles according to the provider itself, in any order. */
@@ -23,7 +26,7 @@ export interface ProviderUnderTest {
   tokenOf(userId: string, email: string): Promise<string>;
 }
 
-// U+0085 and the blanks in C0 are control characters too.
+// The characters with Unicode's property White_Space. U+0085 and those below U+0020 are control characters too.
 const WHITE_SPACE = [9, 10, 11, 12, 13, 0x20, 0x85, 0xa0, 0x1680, 0x2028, 0x2029, 0x202f, 0x205f, 0x3000]
   .concat(Array.from({ length: 11 }, (_, index) => 0x2000 + index))
   .map((code) => String.fromCodePoint(code));
@@ -245,7 +248,10 @@ export function identityOperations(name: string, provider: ProviderUnderTest): v
       ['update-user', 'new_name', badNames(255)],
     ];
 
-    /** Sorted, because a search may change the order when it finds a new user. */
+    /**
+     * The roles and users of the service as sorted texts, because a search may change the order when it finds a new
+     * user.
+     */
     const contents = async () => [...(await list('roles')), ...(await list('users'))].map((item) => JSON.stringify(item)).sort();
     describe.each(MEMBERS)('POST /%s rejects %s', (operation, member, rows) => {
       let before: string[];

@@ -46,18 +46,21 @@ export const fresh = (): string => `n${++count}`;
 export const freshEmail = (): string => `${fresh()}@grid.example`;
 
 export interface Target {
-  /** `{base_url}`. */
+  /** The service's `{base_url}`. */
   url: string;
   /** A token with all permissions. */
   token: string;
 }
 
-/** How long a caller waits for a complete answer. The service promises it within ten seconds, and the transfer takes some time. */
+/**
+ * How long a caller waits for a complete answer. The service promises it within ten seconds, and the transfer takes
+ * some time.
+ */
 const CALLER_WAITS_MS = 11_000;
 
 export const bytes = (body: string | Buffer): Uint8Array<ArrayBuffer> => new Uint8Array(Buffer.from(body));
 
-/** Requests for the six operations. Each goes to the service that `target` names at that time. */
+/** Requests for the six operations. Each goes to the service that `target` names when it is sent. */
 export function identityRequests(target: Target) {
   /** A role and a user that exist once `makeKnown` was called. Their name and e-mail are in use. */
   const known = { roleId: '', userId: '', roleName: 'taken', email: 'taken@grid.example' };
@@ -66,7 +69,7 @@ export function identityRequests(target: Target) {
     known.userId = await created('create-user', { email: known.email, roles: [] });
   }
 
-  /** Rejects when the answer takes too long. */
+  /** Sends a request with the token of `target`. Rejects when the answer takes longer than a caller waits. */
   async function send(method: string, path: string, init: RequestInit = {}): Promise<Answer> {
     const headers = { Authorization: `Bearer ${target.token}`, ...(init.headers as Record<string, string> | undefined) };
     const answer = await fetch(target.url + path, { signal: AbortSignal.timeout(CALLER_WAITS_MS), ...init, method, headers });

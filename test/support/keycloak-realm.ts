@@ -4,7 +4,10 @@ import { API_CLIENT, newRealm, protocolMappers, REALM_MANAGEMENT, SERVICE_CLIENT
 import type { Keycloak } from '../servers/keycloak.mjs';
 
 const SERVICE = { realm: 'loads', audience: 'load-data-api', clientId: 'load-data-service', clientSecret: 'service-secret' };
-/** A client with all permissions for the customers `acme` and `north`. It may also request users' tokens with their passwords. */
+/**
+ * A client with all permissions for the customers `acme` and `north`. It may also request users' tokens with their
+ * passwords.
+ */
 const OPERATOR = { clientId: 'operator', secret: 'operator-secret' };
 
 /** The realm of the tests, with everything that the service needs and a client for tokens. */
@@ -25,10 +28,10 @@ export function testRealm() {
   };
 }
 
-/** The options of the adapter. */
+/** The options of a Keycloak adapter that uses the realm of the tests at this URL. */
 export const keycloakOptions = (url: string): KeycloakOptions => ({ ...SERVICE, url });
 
-/** The environment of the service. */
+/** The environment of a service that uses the realm of the tests at this URL. */
 export const keycloakVariables = (url: string): Record<string, string> => ({
   IDENTITY_PROVIDER: 'keycloak',
   KEYCLOAK_URL: url,

@@ -6,7 +6,7 @@ const MAX_FILE_BYTES = 200_000;
 /** An acknowledged upload. */
 export interface Acknowledged {
   readonly uploadId: string;
-  /** Null for an upload without a file. */
+  /** The digest of the upload's file, in hex; null without a file. */
   readonly sha256: string | null;
 }
 

@@ -59,7 +59,7 @@ export class Program {
     this.child.stdin?.write(`${answer}\r`);
   }
 
-  /** Sends a signal and waits for the end. */
+  /** Sends a signal and waits for the end of the program. */
   end(signal: NodeJS.Signals): Promise<Exit> {
     this.child.kill(signal);
     return this.exited;
@@ -70,10 +70,10 @@ export class Program {
 export interface ServiceProcess {
   readonly program: Program;
   readonly readyLine: string;
-  /** `{base_url}`, as clients see it. */
+  /** The service's `{base_url}`, as clients see it. */
   readonly url: string;
   readonly swaggerUrl: string;
-  /** Undefined if the ready line has none. */
+  /** The curl command in the ready line; undefined if it has none. */
   readonly curl: string | undefined;
   /** The local address of the service, `http://host:port`. */
   readonly origin: string;
@@ -106,14 +106,17 @@ export class Workspace {
     return join(this.directory, 'data');
   }
 
-  /** Starts the service with these variables and no others, and waits until it is ready. Its first start finds signing keys. */
+  /**
+   * Starts the service with these variables and no others, and waits until it is ready. A new DATA_DIR gets signing
+   * keys first, because creating them takes the service some time.
+   */
   async start(variables: Variables = {}): Promise<ServiceProcess> {
     const { DATA_DIR, IDENTITY_PROVIDER = 'embedded' } = variables;
     if (DATA_DIR === undefined && IDENTITY_PROVIDER === 'embedded' && !existsSync(this.data)) await writeSigningKeys(this.data);
     return ready(this.launch(variables));
   }
 
-  /** Starts the service without waiting. */
+  /** Starts the service without waiting until it is ready. */
   launch(variables: Variables = {}): Program {
     return this.run(process.execPath, ['--trace-warnings', resolve('dist/main.js')], variables);
   }
@@ -154,13 +157,15 @@ export class Workspace {
     return Object.assign(program, await program.exited);
   }
 
-  /** Starts a command on its own terminal, where standard output and error are one stream. Needs `script`. */
+  /**
+   * Starts a command on its own terminal, where standard output and error are one stream. Needs the program `script`.
+   */
   onTerminal(name: string, parameters: string, variables: Variables): Program {
     const command = `'${process.execPath}' '${resolve(`dist/commands/${name}.js`)}' ${parameters}`;
     return this.run('script', ['-qefc', command, '/dev/null'], variables);
   }
 
-  /** Starts any program. Default: in this directory. */
+  /** Starts any program. Default of `cwd`: the directory of the workspace. */
   run(command: string, parameters: readonly string[], variables: Variables, cwd = this.directory): Program {
     const env = { PATH: process.env.PATH, HOME: this.directory, PORT: '0', DATA_DIR: this.data, ...variables };
     const program = new Program(spawn(command, parameters, { cwd, env, stdio: ['pipe', 'pipe', 'pipe'] }));

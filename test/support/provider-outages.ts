@@ -8,10 +8,10 @@ export interface Fault {
   end(): unknown;
 }
 
-/** A fault of a provider, and the status that the service answers during it. */
+/** An outage of a provider: its name, the status that the service answers during it, and the fault that causes it. */
 export type Outage = readonly [what: string, status: 502 | 503, fault: Fault];
 
-/** Users and roles left by failed creations would have one of these names. */
+/** The names in failed creations. Users and roles that these have left behind would have one of them. */
 export interface Names {
   readonly emails: readonly string[];
   readonly roleNames: readonly string[];
@@ -65,7 +65,10 @@ export async function untilWell({ ask, send }: IdentityRequests): Promise<void> 
   }, PATIENCE);
 }
 
-/** Tests the answers of the six operations and all others during each outage, and that everything works again after it. */
+/**
+ * Tests the answers of the six operations, of readiness, liveness and uploads during each outage, and that everything
+ * works again after it.
+ */
 export function outageMatrix({ requests, outages, find }: ProviderWithOutages): void {
   const { send, ask, GOOD } = requests;
 
@@ -81,7 +84,7 @@ export function outageMatrix({ requests, outages, find }: ProviderWithOutages): 
     beforeAll(async () => {
       await untilWell(requests);
       await fault.begin();
-      // The service's token for the provider may stay valid for some seconds.
+      // The outage may affect the service only after some seconds, while its token for the provider stays valid.
       await vi.waitFor(async () => { expect((await ask('roles')).status).toBe(status); }, PATIENCE);
       await Promise.all(ALL_OPERATIONS.map(async (operation) => {
         const fields = operation in GOOD ? GOOD[operation as keyof typeof GOOD]() : {};
@@ -115,9 +118,12 @@ export function outageMatrix({ requests, outages, find }: ProviderWithOutages): 
   });
 }
 
-/** Tests that callers who occupy all connections to the provider get their answers during outages, and that all connections work afterwards. */
+/**
+ * Tests that callers who occupy all connections to the provider get their answers during outages, and that all
+ * connections work afterwards.
+ */
 export function outagesWithManyCallers({ requests, outages }: Omit<ProviderWithOutages, 'find'>): void {
-  // This many callers also wait for each other.
+  // These requests may take longer than others, because so many callers also wait for each other.
   const one = () => requests.send('GET', `${BASE}/roles`, { signal: AbortSignal.timeout(PATIENCE.timeout) });
   const many = async () => new Set((await Promise.all(Array.from({ length: MANY }, one))).map(({ status }) => status));
 
@@ -175,7 +181,7 @@ export async function expectKeysToRotate(provider: RotatingProvider, old: string
     expect(await statuses(old)).toEqual([200]);
     const before = provider.fetches();
     const next = await provider.rotate();
-    // An unknown key causes a fetch of all keys, once in each cool-down.
+    // A token of an unknown key makes the service fetch all keys, at most once in each cool-down of five seconds.
     later(5);
     const many = Array.from({ length: 20 }, (_, index) => (index % 2 === 0 ? old : next));
     expect(await statuses(...many)).toEqual(many.map(() => 200));
@@ -188,7 +194,8 @@ export async function expectKeysToRotate(provider: RotatingProvider, old: string
     later(1);
     await statuses(next);
     await expect.poll(() => provider.fetches() - before, PATIENCE).toBe(refetches + 1);
-    // A token with a known key waits only briefly for the fetch. After that the old key is unknown and is looked up once more.
+    // A request with a token of a known key waits only briefly for this fetch. After the fetch the old key is unknown,
+    // and the service looks it up once more.
     await expect.poll(() => statuses(old, next), PATIENCE).toEqual([403, 200]);
     expect(provider.fetches() - before).toBeLessThanOrEqual(refetches + 2);
   } finally {

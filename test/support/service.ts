@@ -17,14 +17,14 @@ import { writeSigningKeys } from './signing-keys.js';
 
 export interface RunningService {
   readonly app: NestExpressApplication;
-  /** `{base_url}`. */
+  /** The service's `{base_url}`. */
   readonly url: string;
   readonly port: number;
   readonly dataDirectory: string;
   readonly log: CollectingLogger;
   /** A token of the embedded provider's administrator. */
   adminToken(customerIds?: string[]): Promise<string>;
-  /** All lines of the index. */
+  /** All index lines, parsed. */
   lines(): Promise<Record<string, unknown>[]>;
   /** Paths of all files below a folder of the data directory. */
   files(folder: string): Promise<string[]>;

@@ -7,8 +7,8 @@ const FILE = 'identity/signing-keys.json';
 let made: Promise<string> | undefined;
 
 /**
- * Gives a new DATA_DIR its signing keys, because creating them takes half a second of a core. All directories of a
- * process get the same keys.
+ * Writes signing keys into a new DATA_DIR, because it takes a service half a second of a core to create them. All
+ * directories of a test process get the same keys.
  */
 export async function writeSigningKeys(dataDirectory: string): Promise<void> {
   made ??= make();

@@ -11,7 +11,7 @@ interface InitOptions {
   };
 }
 
-/** The configuration of Swagger UI: the flows that *Authorize* offers, and their options. */
+/** The configuration of the service's Swagger UI: the flows that *Authorize* offers, and their options. */
 export async function swaggerUiOptions(baseUrl: string): Promise<InitOptions['customOptions'] & { readonly flows: Readonly<Record<string, OAuthFlow>> }> {
   const script = await (await fetch(`${baseUrl}/docs/swagger-ui-init.js`)).text();
   const [, json = ''] = /^ *let options = (\{[^]*?^\});$/m.exec(script) ?? [];

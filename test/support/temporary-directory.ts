@@ -18,7 +18,7 @@ function isMemoryLargeEnough(): boolean {
 /** Puts the temporary files of all specs, and of the processes that they start, into memory if possible. */
 export default function useMemory(): () => void {
   const directory = mkdtempSync(join(isMemoryLargeEnough() ? MEMORY : tmpdir(), 'load-data-tests-'));
-  // Some specs run a command as another user.
+  // A spec that runs as root drops its rights to read these files, and must still be able to enter the directory.
   chmodSync(directory, 0o755);
   process.env.TMPDIR = directory;
   return () => {

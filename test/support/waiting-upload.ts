@@ -3,7 +3,7 @@ import { expect } from 'vitest';
 import type { RunningService } from './service.js';
 
 const SMALL_FILE = '/ingestHistoricalLoadData/upload_historical?customer_id=acme&filename=small.csv&manufacturer=m';
-/** How long the small upload may take until the test fails and lets the other one go, in milliseconds. */
+/** How long the small upload may take until the test fails and lets the waiting upload go on, in milliseconds. */
 const LONGEST_WAIT_MS = 30_000;
 
 /**

@@ -20,7 +20,7 @@ export class WebhookReceiver {
   private readonly watchers = new Set<() => void>();
 
   private constructor(
-    /** Answers a request. Whatever it leaves unread stays unread. */
+    /** Answers each request. The bytes of the request that it leaves unread stay unread. */
     public listener: RequestListener,
     private readonly secret: Buffer,
   ) {
@@ -52,12 +52,12 @@ export class WebhookReceiver {
     return `http://127.0.0.1:${this.port}/hook?key=secret`;
   }
 
-  /** The variables of a service that tells this receiver. */
+  /** The environment of a service that delivers its events to this receiver. */
   get variables(): Record<string, string> {
     return { EVENTS_WEBHOOK_URL: this.url, EVENTS_WEBHOOK_SECRET: secretText(this.secret) };
   }
 
-  /** Reads a request, and answers it. */
+  /** Reads a request, and answers it with a status. Keeps the request if the status is 2xx. */
   take(request: IncomingMessage, response: ServerResponse, status: number, answer = ''): void {
     const chunks: Buffer[] = [];
     request.on('data', (chunk: Buffer) => chunks.push(chunk)).on('end', () => {
@@ -77,7 +77,7 @@ export class WebhookReceiver {
     });
   }
 
-  /** Resolves to the events as soon as they are enough. */
+  /** Resolves to the events as soon as `isEnough` accepts them. */
   async eventsUntil(isEnough: (events: readonly UploadEvent[]) => boolean): Promise<UploadEvent[]> {
     for (;;) {
       const events = this.events();

@@ -17,7 +17,7 @@ import { RecordedProvider } from './recorded-provider.js';
 import { REPORT } from './report-file.js';
 import { SavedScopes } from './saved-scopes.js';
 
-// All clients share one rate limit.
+// All API clients of this spec share one `CallPace`, because the tenant has one rate limit for all of them.
 const tenant = { ...loadAuth0CheckEnvironment(), pace: new CallPace() };
 const SEARCH_LIMIT_MS = 120_000;
 const UNKNOWN_USER = 'auth0|0123456789abcdef01234567';
@@ -80,7 +80,10 @@ async function newRole(): Promise<string> {
   return made.note('roles', z.object({ id: z.string() }).parse(answer.body).id);
 }
 
-/** Undefined on success, otherwise the reason for the failure. */
+/**
+ * Removes or restores something. Resolves to the reason if that fails; undefined on success, or if what is to be
+ * removed doesn't exist.
+ */
 async function undone(method: 'DELETE' | 'PATCH', path: string, body?: unknown): Promise<string | undefined> {
   try {
     const answer = await call(method, path, body);
@@ -90,7 +93,10 @@ async function undone(method: 'DELETE' | 'PATCH', path: string, body?: unknown):
   }
 }
 
-/** Removes everything created and restores the scopes, even of an earlier run. Leaves failures to the next run. */
+/**
+ * Removes all users and roles that this run or an earlier one created, and restores the scopes of the API. Failures are
+ * noted in `left`, and the next run tries again.
+ */
 async function cleanUp(): Promise<void> {
   left.length = 0;
   const kept: [Kind, string][] = [];
@@ -155,7 +161,7 @@ identityProviderContract('A tenant of Auth0', async () => {
     unknownUserId: UNKNOWN_USER,
     unknownRoleId: UNKNOWN_ROLE,
     moreThanOnePage: 101,
-    // As many as a tenant with two calls a second allows in time.
+    // No more calls than a tenant with two calls a second can answer in time.
     simultaneousCalls: 4,
     reopen: async () => {
       await inner.onApplicationShutdown();
@@ -176,7 +182,7 @@ identityProviderContract('A tenant of Auth0', async () => {
 });
 
 describe('Undocumented behaviour of Auth0:', () => {
-  /** Finds out a fact for the report. */
+  /** A test that finds out a fact about Auth0 for the report. */
   const find = (what: string, work: () => Promise<string>): void => {
     it(what, async () => {
       facts.set(what, await work());

@@ -10,7 +10,7 @@ const LIMITS = /^(x-ratelimit-|retry-after$)/;
 /** The calls to one origin, as reported by the HTTP client. */
 export class Calls {
   readonly counts = new Map<string, number>();
-  /** The latest value of each header about limits, by the status of its answer. */
+  /** The latest value of each header about rate limits, by the header's name and the status of its answer. */
   readonly limits = new Map<string, string>();
 
   constructor(origin: string) {

@@ -25,7 +25,7 @@ export class Made {
     return id;
   }
 
-  /** Keeps only these, for the next run. */
+  /** Forgets all users and roles except these, which the next run is to remove. */
   keepOnly(left: readonly (readonly [Kind, string])[]): void {
     this.users.clear();
     this.roles.clear();

@@ -3,7 +3,10 @@ import type { NewUser, User } from '../../src/identity-management/domain/user.js
 import { IdentityProvider, type ProviderCallOptions } from '../../src/identity-management/application/ports/identity-provider.port.js';
 import type { Made } from './made.js';
 
-/** Records everything that a provider creates. Each call has its own signal, and so its own time in the queue of the rate limit. */
+/**
+ * Records all users and roles that a provider creates, so that the check can remove them, and the latest user that it
+ * changes.
+ */
 export class RecordedProvider extends IdentityProvider {
   constructor(
     private readonly provider: IdentityProvider,

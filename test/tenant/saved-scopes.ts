@@ -18,7 +18,11 @@ export class SavedScopes {
     writeFileSync(this.file, JSON.stringify({ api: this.api, scopes } satisfies Saved));
   }
 
-  /** Undefined if there are none. @throws if they belong to another API. */
+  /**
+   * The saved scopes; undefined if there are none.
+   *
+   * @throws Error if they belong to another API.
+   */
   read(): unknown {
     const saved = this.parse();
     if (saved && saved.api !== this.api) throw new Error(`${this.file} has the scopes of ${saved.api}: check that one again, which puts them back, or remove the file`);

@@ -12,7 +12,7 @@ const token = process.env.ACCESS_TOKEN;
 const AUDIENCE = 'load-data-api';
 const AT_ONCE = 8;
 
-// Pins all threads of this process.
+// Pins all threads of this process to the first core.
 execFileSync('taskset', ['--all-tasks', '--cpu-list', '--pid', '0', String(process.pid)]);
 
 async function guard() {

@@ -10,11 +10,14 @@ const client = new HttpClient({ url, connections, token: process.env.ACCESS_TOKE
 const AUDIENCE = 'load-data-api';
 const PERMISSIONS = ['upload:historical', 'read:users'];
 
-/** The fewest calls that do the work of the service, by a client that knows the names of roles. */
+/**
+ * For each command, the fewest calls to Keycloak that do the same work as the service. The client knows the names of
+ * the roles.
+ */
 const DIRECT = {
   'create-role': async ({ name }) => {
     await client.send('POST', '/roles', composedRole(name, AUDIENCE, PERMISSIONS), 201);
-    // The answer to the creation has no id.
+    // Keycloak's answer to the creation has no id, so the role is read.
     await client.get(`/roles/${encodeURIComponent(name)}`);
   },
   'assign-role': ({ user, role }) => giveRole(user, role),

@@ -3,7 +3,7 @@ import { Pool } from 'undici';
 /** Thrown for an answer with another status than the expected one. */
 export class OtherStatus extends Error {}
 
-/** Requests JSON with one token, over kept connections. */
+/** Sends and receives JSON with one access token, over connections that are reused. */
 export class HttpClient {
   #pool;
   #path;

@@ -6,7 +6,7 @@ import { HttpClient } from './http-client.mjs';
 const { url, member, way, seconds, expected } = JSON.parse(process.argv[2]);
 const client = new HttpClient({ url, connections: 1, token: process.env.ACCESS_TOKEN });
 
-/** The page size of the service. */
+/** The page size of direct calls: the same as the service uses for Keycloak's list of users. */
 const USERS_A_PAGE = 1_000;
 
 const DIRECT = {

@@ -1,5 +1,5 @@
-// Opens connections that declare a large file, send a part of it and stall. Prints "silent" when all have sent their part,
-// and closes them when its input ends.
+// Opens connections that declare a large file, send a part of it and stall. Prints "silent" when all are connected, and
+// closes them when its input ends.
 import { connect } from 'node:net';
 import { once } from 'node:events';
 

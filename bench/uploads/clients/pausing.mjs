@@ -1,5 +1,5 @@
-// Repeats one small request over several connections, each of which pauses after every answer, and prints the outcome as
-// JSON. It does as little work as possible, to leave the CPU to the measured process.
+// Repeats one small request over several connections, each of which pauses after every answer, and prints the outcome
+// as JSON. It does as little work as possible, to leave the CPU to the measured process.
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -43,7 +43,7 @@ async function send(duration) {
     while (performance.now() - began < duration * 1000) {
       if (!socket || socket.destroyed) {
         socket = connect({ host: hostname, port: Number(port), noDelay: true }).setEncoding('latin1');
-        // The end of the connection reports the same.
+        // `exchange` notices a broken connection by its `close` event.
         socket.on('error', () => undefined);
         await once(socket, 'connect');
       }

@@ -6,7 +6,7 @@ const { url, type, body, connections, warmUpSeconds, seconds } = JSON.parse(proc
 
 async function send(duration, onResponse) {
   const headers = { 'Content-Type': type };
-  // autocannon checks for its end at each sample.
+  // autocannon ends only at a sample, so it samples often.
   const instance = autocannon({ url, method: 'POST', headers, body, connections, duration, sampleInt: 100 });
   if (onResponse) instance.on('response', onResponse);
   return instance;

@@ -1,4 +1,4 @@
-// The service with a store that appends each line to one file and flushes it, one after another.
+// The service with a store that appends each index line to one file and syncs the file, one upload after another.
 import { mkdir, open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { indexLine } from '../../../dist/ingestion/domain/layout.js';

@@ -1,7 +1,7 @@
 import { Controller, type DynamicModule, Get, Module, UseFilters, UseGuards } from '@nestjs/common';
 import { AuthenticationModule, type AuthenticationOptions, FileStorage, IngestionModule, PermissionGuard, RequirePermission, ServiceExceptionFilter } from 'load-data-service';
 
-/** The team's own controller, behind the same tokens as uploads. */
+/** The team's own controller. It checks the same access tokens as the service's operations. */
 @Controller('reports')
 @UseGuards(PermissionGuard)
 @UseFilters(ServiceExceptionFilter)

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { fileStorageContract } from 'load-data-service/testing/contracts';
 import { contentsOf, FolderStorage } from './folder-storage';
 
-// A few tests store long files.
+// The time limit is long, because a few tests store long files.
 jest.setTimeout(60_000);
 
 fileStorageContract(

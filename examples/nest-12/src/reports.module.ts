@@ -11,7 +11,9 @@ export abstract class UploadCounts {
 export class ReportsController {
   constructor(@Inject(UploadCounts) private readonly counts: UploadCounts) {}
 
-  /** Only for tokens with the team's own permission. A role gets it like any other, through create-role. */
+  /**
+   * Only for tokens with the team's own permission. A role gets that permission like any other, through create-role.
+   */
   @Get('uploads')
   @RequirePermission('read:reports')
   uploads(): Promise<Record<string, number>> {

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { fileStorageContract } from 'load-data-service/testing/contracts';
 import { contentsOf, FolderStorage } from '../src/folder-storage.js';
 
-// The promises of the port, tested on a folder of each test's own.
+// Tests the promises of the port `FileStorage`. Each test has a folder of its own.
 fileStorageContract('FolderStorage', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'team-'));
   return {

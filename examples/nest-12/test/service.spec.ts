@@ -12,7 +12,7 @@ import { ReportsModule } from '../src/reports.module.js';
 const ISSUER = 'https://login.example';
 const AUDIENCE = 'load-data-api';
 const key = rsaKey();
-/** A token as the team's issuer makes them. */
+/** An access token with these permissions, such as the team's own issuer makes. */
 const token = (...permissions: string[]): string =>
   signToken(key, { alg: 'RS256', kid: 'k' }, { iss: ISSUER, aud: AUDIENCE, sub: 'ada', exp: Math.floor(Date.now() / 1000) + 60, permissions });
 

@@ -13,7 +13,7 @@ export interface AuthorizationServer {
 }
 
 export interface Login {
-  /** A public client that may redirect to `{base_url}/docs/oauth2-redirect.html`. */
+  /** The id of a public client that may redirect to `{base_url}/docs/oauth2-redirect.html`. */
   readonly clientId: string;
   readonly authorizationUrl: string;
   /** Parameters that the provider requires in the authorization request in addition to those of OAuth 2. */

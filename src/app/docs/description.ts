@@ -2,7 +2,7 @@ import { ownCommand } from '../../common/own-command.js';
 import { publicPath } from '../../configuration/served-address.js';
 import type { Environment } from '../../configuration/service.js';
 
-/** How to get a token in Swagger UI, and for a program. */
+/** How to get an access token in Swagger UI, and for a program, by the kind of identity provider. */
 const TOKENS: Readonly<Record<Environment['identityProvider']['adapter'], string>> = {
   embedded:
     `Choose **Authorize** and enter the client id \`admin\` and its secret, from \`DATA_DIR/identity/admin-secret\` (or \`EMBEDDED_ADMIN_SECRET\`). At a terminal, \`${ownCommand('token')}\` prints a token.`,

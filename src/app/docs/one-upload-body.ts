@@ -1,6 +1,6 @@
 import type { OpenAPIObject } from '@nestjs/swagger';
 
-/** The ways to send an upload, by the value of `uploads` in the URL of the OpenAPI document. */
+/** The media types in which an upload can be sent, by the value of `uploads` in the URL of the OpenAPI document. */
 const CONTENT_TYPES: Readonly<Record<string, string>> = {
   form: 'multipart/form-data',
   json: 'application/json',
@@ -10,8 +10,8 @@ const CONTENT_TYPES: Readonly<Record<string, string>> = {
 type Operations = Record<string, { requestBody?: { content: Record<string, unknown> } }>;
 
 /**
- * The document with one way to send an upload, for generators that know one body per operation: they would send a file
- * as JSON. The whole document if `choice` names no way.
+ * The OpenAPI document with only one media type for uploads. Generators of clients that know one body per operation
+ * would otherwise send a file as JSON. The unchanged document if `choice` names no media type.
  */
 export function withOneUploadBody(document: OpenAPIObject, choice: unknown): OpenAPIObject {
   const chosen = typeof choice === 'string' && Object.hasOwn(CONTENT_TYPES, choice) ? CONTENT_TYPES[choice] : undefined;

@@ -10,7 +10,7 @@ import { createOpenApiDocument } from './openapi.js';
 import { withOneUploadBody } from './one-upload-body.js';
 import { ServiceAddress } from '../../operations/service-address.js';
 
-/** What is added to Swagger UI's page. Nest copies these files to the build. */
+/** Reads a script or style that is added to Swagger UI's page. Nest copies these files to the build. */
 const pageFile = (name: string): string => readFileSync(new URL(`./page/${name}`, import.meta.url), 'utf8');
 
 const SCRIPT = 'docs/load-data.js';
@@ -19,7 +19,10 @@ const REDIRECT_PAGE = 'docs/oauth2-redirect.html';
 const self = ["'self'"];
 const none = ["'none'"];
 
-/** Allows only what Swagger UI needs. `upgrade-insecure-requests` is omitted, because it would break plain HTTP. */
+/**
+ * The content security policy of Swagger UI's page. It allows only what Swagger UI needs. `upgrade-insecure-requests`
+ * is omitted, because it would break plain HTTP.
+ */
 const contentSecurityPolicy = ({ tokenUrl }: AuthorizationServer) => ({
   useDefaults: false,
   directives: {

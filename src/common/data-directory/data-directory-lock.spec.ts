@@ -7,7 +7,8 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { DataDirectoryInUseError, isLocked, lockDataDirectory } from './data-directory-lock.js';
 
-// The same statements as the lock, in plain JavaScript, because a child process can't import TypeScript.
+// A program that takes a lock with the same SQL statements as `lockDataDirectory`. It is in plain JavaScript, because a
+// child process can't import TypeScript.
 const HOLDER = `
   import Database from 'libsql';
   const database = new Database(process.argv[1]);

@@ -38,7 +38,7 @@ export function identityUnlessUnreadable(path: string): FileIdentity | undefined
 }
 
 /**
- * Returns a check whether a path names the given file. If there is no such file, checks that the path names none. The
+ * Returns a check whether a path names the given file. If `file` is undefined, checks that the path names no file. The
  * check never throws. If the path can't be read, it counts as missing. Synchronous: one stat a check.
  */
 export const placeCheck = (path: string, file: FileIdentity | undefined) => (): boolean => {

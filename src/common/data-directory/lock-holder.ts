@@ -5,14 +5,14 @@ import { identityUnlessUnreadable } from './file-identity.js';
 const FIRST_LOCKED_BYTE = 0x4000_0000;
 
 /**
- * The id of the process that holds SQLite's write lock on a file. Known only on Linux, whose kernel lists the locks, and
- * not for a process in another container. Otherwise undefined.
+ * The id of the process that holds SQLite's write lock on a file. Known only on Linux, whose kernel lists the locks,
+ * and not for a process in another container. Otherwise undefined.
  */
 export function lockHolder(path: string): string | undefined {
   const file = identityUnlessUnreadable(path);
   const locks = textUnlessUnreadable('/proc/locks');
-  // A line is `1: POSIX  ADVISORY  WRITE 4711 fd:01:267384 1073741824 1073742335`. The device number isn't compared,
-  // because that of a file on an overlay or in a subvolume is another one.
+  // A line of /proc/locks is `1: POSIX  ADVISORY  WRITE 4711 fd:01:267384 1073741824 1073742335`. The device number
+  // isn't compared, because /proc/locks has another one than `stat` for a file on an overlay or in a subvolume.
   const [, pid] = [...locks.matchAll(/^\d+: POSIX +ADVISORY +WRITE (\d+) [0-9a-f]+:[0-9a-f]+:(\d+) (\d+) /gm)].find(
     ([, , inode, first]) => inode === String(file?.ino) && Number(first) >= FIRST_LOCKED_BYTE,
   ) ?? [];

@@ -19,7 +19,7 @@ export class ProviderDeadline {
   ) {}
 
   /**
-   * Makes one call.
+   * Makes one call to the identity provider.
    *
    * @throws ProviderUnavailable when the time limit is over. The call's signal is then aborted. ServiceErrors of the
    * call. ProviderError in place of any other error.

@@ -1,7 +1,7 @@
 import { createHash, hash } from 'node:crypto';
 import type { StoredContent } from './ports/file-storage.port.js';
 
-/** Computes the size and sha-256 of bytes as they pass. */
+/** Computes the size and sha-256 of bytes that are added chunk by chunk. */
 export class ContentDigest {
   private readonly hash = createHash('sha256');
   private size = 0;
@@ -17,7 +17,10 @@ export class ContentDigest {
   }
 }
 
-/** Reads bytes and returns their size and sha-256. Each chunk is consumed before the next one is requested. */
+/**
+ * Reads bytes and returns their size and sha-256. Passes each chunk to `consume`, and waits for it before the next
+ * chunk is requested.
+ */
 export async function readContent(
   bytes: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
   consume: (chunk: Uint8Array) => Promise<void> | undefined = () => undefined,

@@ -7,7 +7,7 @@ import { indexLine } from '../domain/layout.js';
 import type { Upload } from '../domain/upload.js';
 import { decodeIndexLine, encodeIndexLine, requestDigest } from './encoded-upload.js';
 
-// Text that resembles part of a line must not be parsed as one.
+// Texts that resemble parts of an index line. The decoder must not mistake them for members of the line.
 const tricky = fc.oneof(fc.constantFrom('"additional_data":""', '","received_at":"', '\\u0000', '"\\u0000"', '\\', '"'), fc.string({ unit: 'grapheme', minLength: 1, maxLength: 9 }));
 const text = fc.tuple(fc.oneof(tricky, fc.constantFrom('😀', '\u0000', 'ä😀')), fc.integer({ min: 1, max: 120_000 })).map(([piece, length]) => piece.repeat(Math.ceil(length / piece.length)));
 const upload: fc.Arbitrary<Upload> = fc
@@ -71,7 +71,7 @@ describe('work on a long text', () => {
     ['requestDigest', () => requestDigest(long)],
     ['isUnicodeText', () => isUnicodeText(long.additionalData ?? '')],
   ])('yields to the event loop repeatedly: %s', async (_, work) => {
-    // Each reading of the clock takes a millisecond.
+    // Each reading of the clock advances it by a millisecond.
     let now = 0;
     vi.spyOn(performance, 'now').mockImplementation(() => now++);
     let isDone = false;

@@ -7,8 +7,8 @@ import { indexLine, parseIndexLine, uploadDescription } from '../domain/layout.j
 import type { Upload } from '../domain/upload.js';
 
 /**
- * The member `additional_data` of a line, with an empty text. No text in a line can contain this string, because its
- * quotes would be escaped there.
+ * The member `additional_data` of an index line, with an empty text. No text in a line can contain this string, because
+ * the quotes in it would be escaped there.
  */
 const EMPTY_TEXT = '"additional_data":""';
 const TEXT_BEGIN = '"additional_data":"';
@@ -18,7 +18,10 @@ const MOST_BYTES_PER_UNIT = 6;
 const LONG_LINE_BYTES = 64 * 1024;
 const STEP_BYTES = 16 * 1024;
 
-/** Stands for a long `additional_data`. A control character, which no other text of an upload may contain. */
+/**
+ * Takes the place of a long `additional_data` in a `requestIdentity`, which is split there. A control character,
+ * because no other text of an upload may contain one.
+ */
 const PLACEHOLDER = '\u0000';
 
 const hasLongText = ({ additionalData }: Upload): boolean => (additionalData?.length ?? 0) > LONG_TEXT;
@@ -37,7 +40,10 @@ export const encodeDescription = (upload: Upload): Buffer | Promise<Buffer> => e
 
 const lineWithNewline = (upload: Upload): string => `${indexLine(upload)}\n`;
 
-/** @param write returns an upload as JSON with the member `additional_data`. */
+/**
+ * @param write returns the JSON of an upload, with the member `additional_data`. A long text isn't passed to `write`:
+ *   it is encoded in pieces, and inserted into the JSON of the upload with an empty text.
+ */
 function encode(upload: Upload, write: (upload: Upload) => string): Buffer | Promise<Buffer> {
   return hasLongText(upload) ? encodeLong(upload, write) : Buffer.from(write(upload));
 }

@@ -15,7 +15,7 @@ let events: InMemoryUploadEvents;
 let log: CollectingLogger;
 let pauses: number[];
 let relays: EventRelay[];
-/** Called at each pause. */
+/** Called at each pause of a relay. */
 let onPause: () => void;
 beforeEach(() => {
   storage = new InMemoryFileStorage();
@@ -104,7 +104,8 @@ describe('EventRelay', () => {
     const failing = new (class extends InMemoryUploadEvents {
       override async deliver(told: readonly UploadEvent[], signal: AbortSignal): Promise<void> {
         attempts.push(idsOf(told));
-        // Stored during the attempt, so it must not be in the next one.
+        // This upload is stored during the attempt, so its event must not be in the next attempt, which repeats the
+        // batch.
         if (attempts.length < 5) await upload();
         if (attempts.length < 4) throw new Error('secret-free reason');
         return super.deliver(told, signal);

@@ -10,34 +10,36 @@ import { uploadEventOf } from './upload-event.js';
 const MOST_EVENTS = 500;
 const FIRST_PAUSE_MS = 1_000;
 const LONGEST_PAUSE_MS = 5 * 60 * 1000;
-/** How long new events gather before the next delivery, while no older ones wait. */
+/** How long to wait for further events after a small batch of recent events was delivered, in milliseconds. */
 const GATHERING_MS = 200;
-/** How long the boot waits for the outbox, which may be in a store that is unavailable. */
+/**
+ * How long the boot waits for the outbox to open, in milliseconds. Opening takes longer while the store is unavailable.
+ */
 const OPENING_MS = 5_000;
-/** How long a delivery in progress may go on when the service stops, before it is cut off. */
+/** How long a delivery in progress may go on when the service stops, before it is aborted. In milliseconds. */
 const ENDING_MS = 700;
 
 /** Settings of the relay, apart from its adapters. */
 export class EventRelayOptions {
   constructor(
-    /** The `source` of events. If it is a promise, nothing is told before it resolves. */
+    /** The `source` of events. If it is a promise, no event is delivered before it resolves. */
     readonly source: string | Promise<string>,
-    /** Resolves after so many milliseconds; rejects when the signal aborts. */
+    /** Resolves after the given number of milliseconds; rejects when the signal aborts. */
     readonly sleep: (milliseconds: number, signal: AbortSignal) => Promise<void> = (milliseconds, signal) => delay(milliseconds, undefined, { signal, ref: false }),
   ) {}
 }
 
 /**
- * Tells a receiver of uploads: takes the events of the store's outbox and delivers them, one batch at a time. A failed
- * delivery is repeated until it succeeds, with pauses of 1 s, 2 s, 4 s, and so on up to five minutes, or as long as the
- * receiver asks for. Uploads never wait for it.
+ * Takes the events of the store's outbox and delivers them to a receiver, one batch at a time. A failed delivery is
+ * repeated until it succeeds, with pauses of 1 s, 2 s, 4 s, and so on up to five minutes. A pause is longer if the
+ * receiver asks for that, but never over five minutes. Uploads never wait for a delivery.
  */
 @Injectable()
 export class EventRelay implements OnApplicationBootstrap, BeforeApplicationShutdown {
   private readonly logger = new Logger(EventRelay.name);
-  /** Ends all pauses, and lets no further step begin. */
+  /** Aborts when the service stops. Ends all pauses, and lets no further delivery begin. */
   private readonly stopping = new AbortController();
-  /** Ends the delivery in progress. */
+  /** Aborts the delivery in progress, ENDING_MS after the service began to stop. */
   private readonly cutting = new AbortController();
   private running: Promise<void> | undefined;
 
@@ -47,7 +49,10 @@ export class EventRelay implements OnApplicationBootstrap, BeforeApplicationShut
     private readonly options: EventRelayOptions,
   ) {}
 
-  /** Resolves when the outbox is open, so that every upload from then on is told. */
+  /**
+   * Resolves when the outbox is open, so that every upload from then on gets an event. After OPENING_MS it resolves
+   * anyway, and the outbox is opened later.
+   */
   async onApplicationBootstrap(): Promise<void> {
     const { eventOutbox: outbox } = this.fileStorage;
     if (!outbox) {
@@ -91,19 +96,19 @@ export class EventRelay implements OnApplicationBootstrap, BeforeApplicationShut
     return this.untilSuccess(async () => {
       const batch = await outbox.next(limit);
       if (!batch) return undefined;
-      // A repeated delivery has the same events, although more may have been stored meanwhile.
+      // A repeated delivery has the same events as the failed one, although more may have been stored meanwhile.
       limit = batch.events.length;
       await this.events.deliver(batch.events.map((event) => uploadEventOf(event, source)), this.cutting.signal);
       return batch;
     });
   }
 
-  /** Pauses after a small batch, unless older events wait. */
+  /** Pauses after a batch that isn't full and whose last event is recent, so that further events can gather. */
   private async gather({ events }: OutboxBatch): Promise<void> {
     if (events.length < MOST_EVENTS && Math.abs(Date.now() - timeOf(events.at(-1))) < GATHERING_MS) await this.pause(GATHERING_MS);
   }
 
-  /** Repeats a step until it succeeds. Resolves to undefined if the service stops before that. */
+  /** Repeats a step until it succeeds, with pauses. Resolves to undefined if the service stops before that. */
   private async untilSuccess<T>(step: () => Promise<T>): Promise<T | undefined> {
     for (let failures = 1; ; failures++) {
       try {
@@ -129,7 +134,7 @@ export class EventRelay implements OnApplicationBootstrap, BeforeApplicationShut
   }
 }
 
-/** How long to wait after so many failures in a row, in milliseconds. */
+/** How long to wait after a number of failures in a row, in milliseconds. */
 function pauseAfter(failures: number, error: unknown): number {
   const growing = FIRST_PAUSE_MS * 2 ** Math.min(failures - 1, 20) * (0.5 + Math.random() / 2);
   const wanted = error instanceof DeliveryError ? (error.retryAfterSeconds ?? 0) * 1000 : 0;

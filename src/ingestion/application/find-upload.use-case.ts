@@ -5,7 +5,7 @@ import { FileStorage } from './ports/file-storage.port.js';
 import type { ByteRange } from './ports/stored-uploads.port.js';
 import { storedUploadsOf } from './stored-uploads-of.js';
 
-/** Tells whether the caller may access the uploads of a customer. */
+/** Returns whether the caller may access the uploads of a customer. */
 export type CustomerAccess = (customerId: string) => boolean;
 
 /** Finds one upload, and opens its file. */

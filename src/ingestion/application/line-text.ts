@@ -10,8 +10,9 @@ const isEscape = (byte: number): boolean => '"\\/bfnrtu'.includes(String.fromCha
 const isHexDigit = (byte: number): boolean => /^[0-9a-fA-F]$/.test(String.fromCharCode(byte));
 
 /**
- * Collects one line from pieces, in bounded memory. Of each text in a line over 64 KiB it keeps the first 16 KiB, and
- * only validates the rest of the text. In an index line, only `additional_data` can be that long.
+ * Collects one index line from pieces, in bounded memory. If the line is longer than 64 KiB, keeps only the first 16
+ * KiB of each text (JSON string) in it, and only validates the rest of the text. In an index line, only the text of
+ * `additional_data` can be longer than 16 KiB.
  */
 export class LineText {
   private pieces: Buffer[] = [];
@@ -68,7 +69,10 @@ class AbridgedLine {
   private sound = true;
   private inText = false;
   private textLength = 0;
-  /** What is still to come of an escape: its letter, or this many of the four hex digits after `u`. */
+  /**
+   * The rest of the escape sequence that is being read: the letter after the backslash, or this many of the four hex
+   * digits after `u`.
+   */
   private escape: 'none' | 'letter' | 1 | 2 | 3 | 4 = 'none';
   private keeping = true;
 
@@ -135,7 +139,7 @@ class AbridgedLine {
   }
 
   private keep(byte: number): void {
-    // No index line gets here: its texts are abridged, and its other parts are never this long.
+    // No valid index line reaches this limit: its texts are abridged, and its other parts are never this long.
     if (this.length === LONGEST_ABRIDGED) this.sound = false;
     else this.kept[this.length++] = byte;
   }

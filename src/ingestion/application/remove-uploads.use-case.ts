@@ -27,7 +27,7 @@ export class RemoveUploads {
   /**
    * Removes all uploads that a filter selects.
    *
-   * @returns their number.
+   * @returns the number of uploads that were removed.
    * @throws ServiceError `not-found` if the store doesn't offer its uploads; `storage-failure`. The call can then be
    *   repeated to remove the rest.
    */

@@ -7,11 +7,15 @@ const EVERY_MS = 60 * 60 * 1000;
 
 /** How long uploads are kept. */
 export class RetentionPeriod {
-  /** @param days days that are older are removed; 0 keeps uploads for ever. */
+  /**
+   * @param days uploads that were received on a UTC day more than this many days ago are removed; 0 keeps all uploads.
+   */
   constructor(readonly days: number) {}
 }
 
-/** Removes the uploads of days that are older than the retention period, at the start and then every hour. */
+/**
+ * Removes the uploads of days that are older than the retention period, when the service starts and then every hour.
+ */
 @Injectable()
 export class Retention implements OnApplicationBootstrap, OnApplicationShutdown {
   private readonly logger = new Logger(Retention.name);
@@ -40,7 +44,7 @@ export class Retention implements OnApplicationBootstrap, OnApplicationShutdown 
     });
   }
 
-  /** A failure is logged, and left to the next time. */
+  /** Removes the expired uploads once. A failure is logged, and the next hourly run tries again. */
   private async removeExpired(): Promise<void> {
     const { days } = this.period;
     const first = utcDate(new Date(Date.now() - days * DAY_MS));

@@ -3,9 +3,9 @@ import type { FileStorage } from './ports/file-storage.port.js';
 import type { StoredUploads } from './ports/stored-uploads.port.js';
 
 /**
- * The uploads of a store.
+ * The port of a store that finds, lists and removes its uploads.
  *
- * @throws ServiceError `not-found` if the store doesn't offer them.
+ * @throws ServiceError `not-found` if the store doesn't offer that port.
  */
 export function storedUploadsOf({ storedUploads }: FileStorage): StoredUploads {
   if (!storedUploads) throw new ServiceError('not-found', "The store doesn't offer its uploads.");

@@ -25,7 +25,7 @@ export interface UploadLoadDataCommand extends UploadParameters {
   additionalData(): Promise<string | null> | string | null;
 }
 
-/** Stores one upload, which is JSON or a file. */
+/** Stores one upload, with or without a file. */
 @Injectable()
 export class UploadLoadData {
   constructor(private readonly fileStorage: FileStorage) {}
@@ -72,6 +72,9 @@ export class UploadLoadData {
   }
 }
 
-/** The current time, but never before the upload began nor later than it may take (see `MAX_UPLOAD_DURATION_MS`). */
+/**
+ * The time at which an upload was complete: the current time, but not before the upload began, and not later than
+ * MAX_UPLOAD_DURATION_MS after it began.
+ */
 const completionTime = (beganAt: Date): Date =>
   new Date(Math.min(Math.max(Date.now(), beganAt.getTime()), beganAt.getTime() + MAX_UPLOAD_DURATION_MS));

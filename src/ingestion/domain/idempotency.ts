@@ -1,8 +1,8 @@
 import type { Upload } from './upload.js';
 
 /**
- * How long an upload is kept under its `Idempotency-Key` after it was complete, in milliseconds. A repeated request in
- * this time gets the first answer.
+ * How long a repeated request gets the answer of the first one, after the first upload with its `Idempotency-Key` was
+ * complete. In milliseconds.
  */
 export const IDEMPOTENCY_PERIOD_MS = 24 * 60 * 60 * 1000;
 
@@ -21,6 +21,6 @@ export const idempotencyScope = ({ kind, customerId, idempotencyKey }: Pick<Uplo
 export const requestIdentity = ({ customerId, filename, manufacturer, additionalData, content }: Upload): string =>
   JSON.stringify([customerId, filename, manufacturer, additionalData, content?.sha256 ?? null]);
 
-/** Whether an upload that was complete at `receivedAt` is still kept under its key. */
+/** Whether an upload that was complete at `receivedAt` is still kept under its key: for less than 24 hours. */
 export const isKeptUnderKey = (receivedAt: Date, now = Date.now()): boolean =>
   now - receivedAt.getTime() < IDEMPOTENCY_PERIOD_MS;

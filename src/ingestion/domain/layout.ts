@@ -10,10 +10,10 @@ export const extensionOf = (filename: string): string => /\.[A-Za-z0-9]{1,8}$/.e
 /** The UTC day of a time, as `YYYY-MM-DD`. */
 export const utcDate = (time: Date): string => time.toISOString().slice(0, 10);
 
-/** The directory of a kind's index lines, relative to the store's root. */
+/** The directory with the index lines of one kind of upload, relative to the store's root. */
 export const linesDirectory = (kind: UploadKind): string => `uploads/kind=${kind}`;
 
-/** The directory of a kind's files, relative to the store's root. */
+/** The directory with the files of one kind of upload, relative to the store's root. */
 export const contentDirectory = (kind: UploadKind): string => `files/kind=${kind}`;
 
 /** The path of an uploaded file, relative to the store's root. */
@@ -30,13 +30,16 @@ export function contentPath(file: {
   return `${contentDirectory(file.kind)}/customer_id=${customer}/date=${utcDate(file.beganAt)}/${name}`;
 }
 
-/** The directory of the segments that contain the lines of one kind and day, relative to the store's root. */
+/**
+ * The directory of the segments (files of index lines) for uploads of one kind that were received on one UTC day,
+ * relative to the store's root.
+ */
 export const segmentDirectory = (kind: UploadKind, receivedAt: Date): string =>
   `${linesDirectory(kind)}/date=${utcDate(receivedAt)}`;
 
 /** The index line of an upload: one JSON object, without the terminating newline. */
 export const indexLine = (upload: Upload): string =>
-  // Written out, because spreading objects would take most of the time.
+  // The members are written out one by one, because spreading objects would take most of the function's time.
   JSON.stringify({
     upload_id: upload.uploadId,
     kind: upload.kind,

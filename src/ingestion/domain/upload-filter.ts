@@ -16,7 +16,10 @@ export interface UploadFilter {
 /** A position in a list of uploads. Uploads that were received at the same time are ordered by their ids. */
 export interface UploadPosition {
   readonly receivedAt: Date;
-  /** An empty text sorts before every id, so the position is between that time and all earlier ones. */
+  /**
+   * If empty, the position is after all uploads of that time in a list that begins with the newest, because an empty
+   * text sorts before every id.
+   */
   readonly uploadId: string;
 }
 
@@ -27,7 +30,10 @@ export const isSelected = (upload: Upload, { kind, customerId, from, to }: Uploa
   (from === undefined || upload.receivedAt >= from) &&
   (to === undefined || upload.receivedAt < to);
 
-/** The position behind all uploads that were received at a time (milliseconds since 1970) or later, and no others. */
+/**
+ * In a list that begins with the newest upload: the position after all uploads that were received at a time
+ * (milliseconds since 1970) or later, and before all others.
+ */
 export const positionBehind = (time: number): UploadPosition => ({ receivedAt: new Date(time), uploadId: '' });
 
 /** Compares two positions for sorting, oldest first. */

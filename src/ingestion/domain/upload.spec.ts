@@ -3,7 +3,7 @@ import { isCustomerId, isFilename, isManufacturer } from './upload.js';
 
 const rules = { customerId: isCustomerId, filename: isFilename, manufacturer: isManufacturer };
 
-/** A value, and whether it is valid as customer id, as filename and as manufacturer. */
+/** Each case: a name, a value, and whether the value is valid as a customer id, as a filename and as a manufacturer. */
 const CASES: [string, unknown, boolean, boolean, boolean][] = [
   ['plain text', 'acme-1', true, true, true],
   ['one character', 'x', true, true, true],

@@ -1,12 +1,12 @@
 import { encodePathSegment, isNameUpTo } from '../../common/text.js';
 
 export const UPLOAD_KINDS = ['historical', 'nowcast'] as const;
-/** The purpose of the data: training forecasting models, or generating forecasts. */
+/** The purpose of the data: training forecasting models (`historical`), or generating forecasts (`nowcast`). */
 export type UploadKind = (typeof UPLOAD_KINDS)[number];
 
 /**
- * The three query parameters of an upload (service interface, part 2). They are valid by the rules below, which are
- * checked where a request is read.
+ * The three query parameters of an upload (service interface, part 2). Their values are valid by `isCustomerId`,
+ * `isFilename` and `isManufacturer`, which are applied when a request is read.
  */
 export interface UploadParameters {
   readonly customerId: string;
@@ -14,15 +14,15 @@ export interface UploadParameters {
   readonly manufacturer: string;
 }
 
-/** Where the bytes of an uploaded file are stored, and what they are. */
+/** Where an uploaded file is stored, and the type, size and digest of its bytes. */
 export interface UploadContent {
-  /** A path relative to the store's root, with `/` between its parts. */
+  /** The file's path relative to the store's root, with `/` between its parts. */
   readonly path: string;
   /** The media type as the client sent it. */
   readonly type: string;
-  /** A length in bytes. */
+  /** Length of the file in bytes. */
   readonly size: number;
-  /** The sha-256 of the bytes, in lower-case hex. */
+  /** The sha-256 of the file, in lower-case hex. */
   readonly sha256: string;
 }
 
@@ -66,6 +66,6 @@ export const isManufacturer = isParameter;
 
 /**
  * Maximum duration of an upload in milliseconds, from its beginning, which its id contains, to `receivedAt`: 24 hours.
- * An upload can be found by its id because of this limit.
+ * Because of this limit, a search for an upload by its id needs to read the index lines of only 24 hours.
  */
 export const MAX_UPLOAD_DURATION_MS = 24 * 60 * 60 * 1000;

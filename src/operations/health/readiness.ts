@@ -16,7 +16,7 @@ type Indicator = Pick<Terminus12Indicator, 'up' | 'down'> & Partial<Pick<Terminu
 export class Readiness {
   private readonly logger = new Logger(Readiness.name);
   private readonly unhealthy = new Set<string>();
-  /** The problems or warnings of each check's latest result, by check. They are already in the log. */
+  /** The problems or warnings of each check's latest result, by the check's name. They are already in the log. */
   private readonly told = new Map<string, readonly string[]>();
 
   constructor(

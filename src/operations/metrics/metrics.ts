@@ -5,7 +5,7 @@ import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom
 
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60];
 
-/** The errors with which storing an upload fails. */
+/** The kinds of error with which storing an upload can fail. */
 const UPLOAD_FAILURES: readonly ErrorKind[] = [
   'storage-failure',
   'internal',
@@ -33,7 +33,7 @@ export class Metrics {
   readonly flushSeconds = this.histogram('load_data_flush_duration_seconds', 'Time of a flush of the index', []);
   readonly eventDeliveries = this.counter('load_data_event_deliveries_total', 'Deliveries of events', ['outcome']);
   readonly eventsDelivered = this.counter('load_data_events_delivered_total', 'Events in the deliveries that succeeded', ['type']);
-  /** When the oldest event that was not told happened; undefined if all events were told. */
+  /** When the oldest event happened that was not delivered yet; undefined if all events were delivered. */
   oldestEvent: Date | undefined;
   readonly providerCalls = this.counter('identity_provider_calls_total', 'Calls to the identity provider', [
     'operation',
@@ -51,7 +51,7 @@ export class Metrics {
     for (const kind of UPLOAD_KINDS) {
       this.uploads.inc({ kind }, 0);
       this.uploadBytes.inc({ kind }, 0);
-      // A rate can't be computed over the first failure if its series begins with it.
+      // A rate can't include the first failure if the metric's time series begins with that failure.
       for (const reason of UPLOAD_FAILURES) this.uploadFailures.inc({ kind, reason }, 0);
     }
   }

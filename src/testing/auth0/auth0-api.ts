@@ -60,7 +60,7 @@ export class Auth0Api {
     });
   }
 
-  /** All scopes that any operation requires. */
+  /** All scopes that any operation of the Management API requires. */
   get managementScopes(): string[] {
     return [...new Set(this.routes.flatMap(({ route }) => route.scopes))].sort();
   }
@@ -149,7 +149,10 @@ export class Auth0Api {
     return { status: 200, headers: {}, body: "We've just sent you an email to reset your password." };
   }
 
-  /** Answers like the object store behind Auth0, which refuses a bearer token in addition to the signature. */
+  /**
+   * Answers the download of an export file like the object store behind Auth0, which refuses a bearer token in addition
+   * to the signature in the URL.
+   */
   private download({ path, query, headers }: Auth0Request): Auth0Answer {
     if (headers.authorization !== undefined) return { status: 400, headers: {}, body: '<Error><Code>InvalidArgument</Code></Error>' };
     const file = this.jobs.file(`${path}?${query.toString()}`);

@@ -58,9 +58,9 @@ export interface LoadUsersOptions {
    * Returns when a user was created, in milliseconds since 1970, by index from 0. Default: one per second from 2024 on.
    */
   readonly createdAt?: (index: number) => number;
-  /** Prefix of the ids. Default: `auth0`. */
+  /** Prefix of the user ids, before the `|`. Default: `auth0`. */
   readonly provider?: string;
-  /** Prefix of the names. Default: `User `. */
+  /** Prefix of the users' names, before a number. Default: `User `. */
   readonly namePrefix?: string;
   /**
    * The connection of the users. Default: the first database if `provider` is `auth0`, otherwise the provider's name.
@@ -70,7 +70,7 @@ export interface LoadUsersOptions {
   readonly logins?: number;
 }
 
-/** The scopes that the service needs, and no others. */
+/** The scopes of the Management API that the service needs, and no others. */
 export const SERVICE_SCOPES = [
   'create:role_members',
   'create:roles',
@@ -109,9 +109,9 @@ export class Auth0StandIn {
   readonly settings: Auth0Settings;
   /** The requests so far, oldest first. */
   readonly requests: SeenRequest[] = [];
-  /** The application that uses the Management API. */
+  /** The credentials of the application that the service uses for the Management API. */
   readonly service: ClientCredentials;
-  /** An application with all scopes of the Management API, for setting up a tenant. */
+  /** The credentials of an application with all scopes of the Management API, for setting up a tenant. */
   readonly administrator: ClientCredentials;
 
   private readonly port: number;
@@ -124,7 +124,7 @@ export class Auth0StandIn {
   private readonly onExchange: Auth0StandInOptions['onExchange'];
   private loaded = 0;
 
-  /** @param server must be listening. */
+  /** @param server a server that is listening already. */
   constructor(
     private readonly server: ReturnType<typeof createServer>,
     options: Auth0StandInOptions,
@@ -225,7 +225,7 @@ export class Auth0StandIn {
     this.tokens.revokePreviousKeys();
   }
 
-  /** Replaces the Management API scopes of the application `service`, in tokens issued from now on. */
+  /** Replaces the scopes of the application `service` in the Management API. Applies to tokens issued from now on. */
   grantService(scopes: readonly string[]): void {
     for (const grant of this.tenant.clientGrants.values()) {
       if (grant.clientId === this.service.clientId) grant.scope = scopes;

@@ -32,7 +32,7 @@ const GRANT_CHANGE = z.strictObject({ scope: SCOPES.nullish(), allow_all_scopes:
 /** Scopes that permit reading clients, each on its own. Answers contain secrets only with `read:client_keys`. */
 const READ_CLIENTS = ['read:clients', 'read:client_keys'];
 
-/** The operations on applications and on their own scopes (client grants). */
+/** The operations on applications, and on the scopes that they have themselves (client grants). */
 export const clientsRoutes = (tenant: Tenant): Route[] => [
   {
     operation: 'GET /clients',

@@ -43,7 +43,9 @@ export class ExportJobs {
     ];
   }
 
-  /** The file behind a link, as gzipped lines of JSON; undefined if the link is unknown or has expired. */
+  /**
+   * The export file behind a signed link, as gzipped lines of JSON; undefined if the link is unknown or has expired.
+   */
   file(path: string): Buffer | undefined {
     const link = this.links.get(path);
     const job = link && link.until > this.tenant.now() ? this.jobs.get(link.jobId) : undefined;

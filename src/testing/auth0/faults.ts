@@ -1,4 +1,4 @@
-/** A fault that a request meets. */
+/** A fault that the stand-in injects into a request. */
 export type Auth0Fault =
   /** Sends this answer without processing the request. The body is sent as JSON, unless it is a text. */
   | { readonly kind: 'answer'; readonly status: number; readonly body?: unknown; readonly headers?: Readonly<Record<string, string>> }
@@ -33,7 +33,7 @@ interface PlannedFault {
   times: number;
 }
 
-/** The planned faults. */
+/** The faults that a test has planned for coming requests, in the order of planning. */
 export class Faults {
   private planned: PlannedFault[] = [];
 

@@ -12,7 +12,7 @@ export interface PageRules {
   /** The largest page sent. Larger pages that the API's description allows are silently cut to this size. */
   readonly largestSize: number;
   readonly smallestSize: number;
-  /** The number of items that can be paged to; missing if there is no such limit. */
+  /** How many items of a list can be reached by paging; missing if there is no such limit. */
   readonly cap?: number;
 }
 

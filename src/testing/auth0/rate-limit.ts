@@ -31,7 +31,7 @@ export class TokenBucket {
     return {
       isAllowed,
       headers: {
-        // The reset time below is by the same clock as this date.
+        // By the same clock as `x-ratelimit-reset` below, so that a client can compare both.
         date: new Date(now).toUTCString(),
         'x-ratelimit-limit': String(burst),
         'x-ratelimit-remaining': String(Math.floor(this.tokens)),

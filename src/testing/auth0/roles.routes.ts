@@ -108,8 +108,8 @@ export const rolesRoutes = (tenant: Tenant): Route[] => {
         return listAnswer('roles', tenant.rolesOf(id).map((role) => roleView(tenant, role)), pageOf(query));
       },
     },
-    // The API description, its text for 403 and the guide each name another set of scopes. A token with all of them is
-    // safe.
+    // The API description, its text for 403 and the guide each name another set of scopes. This stand-in requires all
+    // of these scopes, so a client that it accepts has enough of them in any case.
     {
       operation: 'POST /users/{id}/roles',
       scopes: ['read:roles', 'update:users', 'create:role_members'],

@@ -67,7 +67,7 @@ export interface ApiScope {
   readonly description?: string | undefined;
 }
 
-/** An API. Settings that aren't listed here are kept as sent. */
+/** An API. `settings` has the members without a field of their own here, as they were sent. */
 export interface ResourceServerRecord {
   readonly id: string;
   readonly identifier: string;

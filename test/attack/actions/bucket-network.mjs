@@ -5,11 +5,11 @@ const LATE_MS = 8_000;
 const isWrite = ({ method }) => method === 'PUT' || method === 'POST' || method === 'DELETE';
 const isPut = ({ method }) => method === 'PUT';
 
-/** Lists each key twice. */
+/** Changes the answer to a listing, so that it has each key twice. */
 const twice = ({ body }) => ({ body: Buffer.from(body.toString().replaceAll(/<Contents>.*?<\/Contents>/gs, '$&$&')) });
 const otherTime = (by) => ({ headers }) => ({ headers: { ...headers, date: new Date(Date.parse(headers.date) + by).toUTCString() } });
 
-/** Temporary faults of the network between a replica and its store. */
+/** Temporary faults of the network between a replica and its store, by name. `forMs` overrides the planned duration. */
 const FAULTS = {
   'delays writes by 8 s': { forMs: LATE_MS, begin: (proxy) => proxy.postpone({ to: isPut }) },
   'is slow': { begin: (proxy, { ms }) => proxy.delay(ms) },
@@ -22,7 +22,9 @@ const FAULTS = {
   'throttles': { begin: (proxy) => proxy.throttle() },
 };
 
-/** The network between one replica, or all, and the bucket has a fault. */
+/**
+ * The network between one replica and the bucket, or between all replicas and the bucket, has a fault for some seconds.
+ */
 export default {
   name: 'bucket-network',
   isExclusive: true,

@@ -2,7 +2,10 @@ import { DAY_MS, HOUR_MS } from '../clock.mjs';
 
 const REPEATS = 20;
 
-/** The clock jumps by hours and stays, or jumps by days and comes back. Earlier keyed uploads are repeated. */
+/**
+ * The clock jumps by hours and stays there, or jumps by days and comes back. Afterwards earlier keyed uploads are
+ * repeated.
+ */
 export default {
   name: 'clock',
   isExclusive: true,

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** Writes or flushes fail for a while, or until the service is killed. */
+/** Writes or flushes fail for some seconds. Then the fault ends, or the service is killed. */
 export default {
   name: 'failing-disk',
   isExclusive: true,

@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 
 const CONNECTIONS = 40;
 
-/** The process can open only a few more files (EMFILE), and clients hold connections. */
+/** The service's process can open only a few more files (EMFILE), while clients hold connections open. */
 export default {
   name: 'few-descriptors',
   isExclusive: true,

@@ -10,11 +10,13 @@ const directory = async (path) => {
 const link = (path) => symlink('/nowhere/at/all', path);
 const fifo = (path) => execFileSync('mkfifo', [path]);
 const noise = (path) => writeFile(path, 'no marker, and no line');
-/** A marker is a link whose target is JSON. */
+/** Creates a link like a marker of the service, whose target is JSON. Its path leads out of DATA_DIR. */
 const marker = (path) =>
   symlink(JSON.stringify({ content_path: '../outside/precious.csv', segment: 'uploads/kind=historical/date=2026-01-01/x.ndjson', offset: 0 }), path);
 
-/** Foreign files and their places, by the date of the clock. */
+/**
+ * Foreign files, by name: the path of each, which may depend on the date of the service's clock, and how to create it.
+ */
 const THINGS = {
   'a directory in uploads/': (day) => ({ path: `uploads/kind=historical/date=${day}/_temporary`, make: directory }),
   'a directory like a segment': (day) => ({ path: `uploads/kind=nowcast/date=${day}/${randomUUID()}.ndjson`, make: directory }),
@@ -34,7 +36,10 @@ const THINGS = {
   'a directory in idempotency/': () => ({ path: 'idempotency/_temporary', make: directory }),
 };
 
-/** Foreign files in DATA_DIR, and a crash. They are ignored, or one line names them and says what to do. */
+/**
+ * Foreign files appear in DATA_DIR while the service is restarted, mostly after a crash. The service must ignore them,
+ * or name them in one line that says what to do.
+ */
 export default {
   name: 'foreign-files',
   isExclusive: true,

@@ -3,7 +3,7 @@ import { rm, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** The volume is full, until something is removed. */
+/** The volume is full until the files that fill it are removed. */
 export default {
   name: 'full-disk',
   isExclusive: true,
@@ -22,7 +22,11 @@ export default {
   },
 };
 
-/** Uses up all free space with files, each of all or half of the rest. @returns {Promise<string[]>} */
+/**
+ * Uses up all free space. Every second file takes the whole rest, the others take half of it.
+ *
+ * @returns {Promise<string[]>} the paths of these files.
+ */
 async function fill(directory) {
   const paths = [];
   for (let turn = 0; turn < 40; turn++) {
@@ -34,7 +38,8 @@ async function fill(directory) {
     try {
       execFileSync('fallocate', ['--length', String(blocks * bsize), path], { stdio: 'pipe' });
     } catch {
-      // The metadata of the file needs space too, or another process was faster.
+      // The allocation may fail, because the file's metadata needs space too, or because another process has taken the
+      // space.
     }
   }
   return paths;

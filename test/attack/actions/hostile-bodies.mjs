@@ -8,10 +8,12 @@ const json = { 'Content-Type': 'application/json' };
 
 const sha256 = (bytes) => createHash('sha256').update(bytes).digest('hex');
 
-/** The stored form of a JSON object with other members than `additional_data`: its bytes are the file. */
+/**
+ * The expected result for a JSON object with other members than `additional_data`: its bytes are stored as the file.
+ */
 const asFile = (decoded) => ({ additionalData: null, size: decoded.length, sha256: sha256(decoded) });
 
-/** 10 KB that expand to millions of values. */
+/** A body of 10 KB in gzip that expands to millions of JSON values. */
 function bomb() {
   const head = '{"x":[{}';
   const decoded = Buffer.from(`${head}${',{}'.repeat(Math.floor((MOST_JSON - head.length - 2) / 3))}]}`);
@@ -33,7 +35,10 @@ function emptyParts() {
 
 const BODIES = { 'gzip bomb': bomb, '900,000 keys': manyKeys, '20 MB of empty parts': emptyParts };
 
-/** Bodies that cost a careless reader much more than the client. Each is stored completely or rejected. */
+/**
+ * Bodies whose reading costs a careless service much more than their sending costs the client. Each must be stored
+ * completely or rejected.
+ */
 export default {
   name: 'hostile-bodies',
   plan: (random) => {

@@ -11,7 +11,8 @@ export default {
     const { replica, data, model, identity } = world;
     const path = join(data, 'identity');
     const aside = join(data, '.identity.aside');
-    // Gets a current token first: an earlier jump of the clock may have made the old one invalid, and no token is issued during the fault.
+    // Gets a current access token first, because an earlier jump of the clock may have made the old one invalid, and
+    // the provider issues no token during the fault.
     await identity.createUser();
     await world.trouble({ name: 'identity/ is moved away' }, [replica], async () => {
       await rename(path, aside);

@@ -25,18 +25,24 @@ import slowUploads from './slow-uploads.mjs';
 import volumeAway from './volume-away.mjs';
 
 /**
- * @typedef {object} Action one kind of trouble
+ * @typedef {object} Action one kind of fault of the service, or of behaviour of its clients
  * @property {string} name
  * @property {boolean} [isExclusive] does not run at the same time as another exclusive action
- * @property {string} [needs] a property that the world must have
- * @property {(random: import('../../../dist/testing/random.js').Random) => object} plan makes all choices before anything runs
+ * @property {string} [needs] a property that the world must have, such as `volume`
+ * @property {(random: import('../../../dist/testing/random.js').Random) => object} plan makes all choices before
+ *   anything runs
  * @property {(plan: object, world: object) => string} title describes the plan
- * @property {(world: object, plan: object, tools: { random: object, replica: () => import('../world.mjs').Replica }) => Promise<void> | void} run
+ * @property {(world: object, plan: object, tools: { random: object, replica: () => import('../world.mjs').Replica }) =>
+ *   Promise<void> | void} run
  */
 
 const CLIENTS = [keysAtOnce, keysAgain, slowUploads, hangUps, silentConnections];
 
-/** @type {Record<string, Action[]>} by store */
+/**
+ * The actions for each store.
+ *
+ * @type {Record<string, Action[]>}
+ */
 export const ACTIONS = {
   disk: [
     ...CLIENTS,

@@ -1,4 +1,7 @@
-/** Earlier keyed uploads are repeated, and one key is sent with another body. */
+/**
+ * Earlier keyed uploads are repeated. One of their keys is also sent with another upload, which must be refused with
+ * 422.
+ */
 export default {
   name: 'keys-again',
   plan: (random) => ({ repeats: 1 + random.below(20) }),

@@ -1,4 +1,7 @@
-/** The same keyed upload from several clients at once. One is stored, and the others get its receipt or must wait. */
+/**
+ * Several clients send the same keyed upload at the same time. One upload is stored. The other clients get its receipt,
+ * or the answer that it is in progress.
+ */
 export default {
   name: 'keys-at-once',
   plan: (random) => ({ clients: 2 + random.below(7) }),

@@ -4,7 +4,10 @@ import { setTimeout as delay } from 'node:timers/promises';
 
 const MOST_WAIT_MS = 60_000;
 
-/** A second process on the same DATA_DIR, sometimes without the lock files. */
+/**
+ * A second service process starts on the same DATA_DIR, sometimes after the lock files were removed. It must not start
+ * serving.
+ */
 export default {
   name: 'lock-files',
   isExclusive: true,

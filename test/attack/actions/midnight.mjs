@@ -1,7 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
 const BEFORE_MIDNIGHT_MS = 4_000;
-/** Together the pauses are longer than the rest of the day. */
+/**
+ * The pace of an upload over midnight. Its pauses together are longer than `BEFORE_MIDNIGHT_MS`, the rest of the day.
+ */
 const OVER_MIDNIGHT = { pieces: 5, pauseMs: 1_500 };
 const LONGEST_PAUSE_MS = 1_000;
 const LEAST_BYTES = 2_000;
@@ -15,7 +17,7 @@ export default {
   async run(world, { uploads, isQuiet }, { random }) {
     const { clock } = world;
     await clock.jumpTo(clock.offset + clock.untilMidnight() - BEFORE_MIDNIGHT_MS);
-    // Other uploads would make the service open the new day.
+    // Other uploads would make the service open its files for the new day before these uploads do.
     world.isQuiet = isQuiet;
     await Promise.all(Array.from({ length: uploads }, () => overMidnight(world, random)));
     world.isQuiet = false;
@@ -23,7 +25,7 @@ export default {
 };
 
 async function overMidnight(world, random) {
-  // A file whose start arrives on the old day, when its key is looked up.
+  // Picks an upload with a file of some length. Its start arrives on the old day, when its key is looked up.
   let some;
   do some = world.someUpload(random);
   while (!(some.sent.size > LEAST_BYTES));

@@ -1,4 +1,4 @@
-/** One replica is killed, or stopped in order, and started again. */
+/** One replica is killed (SIGKILL) or shut down (SIGTERM), and started again. */
 export default {
   name: 'replica-restart',
   isExclusive: true,

@@ -1,4 +1,5 @@
-// What adapters of other stores and providers need. It compiles only if the package exports each.
+// The exports that adapters of other stores and providers need. This file compiles only if the package exports all of
+// them.
 import {
   EmbeddedIdentityProviderModule,
   HttpModule,

@@ -1,5 +1,5 @@
-// Small additions to Swagger UI, which has no options for them. Swagger UI renders again at any time, so everything is
-// found when it is needed.
+// Small additions to Swagger UI, which has no options for them. Swagger UI may render its page again at any time, so
+// elements are looked up only when they are needed.
 
 const uploads = new Set(['multipart/form-data', 'application/octet-stream']);
 
@@ -17,7 +17,7 @@ const operationOf = (element) => element.closest('.opblock');
 const fileField = (operation) => operation.querySelector('input[type=file]');
 const touched = new WeakSet();
 
-/** A field that was typed in keeps its value when a file is chosen. */
+/** Remembers the fields that a person typed in. They keep their values when a file is chosen. */
 document.addEventListener('keydown', ({ target }) => touched.add(target), true);
 
 document.addEventListener('change', ({ target }) => {
@@ -45,7 +45,7 @@ document.addEventListener(
   true,
 );
 
-/** Opens an operation that the description links to. */
+/** Opens an operation in Swagger UI, to which the API's description links. */
 function showOperation(id) {
   const operation = document.querySelector(`.opblock[id$="-${CSS.escape(id)}"]`);
   if (!operation) return;
@@ -53,7 +53,10 @@ function showOperation(id) {
   operation.scrollIntoView({ behavior: 'smooth' });
 }
 
-/** Swagger UI marks a missing file at most by colour, and sends an empty body in its place. */
+/**
+ * Refuses to send an upload without a file. Swagger UI itself marks the missing file at most by colour, and sends an
+ * empty body.
+ */
 function refuseWithoutFile(event, button) {
   const operation = operationOf(button);
   operation.querySelector('.no-file')?.remove();
@@ -68,7 +71,9 @@ function refuseWithoutFile(event, button) {
   field.focus();
 }
 
-/** Names controls that Swagger UI leaves without one, and puts the focus where the secret is typed. */
+/**
+ * Gives a name to controls that Swagger UI leaves without one, and puts the focus in the field for the secret or token.
+ */
 function complete() {
   for (const button of document.querySelectorAll('.close-modal:not([aria-label])')) button.setAttribute('aria-label', 'Close');
   for (const select of document.querySelectorAll('.examples-select-element:not([aria-label])')) select.setAttribute('aria-label', 'Example');

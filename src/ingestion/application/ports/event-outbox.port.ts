@@ -17,24 +17,27 @@ export interface RemovedEvent {
 
 export type OutboxEvent = StoredEvent | RemovedEvent;
 
-/** Events that were not told yet, the oldest of their segment first. */
+/** Unconfirmed events, which are to be delivered. Those of one segment are in the order of its lines. */
 export interface OutboxBatch {
   /** At least one. */
   readonly events: readonly OutboxEvent[];
   /**
-   * Remembers with the store that these events were told. If the process crashes before the promise resolves, they are
-   * told again. A power cut may undo a confirmation. Also resolves if another process has taken over: it tells them again.
+   * Records in the store that these events were told: the receiver has taken them, and `next` no longer returns them.
+   * If the process crashes before the promise resolves, they are delivered again. A power cut may undo a confirmation.
+   * Also resolves if another process has taken over the outbox, or the store was opened again since: the events are
+   * then delivered again.
    */
   confirm(): Promise<void>;
 }
 
 /**
- * The events of a store that were not told yet: a transactional outbox whose messages are the index lines. A store
- * offers this port through `FileStorage.eventOutbox`.
+ * The events of a store that were not told yet. To tell an event means to deliver it to the receiver, and then to
+ * confirm its batch. A transactional outbox: the event of a stored upload is its index line. A store offers this port
+ * through `FileStorage.eventOutbox`.
  *
- * The outbox begins with what is stored after `open` resolved for the first time. From then on it contains every upload,
- * including those that are stored while no process tells. An upload that is removed before it was told is told as
- * removed only.
+ * The outbox begins with what is stored after `open` resolved for the first time. From then on it contains every
+ * upload, including those that are stored while no process tells. An upload that is removed before it was told is told
+ * as removed only.
  *
  * An adapter converts the errors of its store to `ServiceError` of kind `storage-failure` and keeps the cause.
  */
@@ -43,26 +46,28 @@ export abstract class EventOutbox {
   abstract open(): Promise<void>;
 
   /**
-   * The next events, in the order of the index within a segment. Until a batch is confirmed, `next` begins with the same
-   * events, so a call with the length of that batch returns the same batch, except for uploads that were removed
+   * The next events, in the order of the index within a segment. Until a batch is confirmed, `next` begins with the
+   * same events, so a call with the length of that batch returns the same batch, except for uploads that were removed
    * meanwhile. There is one call at a time.
    *
    * Memory is bounded by `limit` and `MAX_EVENTS_BYTES`, however many events wait.
    *
    * @param limit maximum number of events, at least 1.
-   * @returns undefined if all events were told, or another process tells them.
+   * @returns undefined if all events are confirmed, or while another process delivers them.
    */
   abstract next(limit: number): Promise<OutboxBatch | undefined>;
 
   /**
-   * Resolves when there may be events that the last call of `next` didn't see; also after a minute at most, and when the
-   * signal aborts. Never rejects.
+   * Resolves when there may be events that the last call of `next` didn't see; also after a minute at most, and when
+   * the signal aborts. Never rejects.
    */
   abstract wait(signal: AbortSignal): Promise<void>;
 
-  /** Lets another process tell the events. Resolves when this process holds nothing that others wait for. */
+  /**
+   * Lets another process deliver the events. Resolves when this process no longer keeps other processes from doing so.
+   */
   abstract close(): Promise<void>;
 }
 
-/** The index lines of a batch have at most this many bytes together, except for a batch of one event. */
+/** Maximum length of the index lines of a batch together, in bytes. A batch of one event may be longer. */
 export const MAX_EVENTS_BYTES = 256 * 1024;

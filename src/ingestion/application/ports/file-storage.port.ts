@@ -4,9 +4,9 @@ import type { StoredUploads } from './stored-uploads.port.js';
 
 /** Size and digest of a file's bytes, computed by the store as the bytes arrive. */
 export interface StoredContent {
-  /** A length in bytes. */
+  /** Length of the file in bytes. */
   readonly size: number;
-  /** The sha-256 of the bytes, in lower-case hex. */
+  /** The sha-256 of the file, in lower-case hex. */
   readonly sha256: string;
 }
 
@@ -51,7 +51,7 @@ export interface UploadDraft {
    * file, and before anything of the upload is visible. If the function throws, the store keeps nothing and rejects
    * with that error.
    *
-   * @param stored null for an upload without a file.
+   * @param stored size and digest of the stored file; null for an upload without a file.
    */
   conclude(stored: StoredContent | null): Promise<Upload>;
 }
@@ -64,7 +64,7 @@ export interface UploadDraft {
  */
 export abstract class FileStorage {
   /**
-   * Stores an upload. Its line and its bytes are one unit. If the promise
+   * Stores an upload. Its index line and the bytes of its file are one unit. If the promise
    *
    * - resolves: both are durable (they survive a power cut) and visible;
    * - rejects: neither is visible, at the latest after the next boot;
@@ -76,8 +76,8 @@ export abstract class FileStorage {
    *
    * Holds only a limited part of a file in memory, and reads no faster than it writes. Never overwrites a stored file.
    *
-   * @returns the receipt; the upload that `conclude` returned is one too. For a repeated request, the receipt of the first
-   *   request, after the repeated bytes were read and `conclude` was called too.
+   * @returns the receipt, which may be the upload that `conclude` returned. For a repeated request, the receipt of
+   *   the first request, after the repeated bytes were read and `conclude` was called too.
    * @throws ServiceError `request-in-progress`, before any byte is read, while another upload of the scope is in
    *   progress; `idempotency-key-reused` if the first upload differs (see `requestIdentity`); `storage-failure`. Errors
    *   of `bytes` and of `conclude`.
@@ -90,7 +90,10 @@ export abstract class FileStorage {
    */
   readonly storedUploads?: StoredUploads | undefined;
 
-  /** The events that were not told yet. Undefined if the store doesn't offer that: the service then tells nothing. */
+  /**
+   * The events that weren't delivered to the receiver and confirmed yet. Undefined if the store doesn't record events:
+   * the service then delivers none.
+   */
   readonly eventOutbox?: EventOutbox | undefined;
 
   /** Resolves if an upload could be stored now. Otherwise rejects with the reason, within five seconds. */

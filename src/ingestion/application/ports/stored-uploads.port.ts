@@ -29,7 +29,8 @@ export interface ByteRange {
 export abstract class StoredUploads {
   /**
    * Finds an upload by its id. The id is a version 7 UUID with the time at which the upload began, and an upload takes
-   * at most `MAX_UPLOAD_DURATION_MS`. So an adapter reads only lines that were received in that time.
+   * at most `MAX_UPLOAD_DURATION_MS`. So an adapter reads only the index lines of uploads that were received in that
+   * time.
    *
    * @returns undefined if there is no such upload.
    */
@@ -50,7 +51,7 @@ export abstract class StoredUploads {
    * Opens the file of an upload. Reads no faster than the bytes are consumed. A caller that stops early must end the
    * iterator.
    *
-   * @param upload as `find` or `list` returned it, with a file.
+   * @param upload an upload with a file, as `find` or `list` returned it.
    * @param range the part to read; the whole file without it.
    * @returns undefined if the upload was removed in the meantime.
    */
@@ -86,7 +87,7 @@ export abstract class StoredUploads {
 export interface RemovalOptions {
   /** Whether to only count the uploads, and change nothing. */
   readonly dryRun?: boolean;
-  /** Called after each segment. */
+  /** Called after each segment whose lines were read. */
   readonly onProgress?: (progress: RemovalProgress) => void;
   /** Ends the call at its next step, which rejects with the signal's reason. */
   readonly signal?: AbortSignal;
@@ -100,5 +101,5 @@ export interface RemovalProgress {
   readonly uploads: number;
 }
 
-/** A page ends after its lines have this many bytes together, but contains at least one upload. */
+/** A page ends at the latest with the upload whose index line brings the lines of the page to this many bytes. */
 export const MAX_PAGE_BYTES = 4 * 1024 * 1024;

@@ -4,11 +4,11 @@ import type { UploadKind } from '../../domain/upload.js';
 export interface UploadEvent {
   readonly specversion: '1.0';
   readonly type: 'load-data.upload.stored.v1' | 'load-data.upload.removed.v1';
-  /** The upload's id, with `-removed` behind it for a removal. The same whenever the event is told again. */
+  /** The upload's id, with `-removed` behind it for a removal. The same whenever the event is delivered again. */
   readonly id: string;
   /** The service's base URL, as clients see it. */
   readonly source: string;
-  /** The customer. */
+  /** The id of the customer. */
   readonly subject: string;
   /** When the upload was complete, or removed (RFC 3339, UTC). */
   readonly time: string;
@@ -24,34 +24,34 @@ export interface ToldUpload {
   readonly filename: string;
   readonly manufacturer: string;
   readonly additional_data: string | null;
-  /** RFC 3339, UTC. */
+  /** When the upload was complete (RFC 3339, UTC). */
   readonly received_at: string;
   /** The members of the content are null for an upload without a file. */
   readonly content_type: string | null;
-  /** A length in bytes. */
+  /** Length of the file in bytes. */
   readonly content_size: number | null;
-  /** In lower-case hex. */
+  /** The sha-256 of the file, in lower-case hex. */
   readonly content_sha256: string | null;
 }
 
-/** What is told of an upload that was removed. */
+/** The data of the event that an upload was removed. */
 export interface ToldRemoval {
   readonly upload_id: string;
   readonly kind: UploadKind;
   readonly customer_id: string;
 }
 
-/** A receiver that is told of uploads, such as a webhook or a message broker. */
+/** A receiver of events about uploads, such as a webhook or a message broker. */
 export abstract class UploadEvents {
   /**
-   * Delivers events in their order. Resolves when the receiver has taken all of them. If it rejects, the same events are
-   * delivered again, at growing intervals of up to five minutes, until it resolves. So a receiver may get an event more
-   * than once, and recognises it by its `id`. There is one call at a time.
+   * Delivers events in their order. Resolves when the receiver has taken all of them. If the promise rejects, the same
+   * events are delivered again, at growing intervals of up to five minutes, until a delivery succeeds. So a receiver
+   * may get an event more than once, and recognises it by its `id`. There is one call at a time.
    *
    * @param events at least one, at most 500.
    * @param signal aborts when the service stops. The delivery must then end soon; the events are delivered again after
    *   the next start.
-   * @throws DeliveryError, or any other error. Its message is logged, so it contains no secret.
+   * @throws DeliveryError, or any other error. Its message is logged, so it must contain no secret.
    */
   abstract deliver(events: readonly UploadEvent[], signal: AbortSignal): Promise<void>;
 }
@@ -61,7 +61,7 @@ export class DeliveryError extends Error {
   /** How long the receiver wants to be left alone, in seconds; undefined if it didn't say. */
   readonly retryAfterSeconds: number | undefined;
 
-  /** @param message is logged, so it contains no secret. */
+  /** @param message the reason for the failure. It is logged, so it must contain no secret. */
   constructor(message: string, { cause, retryAfterSeconds }: { readonly cause?: unknown; readonly retryAfterSeconds?: number | undefined } = {}) {
     super(message, cause === undefined ? undefined : { cause });
     this.name = new.target.name;

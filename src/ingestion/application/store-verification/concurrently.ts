@@ -1,6 +1,6 @@
 /**
- * Works on up to `atOnce` items at once and yields the results in the order of the items. Takes at most one item before
- * it can be worked on. If `work` rejects, the error is thrown when that result is due.
+ * Works on up to `atOnce` items at once and yields the results in the order of the items. Takes at most one item from
+ * `items` before there is room to work on that item. If `work` rejects, the error is thrown when that result is due.
  */
 export async function* concurrently<Item, Result>(
   items: AsyncIterable<Item>,

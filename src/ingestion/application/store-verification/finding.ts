@@ -1,24 +1,24 @@
 /** The kinds of problems of a store. */
 export type FindingKind =
-  /** A line whose file is missing, or isn't a regular file. */
+  /** An index line whose file is missing, or isn't a regular file. */
   | 'bytes-absent'
-  /** A line whose file has another length. */
+  /** An index line whose file has another length than the line says. */
   | 'bytes-size'
-  /** A line whose file has another sha-256. */
+  /** An index line whose file has another sha-256 than the line says. */
   | 'bytes-digest'
-  /** A file that no line names. */
+  /** An uploaded file that no index line names. */
   | 'line-absent'
   /** A segment that doesn't end with a whole line. */
   | 'line-torn'
-  /** A line that doesn't conform to docs/durability.md. */
+  /** An index line that doesn't conform to docs/durability.md. */
   | 'line-malformed'
-  /** A second line with the same `upload_id`. */
+  /** A second index line with the same `upload_id`. */
   | 'line-duplicate'
   /**
    * A second upload under one `idempotency_key`, of the same kind and customer, received within 24 hours of the other.
    */
   | 'key-duplicate'
-  /** In a bucket, a missing claim of an `idempotency_key` whose line was received less than 24 hours ago. */
+  /** In a bucket, a missing claim of an `idempotency_key` whose upload was received less than 24 hours ago. */
   | 'claim-absent'
   /** A name in uploads/ or files/ that isn't part of the layout. Nothing below it is checked. */
   | 'name-unknown'
@@ -38,14 +38,14 @@ export interface Finding {
   readonly state: 'defect' | 'under-way' | 'unknown';
   readonly kind: FindingKind;
   /**
-   * A path relative to the store's root: of the file, of the segment if only a line is wrong, or of an unreadable
-   * directory.
+   * A path relative to the store's root: of the uploaded file, of the segment if only a line is wrong, or of an
+   * unreadable directory.
    */
   readonly path: string;
   /** The upload that the finding is about; null if there is none, or if it is unknown. */
   readonly uploadId: string | null;
   /** The place where the line begins; null if the finding isn't about a line. */
   readonly line: { readonly segment: string; /** Bytes from the segment's beginning. */ readonly offset: number } | null;
-  /** A description in words. */
+  /** The finding in words, for a person. */
   readonly detail: string;
 }

@@ -19,7 +19,7 @@ export async function* textReport(verification: StoreVerification): AsyncGenerat
   yield `${counts.join(', ')}\n`;
 }
 
-/** A report for a script: one JSON object for each finding, and then one with the summary. Each is a line. */
+/** A report for a script: one JSON object for each finding, and then one with the summary. Each object is one line. */
 export async function* jsonReport(verification: StoreVerification): AsyncGenerator<string> {
   for await (const { state, kind, path, uploadId, line, detail } of verification) {
     const { segment = null, offset = null } = line ?? {};

@@ -2,7 +2,7 @@ import { LineText, parseJson } from '../line-text.js';
 
 const NEWLINE = 0x0a;
 
-/** A line of a segment, or its unterminated end. */
+/** A line of a segment, or the segment's unterminated end. */
 export interface SegmentLine {
   readonly segment: string;
   /** The position of the line in the segment, in bytes. */

@@ -9,9 +9,11 @@ import { checkLine } from './line-rules.js';
 import type { SegmentLine } from './segment-lines.js';
 import type { Entry, StoreView } from './store-view.js';
 
-/** The largest number of places in each of the three sets that matching needs. Together the sets take 26 MiB at most. */
+/**
+ * The largest number of places in each of the three sets that matching needs. Together the sets take at most 26 MiB.
+ */
 const MOST_PLACES = 2 ** 19;
-/** The smallest number of places. It has room for uploads that arrive while a small store is matched. */
+/** The smallest number of places in a set. It has room for uploads that arrive while a small store is matched. */
 const LEAST_PLACES = 2 ** 16;
 const FILES_AT_ONCE = 4;
 
@@ -108,7 +110,10 @@ class Run {
     }
   }
 
-  /** Checks that every line is whole, matches its file, and has its claim if it needs one. */
+  /**
+   * Checks that every line is whole and matches its file, and that the claim of its idempotency key exists if the store
+   * keeps claims.
+   */
   private async *lines(): AsyncGenerator<Finding> {
     this.begin('lines', 1);
     for await (const finding of concurrently(this.index(), FILES_AT_ONCE, (line) => this.checkLine(line))) {
@@ -116,7 +121,7 @@ class Run {
     }
   }
 
-  /** Checks a line. Resolves to a finding unchanged. Never rejects. */
+  /** Checks a line of the index. A finding in place of a line is returned unchanged. Never rejects. */
   private async checkLine(line: SegmentLine | Finding): Promise<Finding | undefined> {
     if ('state' in line) return line;
     if (!line.isTorn) this.totals.uploads += 1;
@@ -181,7 +186,10 @@ class Run {
     }
   }
 
-  /** Lists the files of a part before it reads the lines, because the line of a file is written after the file. */
+  /**
+   * Matches one part of the files, uploads and idempotency keys (see `partOf`). Lists the files before it reads the
+   * index, because the line of a file is written after the file.
+   */
   private async *matchPart(isOfPart: (key: Buffer) => boolean, { files, uploads, keys }: MatchingSets): AsyncGenerator<Finding> {
     const suspects = new Suspects();
     const keySuspects = new Map<string, KeyedLine[]>();
@@ -221,13 +229,16 @@ class Run {
     }
     if (files.size === 0) return;
     for await (const { path, uploadId } of this.files((key) => files.has(key))) {
-      // If a part of the index couldn't be read, the file's line may be there.
+      // If a part of the index couldn't be read, the file's line may be in that part.
       const state = this.indexIsWhole ? 'defect' : 'unknown';
       yield { state, kind: 'line-absent', path, uploadId, line: null, detail: 'no line names the file' };
     }
   }
 
-  /** Finds the uploads read twice that really have two lines, rather than one line that is being moved or was moved. */
+  /**
+   * Of the uploads that were read twice, finds those that really have two lines. The others have one line, which is
+   * being moved or was moved to another segment.
+   */
   private async *duplicates(suspects: Suspects): AsyncGenerator<Finding> {
     for await (const line of this.index(false)) {
       if ('state' in line) {
@@ -305,7 +316,10 @@ class Run {
   }
 }
 
-/** The number of places for about this many digests: a power of two, at least half of them free as far as possible. */
+/**
+ * The number of places in a set for about this many digests: a power of two, of which at least half stay free unless
+ * that would be more than MOST_PLACES.
+ */
 function placesFor(digests: number): number {
   let places = LEAST_PLACES;
   while (places < 2 * digests && places < MOST_PLACES) places *= 2;
@@ -315,7 +329,7 @@ function placesFor(digests: number): number {
 interface MatchingSets {
   readonly files: DigestSet;
   readonly uploads: DigestSet;
-  /** The idempotency keys of lines, each with the period of 24 hours in which the line was received. */
+  /** The idempotency keys of lines, each with the period of 24 hours in which the upload of the line was received. */
   readonly keys: DigestSet;
 }
 
@@ -338,8 +352,8 @@ function keyedLine({ value }: SegmentLine): KeyedLine | undefined {
 }
 
 /**
- * Adds the idempotency key of a line. Returns false if the key was added before for a line that may have been received
- * less than 24 hours earlier or later.
+ * Adds the idempotency key of a line. Returns false if the same key was added before for an upload that may have been
+ * received less than 24 hours earlier or later.
  */
 function addPeriod(keys: DigestSet, { key, receivedAt }: KeyedLine): boolean {
   const period = Math.floor(receivedAt / IDEMPOTENCY_PERIOD_MS);
@@ -369,7 +383,7 @@ function unexpected(entry: Entry): Finding {
     : { state: 'defect', kind: 'name-unknown', path, uploadId: null, line: null, detail: 'the layout has no such name, or not of this type' };
 }
 
-/** Uploads that were read twice. During the second search, also the place where each was read first. */
+/** Uploads that were read twice. During the second search, also the place where the line of each was read first. */
 class Suspects {
   private readonly places = new Map<string, NonNullable<Finding['line']> | undefined>();
 

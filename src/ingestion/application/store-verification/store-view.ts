@@ -1,7 +1,7 @@
 import type { FindingKind } from './finding.js';
 import type { SegmentLine } from './segment-lines.js';
 
-/** A name below a directory of the store. */
+/** A name below a directory of the store, such as uploads/. */
 export interface Entry {
   /** `unknown`: the layout has no such name, or the name is of another type, for example a directory for a file. */
   readonly type: 'file' | 'unknown' | 'unreadable';
@@ -27,7 +27,7 @@ export interface UnreadableLines {
 /** What an index line says about its file. */
 export interface ExpectedContent {
   readonly path: string;
-  /** A length in bytes. */
+  /** Length of the file in bytes. */
   readonly size: number;
   /** The sha-256 of the file, in lower-case hex. */
   readonly sha256: string;
@@ -60,22 +60,22 @@ export type OnBytes = (count: number) => void;
  * with its path. Every other error rejects.
  */
 export interface StoreView {
-  /** Names what cleans up after a crashed process, for messages. */
+  /** A name, for messages, of what cleans up after a crashed process: for example, the next boot. */
   readonly mender: string;
   /** Whether a running service may copy lines to another segment and then remove the segment they were in. */
   readonly movesLines: boolean;
 
-  /** Yields the segments below uploads/, and anything else below it. */
+  /** Yields the segments, and anything else that is below uploads/. */
   segments(): AsyncIterable<SegmentEntry>;
-  /** Yields the files below files/, and anything else below it. */
+  /** Yields the files, and anything else that is below files/. */
   content(): AsyncIterable<Entry>;
   /** Yields the uploads that are arriving, and those that a crashed process left. */
   staging(): AsyncIterable<Entry>;
 
   /**
    * Yields the lines of all segments that existed at the call, and of those that have since replaced one of them. An
-   * unterminated end of a segment is yielded last, with `isTorn`. If it is also `isMendable`, a service may still be
-   * writing it. A line may be yielded twice.
+   * unterminated end of a segment is yielded after the segment's lines, with `isTorn`. If it is also `isMendable`, a
+   * service may still be writing that end. A line may be yielded twice.
    */
   lines(onBytes: OnBytes): AsyncIterable<SegmentLine | UnreadableLines>;
 
@@ -95,11 +95,11 @@ export interface StoreView {
   publications(): Promise<(uploadId: string, contentPath: string) => Promise<boolean>>;
   /** Whether a segment is open, or the next boot will check its end. */
   isOpen(segment: string): Promise<boolean>;
-  /** Whether a line that was read is permanent. A line of a failed write isn't. */
+  /** Whether a line that was read is permanent. A line of a failed write isn't, because it is cut off again. */
   stays(segment: string, lineEnd: number): Promise<boolean>;
   /**
-   * Whether the claim of an idempotency scope is missing, although a line that was read can't be found by its key
-   * without the claim. Only a store that keeps claims has this method.
+   * Whether the claim of an idempotency scope is missing, although a repeated request would need it to find the upload
+   * of a line that was read. Only a store that keeps claims has this method.
    */
   isClaimAbsent?(scope: string, receivedAt: Date): Promise<boolean>;
   /**

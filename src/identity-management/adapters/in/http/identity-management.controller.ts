@@ -95,8 +95,8 @@ export class IdentityManagementController {
 }
 
 /**
- * Whether a new user may get roles, which requires the permission to assign roles. A member `roles` that isn't an array
- * counts as well, unless it is null.
+ * Whether a body may give the new user roles, which requires the permission to assign roles. True also for a member
+ * `roles` that is neither an array nor null.
  */
 const mayHaveRoles = ({ roles }: Readonly<Record<string, unknown>>): boolean =>
   roles !== undefined && roles !== null && !(Array.isArray(roles) && roles.length === 0);

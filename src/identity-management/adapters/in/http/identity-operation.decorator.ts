@@ -10,7 +10,7 @@ import { RefusalFilter } from './refusal.filter.js';
 interface Documented {
   readonly operationId: string;
   readonly summary: string;
-  /** Added to the description of the operation. */
+  /** Text added to the operation's description in the OpenAPI document. */
   readonly note?: string;
 }
 

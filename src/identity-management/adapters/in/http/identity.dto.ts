@@ -21,7 +21,7 @@ const IsTextList = (): PropertyDecorator =>
     validator: { validate: (value) => Array.isArray(value) && value.every((item) => typeof item === 'string') },
   });
 
-// The shape of each request. The domain has the rules for the values.
+// These classes declare the shape of each request body. The rules for the values are in the domain.
 
 /** The body of `POST /assign-role`. */
 @ApiSchema({ name: 'RoleAssignment' })

@@ -12,8 +12,8 @@ type DtoType<Dto extends object> = new () => Dto;
 type Members = Readonly<Record<string, JsonMember>>;
 
 /**
- * Reads JSON objects into DTOs. Called by the handlers, because a body must not be read before the guards have run, and
- * because the pipes of the application would see the parameters of a handler.
+ * Reads JSON request bodies into DTOs. The handlers call it, because a body must not be read before the guards have
+ * run. A DTO that is a parameter of a handler would also pass through the application's global pipes.
  */
 @Injectable()
 export class JsonBodyReader {
@@ -22,9 +22,9 @@ export class JsonBodyReader {
   /**
    * @param assertPermitted checks a permission that depends on the body. Called before the members are validated,
    * because 403 takes precedence over 400.
-   * @throws ServiceError `payload-too-large` or `unsupported-media-type` when the headers already show it, before the
-   * body is read; `invalid-request-body` when the body isn't a valid object of the DTO's type; errors of `readJson` and
-   * `assertPermitted`.
+   * @throws ServiceError `payload-too-large` or `unsupported-media-type` when the headers show that the body is too
+   * large or not JSON, before the body is read; `invalid-request-body` when the body isn't a valid object of the DTO's
+   * type; errors of `readJson` and `assertPermitted`.
    */
   async read<Dto extends object>(request: IncomingMessage, type: DtoType<Dto>, assertPermitted?: (members: Members) => void): Promise<Dto> {
     const { maxJsonBytes, idleTimeoutMs } = this.limits;
@@ -40,7 +40,10 @@ export class JsonBodyReader {
 
 const namesByType = new WeakMap<DtoType<object>, ReadonlySet<string>>();
 
-/** The members that the DTO has rules for. Other members of a body are ignored, and no values are built for them. */
+/**
+ * The names of the members that the DTO has rules for. Other members of a body are ignored, and no values are built for
+ * them.
+ */
 function memberNames(type: DtoType<object>): ReadonlySet<string> {
   const known = namesByType.get(type);
   if (known) return known;
@@ -51,8 +54,8 @@ function memberNames(type: DtoType<object>): ReadonlySet<string> {
 }
 
 function validated<Dto extends object>(type: DtoType<Dto>, values: Members): Dto {
-  // A value of an unsupported type is a symbol here. Such a value always fails validation, because every member must be
-  // a text or a list of texts.
+  // A value that is neither a text, nor null, nor a list of texts is a symbol here (`OTHER_VALUE`). Such a value always
+  // fails validation, because every member must be a text or a list of texts.
   const dto = plainToInstance(type, values);
   const defects = validateSync(dto);
   if (defects.length > 0) {

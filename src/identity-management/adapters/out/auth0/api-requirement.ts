@@ -6,7 +6,7 @@ import type { ApiScopes } from './api-scopes.js';
 import { API_SETTINGS, DIALECTS, newApi } from './tenant.js';
 import type { TenantAdmin } from './tenant-admin.js';
 
-/** Auth0 omits members that are off. */
+/** An API's settings in Auth0's answer. Each may be absent, because Auth0 omits settings that are off. */
 const API = z.object({
   signing_alg: z.string().nullish(),
   enforce_policies: z.boolean().nullish(),
@@ -18,7 +18,7 @@ type Api = z.infer<typeof API>;
 interface Setting {
   readonly name: keyof typeof API_SETTINGS;
   readonly isRight: (api: Api) => boolean;
-  /** Completes a sentence that begins with the API's name. */
+  /** Describes the wrong setting, as the end of a sentence that begins with the API's name. */
   readonly problem: (api: Api) => string;
 }
 
@@ -40,7 +40,10 @@ const SETTINGS: readonly Setting[] = [
   },
 ];
 
-/** The tenant's API: its settings, and the permissions of the operations as its scopes. */
+/**
+ * The requirement that the tenant has the API, with the right settings, and with the permissions of the service's
+ * operations as its scopes.
+ */
 export function apiPart(admin: TenantAdmin, scopes: ApiScopes, audience: string): Requirement<Repair> {
   const name = `API ${audience}`;
   const path = `/resource-servers/${encodeURIComponent(audience)}`;
@@ -76,7 +79,7 @@ export function apiPart(admin: TenantAdmin, scopes: ApiScopes, audience: string)
   };
 }
 
-/** The new value of a setting. An API with RFC 9068 tokens keeps that profile. */
+/** The value that repairs a setting of the API. An API with RFC 9068 tokens keeps that profile. */
 function alike({ token_dialect: dialect }: Api, member: Setting['name']): unknown {
   return member === 'token_dialect' && dialect === 'rfc9068_profile' ? 'rfc9068_profile_authz' : API_SETTINGS[member];
 }

@@ -11,7 +11,10 @@ const RESOURCE_SERVER = z.object({ identifier: z.string(), scopes: z.array(SCOPE
 type Scope = z.infer<typeof SCOPE>;
 
 const ATTEMPTS = 5;
-/** How old a read list may be when it is written back, in milliseconds. Others may have changed it since. */
+/**
+ * How old a list of scopes may be when it is written back with additions, in milliseconds. Others may have changed the
+ * list since it was read.
+ */
 const FRESH_MS = 200;
 
 /**
@@ -22,7 +25,7 @@ const FRESH_MS = 200;
 export class ApiScopes {
   private readonly path: string;
   private turn: Promise<unknown> = Promise.resolve();
-  /** The number of writes that have ended. A list read before the latest write may be outdated. */
+  /** The number of writes that have ended. A list of scopes read before the latest write may be outdated. */
   private writes = 0;
 
   /** @param audience the API's identifier. */
@@ -46,7 +49,7 @@ export class ApiScopes {
     const freshUntil = performance.now() + FRESH_MS;
     if (lacking(scopes, permissions).length === 0) return;
     await this.inTurn(async () => {
-      // Don't write back a list that was read before another write.
+      // Don't write back a list of scopes that was read before another write.
       const isFresh = writes === this.writes && performance.now() < freshUntil;
       await this.add(permissions, isFresh ? scopes : await this.read(operation), operation);
     });

@@ -12,7 +12,9 @@ const CONNECTION = 'Username-Password-Authentication';
 const open = ({ domain, service }: Auth0StandIn) =>
   new Auth0IdentityProvider({ url: domain, ...service, connection: CONNECTION, audience: 'load-data-api' });
 
-/** The contract on one tenant, which keeps the users and roles of earlier tests. */
+/**
+ * Declares the tests of the port's contract. All run on one tenant, which keeps the users and roles of earlier tests.
+ */
 function contractOf(what: string, settings: Partial<Auth0Settings>): void {
   describe(`on ${what}`, () => {
     let tenant: Auth0StandIn;
@@ -22,7 +24,7 @@ function contractOf(what: string, settings: Partial<Auth0Settings>): void {
     afterAll(() => tenant.stop());
 
     identityProviderContract('Auth0IdentityProvider', () => {
-      // The search already finds the users of other processes.
+      // Makes the search find the users of earlier tests, as if other processes had created them long ago.
       tenant.indexUsers();
       let provider = open(tenant);
       return Promise.resolve({
@@ -77,7 +79,7 @@ describe('Auth0IdentityProvider', () => {
     return users;
   }
 
-  /** Calls the API as an administrator. */
+  /** Calls the tenant's Management API directly, as an administrator. */
   async function administer(method: string, path: string, body?: object): Promise<Record<string, unknown>> {
     const headers = { authorization: `Bearer ${await tenant.issueManagementToken()}`, 'content-type': 'application/json' };
     const response = await fetch(`${tenant.domain}/api/v2${path}`, { method, headers, ...(body && { body: JSON.stringify(body) }) });
@@ -295,7 +297,8 @@ describe('Auth0IdentityProvider', () => {
 
   it('does not base a write on scopes that it read long ago and others may have changed', async () => {
     tenant.fail(WRITING, { kind: 'delay', ms: 200 });
-    // Two earlier creations hold up the late one: the first writes, and the second reads again and need not write.
+    // Two earlier creations of roles delay the late one's write: the first writes the scopes, and the second reads the
+    // scopes again and needn't write them.
     tenant.fail(READING, { kind: 'delay', ms: 500 }, { skip: 3 });
     const before = [createRole('first', ['a:b'])];
     await isAsked(READING, 1);

@@ -28,17 +28,21 @@ export interface Auth0Options extends Auth0Connection {
   readonly audience: string;
   /** The name of the database connection in which new users are created. */
   readonly connection: string;
-  /** The application on whose behalf new users get a mail to set their password. No mail is sent if it is undefined. */
+  /**
+   * The client id of the application on whose behalf new users get a mail to set their password. No mail is sent if it
+   * is undefined.
+   */
   readonly invitationClientId?: string | undefined;
   /**
-   * How long a healthy result is cached, in milliseconds (default: 10,000). Each check counts against the tenant's rate
-   * limit.
+   * How long a healthy result of the health check is cached, in milliseconds (default: 10,000). Each check counts
+   * against the tenant's rate limit.
    */
   readonly wellForMs?: number;
 }
 
 /**
- * A prefix chosen by Auth0, such as `auth0` or `google-oauth2`, then any text. Auth0's ids have at most 300 characters.
+ * The form of user ids: a prefix chosen by Auth0, such as `auth0` or `google-oauth2`, then `|` and any text. Auth0's
+ * ids have at most 300 characters.
  */
 const USER_ID = /^(?=.{1,300}$)[a-z0-9_-]+\|[^\s\p{Cc}\p{Cs}]+$/u;
 const MOST_ROLES_OF_A_USER = 50;
@@ -56,11 +60,12 @@ const REFUSAL = z.object({ message: z.string().default(''), errorCode: z.string(
  * in one database connection with a password that nobody knows. They get no mail, except the one on behalf of
  * `invitationClientId`.
  *
- * A role or user whose creation fails is removed again, after the answer if necessary. Added scopes stay. Limits beyond
- * which requests are refused: 50 roles per user, 1,000 scopes of the API, and 1,000 roles of the tenant.
+ * A role or user whose creation fails is removed again, after the answer if necessary. Scopes added for that role stay.
+ * Limits beyond which requests are refused: 50 roles per user, 1,000 scopes of the API, and 1,000 roles of the tenant.
  *
  * Auth0's search reflects a change only after some time. Users that this process created or changed in the last ten
- * minutes are listed as they are. Changes by others may be missing or outdated until the search reflects them.
+ * minutes are listed with their current data. Changes by others may be missing or outdated until the search reflects
+ * them.
  *
  * All calls share one pace (`CallPace`).
  */
@@ -80,7 +85,8 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     this.roles = new TenantRoles(this.api, this.leftBehind, scopes, audience);
     this.invitations = invitationClientId === undefined ? undefined : new TenantInvitations({ url, connection, clientId: invitationClientId });
     const look: Look = (previous, operation) => {
-      // A missing scope may have been granted since the last check.
+      // The last check may have found that a scope is missing. It may have been granted since, and only a new token
+      // would show that.
       const mayRenewToken = (previous?.problems.length ?? 0) > 0;
       return checkTenant(this.api, scopes, { clientId, audience, mayRenewToken }, operation);
     };
@@ -124,7 +130,8 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     try {
       const answer = await this.api.call({ method: 'PATCH', path, body: { name }, repeatable: true, operation });
       if (answer.status === 404) throw new UserNotFound('user_id');
-      // Auth0 also answers 400 for a user from another source, who must be renamed there.
+      // Auth0 also answers 400 for a user whose name comes from another source, such as Google, and must be changed
+      // there.
       if (answer.status === 400) throw new InvalidIdentityValue('new_name');
       this.recentUsers.add(userId, read(answer, FOUND_USER).updated_at);
     } catch (error) {

@@ -5,8 +5,8 @@ import type { ListTurns, Operation } from '../provider-api/operation.js';
 const AGAIN_AFTER_MS = 500;
 
 /**
- * The calls that read a list, one after the other. Only two consecutive failures end the list, so that one failed
- * answer in a thousand doesn't end a list of a thousand calls.
+ * Makes the calls that read a list, one after the other. Only two consecutive failures end the reading, so that one
+ * failed answer in a thousand doesn't end a list of a thousand calls.
  */
 export class ListCalls {
   private hasFailed = false;
@@ -15,7 +15,7 @@ export class ListCalls {
 
   /**
    * @param call must be harmless when repeated.
-   * @returns undefined, after half a second, when the call failed and must be made again.
+   * @returns the result of the call; undefined, after half a second, when the call failed and must be made again.
    * @throws errors of `call`, if the previous call failed too, the error isn't `OutcomeUnknown`, or the list was
    * aborted.
    */

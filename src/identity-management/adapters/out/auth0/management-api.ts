@@ -9,7 +9,7 @@ export interface Auth0Connection {
   /** The machine-to-machine application that may use the Management API. */
   readonly clientId: string;
   readonly clientSecret: string;
-  /** The pace shared with other clients of the same tenant in this process. Default: a new one. */
+  /** The pace that all clients of the same tenant in this process should share. Default: a new pace. */
   readonly pace?: CallPace;
 }
 
@@ -27,17 +27,17 @@ export function managementApi({ url, clientId, clientSecret, pace = new CallPace
   });
 }
 
-/** Auth0 allows at most 100 per page. The public cloud may return only 50. */
+/** The items per page. Auth0 allows at most 100. The public cloud may return only 50. */
 const PER_PAGE = 100;
 
-/** The query for a page; the first page is 0. */
+/** The query parameters that request a page of a list. The first page is 0. */
 export const pageOf = (page: number): string => `page=${page}&per_page=${PER_PAGE}&include_totals=true`;
 
 /**
  * Yields the pages of a list. A page may have any length.
  *
  * @param member the member of an answer that contains the items.
- * @param turn returns the operation of a call.
+ * @param turn returns the `Operation` for the call that reads the next page.
  * @throws as `ApiClient.get`.
  */
 export async function* listPages<Schema extends z.ZodType>(

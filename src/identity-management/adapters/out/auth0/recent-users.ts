@@ -15,7 +15,7 @@ export class RecentUsers {
     this.forget();
   }
 
-  /** A copy of the last update time of each user. A search result with an earlier update time is outdated. */
+  /** A copy of the last update times, by user id. A search result with an earlier update time is outdated. */
   updateTimes(): Map<string, number> {
     this.forget();
     return new Map(Array.from(this.users, ([userId, { updatedAt }]) => [userId, updatedAt]));

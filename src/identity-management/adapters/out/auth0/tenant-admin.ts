@@ -4,7 +4,7 @@ import { listPages } from './management-api.js';
 
 const REFUSAL = z.object({ message: z.string() });
 
-/** Reads and changes a tenant. */
+/** Reads and changes a tenant through the Management API, for the health check and the set-up. */
 export class TenantAdmin extends ProviderAdmin {
   /**
    * All items of a list with pages.

@@ -13,8 +13,8 @@ export interface TenantCheckOptions {
   readonly clientId: string;
   readonly audience: string;
   /**
-   * Whether a new token may be requested, at most once a minute, when this one lacks a scope. A token never gains
-   * scopes.
+   * Whether a new token may be requested, at most once a minute, when the current token lacks a scope. A token never
+   * gains scopes.
    */
   readonly mayRenewToken: boolean;
 }
@@ -23,7 +23,7 @@ const CLAIMS = z.object({ scope: z.string().default('') });
 
 /**
  * Checks everything that the service needs in a tenant and can see: the scopes of its token, and the API. Takes at most
- * one call, plus those for tokens.
+ * one call, plus requests for tokens.
  *
  * Problems: the service gets no token; the token lacks a scope; the API is missing, or its settings prevent tokens with
  * permissions that the service accepts. Warnings: a permission is missing, so nobody can have it.
@@ -45,7 +45,10 @@ export async function checkTenant(api: ApiClient, scopes: ApiScopes, options: Te
   return { problems: [...missingScopes, ...problems], warnings };
 }
 
-/** Why Auth0 issues no token, according to descriptions that have been observed; undefined if the reason is unclear. */
+/**
+ * Why Auth0 issues no token, judging by error descriptions that its token endpoint is known to send; undefined if the
+ * reason is unclear.
+ */
 function refusal({ error, description }: TokenRefused, clientId: string): string | undefined {
   if (error === 'unauthorized_client') return `The application "${clientId}" may not use client credentials.`;
   if (/not authorized to access/i.test(description)) return `The application "${clientId}" has no client grant for the Management API.`;

@@ -12,7 +12,7 @@ export interface TenantInvitationsOptions {
   readonly connection: string;
 }
 
-/** Auth0's invitations. */
+/** Invitations through Auth0, which sends a new user the mail for forgotten passwords. */
 export class TenantInvitations extends Invitations {
   private readonly connections = new ApiConnections('Auth0');
 
@@ -20,15 +20,15 @@ export class TenantInvitations extends Invitations {
     super();
   }
 
-  /** Mails that still wait are not sent. */
+  /** Closes the connections to Auth0 first, so mails that are still queued aren't sent. */
   override async close(): Promise<void> {
     await this.connections.close();
     await super.close();
   }
 
   /**
-   * Uses the public operation for forgotten passwords. That operation needs no token, and its answer doesn't reveal
-   * whether the user exists.
+   * Requests the mail with Auth0's public operation for forgotten passwords. That operation needs no token, and its
+   * answer doesn't reveal whether the user exists.
    */
   protected override async mail(_userId: string, email: string): Promise<boolean> {
     const { url, clientId, connection } = this.options;

@@ -80,7 +80,8 @@ export class TenantRoles {
   }
 
   /**
-   * Reads roles before they are assigned, because Auth0 documents no answer for one that was deleted.
+   * Reads roles before they are assigned, because Auth0's documentation doesn't say how it answers the assignment of a
+   * deleted role.
    *
    * @throws RoleNotFound also for a role of an organization.
    */
@@ -99,7 +100,8 @@ export class TenantRoles {
   }
 
   /**
-   * Operations that wait for their turn to read one role share one call, because a tenant accepts few calls per second.
+   * Operations that wait for their turn to read the same role share one call, because a tenant accepts few calls per
+   * second.
    */
   private async assertTenantRole(roleId: string, operation: Operation): Promise<void> {
     const answer = await this.api.readShared(`/roles/${roleId}`, operation);

@@ -31,12 +31,12 @@ export interface TenantSetupOptions {
   /** PUBLIC_URL, if set. Otherwise an existing Swagger UI application keeps its addresses. */
   readonly publicUrl: string | undefined;
   /**
-   * The client ids of the service's application and of Swagger UI's. Undefined for an application with the name that
-   * the set-up gives it.
+   * The client ids of the service's application and of Swagger UI's. Undefined for an application that is to be found
+   * by its name, which the set-up chooses.
    */
   readonly clientId: string | undefined;
   readonly swaggerUiClientId: string | undefined;
-  /** An application that may make these changes in the Management API. */
+  /** The credentials of an application that may make the set-up's changes through the Management API. */
   readonly credentials: { readonly clientId: string; readonly clientSecret: string };
 }
 
@@ -69,8 +69,8 @@ type Grant = z.infer<typeof GRANT>;
 const TICKET_SECONDS = 432_000;
 
 /**
- * What the service needs in a tenant, and useful extras: an application for Swagger UI, a role with all permissions,
- * and a user with that role. Nothing that already exists is removed.
+ * Finds and makes the changes that a tenant needs for the service, and useful extras: an application for Swagger UI, a
+ * role with all permissions, and a user with that role. Nothing that already exists is removed.
  */
 export class TenantSetup {
   private readonly api: ApiClient;
@@ -85,10 +85,11 @@ export class TenantSetup {
   }
 
   /**
-   * The parts in the order in which they can be created, because a change may depend on earlier parts.
+   * The requirements, in the order in which they can be fulfilled, because a change may depend on earlier requirements.
    *
    * @param administrator the e-mail of the user who gets the role with all permissions.
-   * @throws ProviderError when an application named in the options doesn't exist; otherwise as `ApiClient.get`.
+   * @throws ProviderError when an application whose client id is in the options doesn't exist; otherwise as
+   * `ApiClient.get`.
    */
   async parts(administrator?: string): Promise<Requirement[]> {
     const { baseUrl, publicUrl } = this.options;
@@ -114,7 +115,7 @@ export class TenantSetup {
     return grant?.scope?.filter((scope) => !(SERVICE_SCOPES as readonly string[]).includes(scope)) ?? [];
   }
 
-  /** @throws ProviderError when the application is missing, or its secret isn't shown. */
+  /** @throws ProviderError when the service's application is missing, or Auth0 doesn't show its secret. */
   async serviceCredentials(): Promise<{ clientId: string; clientSecret: string }> {
     const { client_id: clientId } = await this.existing(this.service);
     const { client_secret: clientSecret } = await this.admin.get(`/clients/${encodeURIComponent(clientId)}`, SECRET);
@@ -122,7 +123,7 @@ export class TenantSetup {
     return { clientId, clientSecret };
   }
 
-  /** @throws ProviderError when the application is missing. */
+  /** @throws ProviderError when Swagger UI's application is missing. */
   async swaggerUiClientId(): Promise<string> {
     return (await this.existing(this.swaggerUi)).client_id;
   }
@@ -140,7 +141,7 @@ export class TenantSetup {
   }
 
   /**
-   * Finds an application by its client id if one is given, otherwise by its name, which others may share.
+   * Finds an application by its client id if one is given, otherwise by its name, which other applications may share.
    *
    * @throws ProviderError when no application has that id, or more than one has that name.
    */
@@ -176,7 +177,10 @@ export class TenantSetup {
     };
   }
 
-  /** The application's grant for acting on its own behalf. A grant for acting on behalf of its users is separate. */
+  /**
+   * The application's grant for calling the Management API on its own behalf. A grant for calls on behalf of its users
+   * is separate.
+   */
   private async grantOf({ client_id: clientId }: Application): Promise<Grant | undefined> {
     const query = new URLSearchParams({ client_id: clientId, audience: `${this.options.url}/api/v2/` });
     const grants = await this.admin.all(`/client-grants?${query.toString()}`, 'client_grants', GRANT);
@@ -298,7 +302,8 @@ export class TenantSetup {
       make: makeTicket,
       note: () => Promise.resolve(`With this link ${email} sets a password, within five days; whoever has it can: ${ticket}`),
     };
-    // Made last. If an earlier change fails, the user still lacks the role, so the next run makes up for that change.
+    // The role is assigned last. If an earlier change fails, the user still lacks the role, so the next run makes up
+    // for that change.
     const role: Change = { line: `+ role ${ADMINISTRATOR_ROLE} of user ${email}`, make: giveRole };
     return {
       name: `user ${email}`,

@@ -22,16 +22,16 @@ export const SERVICE_NAME = 'load-data-service';
 /** The name of Swagger UI's single-page application, unless SWAGGER_UI_CLIENT_ID names another one. */
 export const SWAGGER_UI_NAME = 'load-data-swagger-ui';
 
-/** The role with all permissions. */
+/** The name of the role that has all permissions of the service. */
 export const ADMINISTRATOR_ROLE = 'load-data-administrator';
 
-/** API settings that produce tokens with permissions that the service accepts. */
+/** Settings of the API with which Auth0 issues tokens that the service accepts, and that carry permissions. */
 export const API_SETTINGS = { signing_alg: 'RS256', enforce_policies: true, token_dialect: 'access_token_authz' };
 
-/** The token dialects with a `permissions` claim. */
+/** The values of `token_dialect` with which tokens have a `permissions` claim. */
 export const DIALECTS = ['access_token_authz', 'rfc9068_profile_authz'];
 
-/** The API as the set-up creates it. */
+/** The body of the request with which the set-up creates the API. */
 export const newApi = (audience: string) => ({
   name: 'Load data',
   identifier: audience,
@@ -39,7 +39,10 @@ export const newApi = (audience: string) => ({
   scopes: PERMISSIONS.map((value) => ({ value })),
 });
 
-/** The service's application. Client credentials are its only grant; Auth0's default would have four. */
+/**
+ * The settings of the service's application. Client credentials are its only grant type; Auth0's default would allow
+ * four.
+ */
 export const SERVICE_APPLICATION = {
   app_type: 'non_interactive',
   oidc_conformant: true,
@@ -47,7 +50,7 @@ export const SERVICE_APPLICATION = {
   grant_types: ['client_credentials'],
 };
 
-/** Swagger UI's application. The authorization code with PKCE is its only grant. */
+/** The settings of Swagger UI's application. The authorization code with PKCE is its only grant type. */
 export const SWAGGER_UI_APPLICATION = {
   app_type: 'spa',
   oidc_conformant: true,
@@ -55,7 +58,7 @@ export const SWAGGER_UI_APPLICATION = {
   grant_types: ['authorization_code'],
 };
 
-/** The addresses of Swagger UI from which people log in. */
+/** Swagger UI's addresses as its application must know them, so that people can log in there. */
 export const swaggerUiAddresses = (baseUrl: string) => ({
   callbacks: [`${baseUrl}/docs/oauth2-redirect.html`],
   web_origins: [new URL(baseUrl).origin],

@@ -10,14 +10,14 @@ import { ListCalls } from './list-calls.js';
 const NEW_JOB = z.object({ id: z.string() });
 const JOB = z.object({ status: z.string(), location: z.string().nullish() });
 
-/** Pauses between two reads of the job, in milliseconds. The last one repeats. */
+/** Pauses between two reads of the export job's status, in milliseconds. The last one repeats. */
 const PAUSES_MS = [500, 1_000, 2_000, 4_000];
 const GIVE_UP_AFTER_MS = 1_800_000;
 const USERS_PER_PAGE = 500;
 
 /**
  * Reads all users with an export job, for which Auth0 creates a file. While Auth0 creates the file, yields empty pages,
- * so that the consumer sees progress. Holds one page.
+ * so that the consumer sees progress. Keeps at most one page in memory.
  *
  * @throws ProviderError when the job fails; ProviderUnavailable when it takes more than half an hour; errors of
  * `ApiClient`.

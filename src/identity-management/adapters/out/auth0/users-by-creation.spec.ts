@@ -13,7 +13,7 @@ interface Reading {
   readonly ids: string[];
   readonly searches: number;
   readonly exports: number;
-  /** The largest number of successive searches without a page between them. */
+  /** The largest number of successive search calls without a yielded page between them. */
   readonly searchesInSilence: number;
 }
 
@@ -94,7 +94,7 @@ describe('users by the time of their creation', () => {
           const [out = [], isCreation = false, isFailure = false] = ahead.shift() ?? [];
           if (isFailure && hasBegun) return true;
           hasBegun = true;
-          // Never both in one step, because the total would then stay the same.
+          // Never adds and removes users in one step, because the total would then stay the same.
           if (isCreation) users.push(aUser(1_000 + ahead.length, 10_000 - ahead.length));
           else for (const place of out) if (users.length > 0) left.add(users[place % users.length]?.user_id ?? '');
           users = users.filter(({ user_id }) => !left.has(user_id));
@@ -135,7 +135,7 @@ describe('users by the time of their creation', () => {
     const users = Array.from({ length: 9 }, (_, id) => aUser(id, 1_001 + id));
     let searches = 0;
     const before = (): boolean => {
-      // The second page of one search.
+      // The third call reads the second page of the second search.
       if (++searches === 3) users.push(aUser(100, 1_000), aUser(101, 1_000));
       return false;
     };

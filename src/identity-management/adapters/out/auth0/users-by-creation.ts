@@ -17,7 +17,7 @@ export interface UserSource {
   readonly search: (from: number | undefined, page: number) => Promise<FoundPage | undefined>;
   /** How many pages a search has at most. */
   readonly searchPages: number;
-  /** All users, in any order. */
+  /** Reads all users from an export, in any order. */
   readonly exported: () => AsyncIterable<readonly FoundUser[]>;
 }
 
@@ -29,16 +29,19 @@ const MOST_RETURNS = 20;
  * reaches its limit, and a deletion doesn't move users past the reader. The rest comes from an export, in any order, in
  * two cases: more users share a creation time than a search shows, or users are deleted again and again during the
  * search. Yields a page after each search call, possibly an empty one, except for calls that fail before the first
- * page. Holds the ids of one search's users.
+ * page. Keeps the ids of one search's users in memory.
  *
- * @throws ProviderError when a search has another order, because users might be missed.
+ * @throws ProviderError when a search returns users in another order, because users might be missed.
  */
 export async function* usersByCreation({ search, searchPages, exported }: UserSource): AsyncGenerator<readonly FoundUser[], void, undefined> {
   let from: number | undefined;
   /** The yielded users created at `from` or later. All users created earlier have been yielded. */
   const given = new Map<string, number>();
   const isFresh = ({ user_id, created_at }: FoundUser): boolean => created_at >= (from ?? -Infinity) && !given.has(user_id);
-  /** Whether the search compares times less precisely than users have them, so that its results begin before `from`. */
+  /**
+   * Whether the search compares creation times less precisely than users' data state them, so that its results begin
+   * with users created before `from`.
+   */
   let isCoarse = false;
   let known = 0;
   /** The creation time of the last user on the previous page. */

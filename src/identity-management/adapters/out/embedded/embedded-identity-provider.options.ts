@@ -8,7 +8,10 @@ export interface EmbeddedIdentityProviderOptions extends TokenIssuerOptions {
    * The secret of the client `admin`. Replaces the one that is generated on first boot and kept in the data directory.
    */
   readonly adminSecret?: string | undefined;
-  /** The `{base_url}` that clients see, without a trailing slash. Called for each answer, like `issuer`. */
+  /**
+   * Returns the `{base_url}` that clients see, without a trailing slash. Called for each answer, because the port may
+   * be known only after listening.
+   */
   readonly publicUrl: () => string;
 }
 

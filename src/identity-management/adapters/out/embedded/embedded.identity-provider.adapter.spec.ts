@@ -49,7 +49,7 @@ describe('EmbeddedIdentityProvider', () => {
   const databasePath = (): string => join(directory.path, 'identity', 'identity.db');
   const beside = (): Promise<IdentityDatabase> => openIdentityDatabase(databasePath());
 
-  /** The result of a probe is cached for a second. */
+  /** Makes the next health check probe the database again, because the result of a probe is cached for a second. */
   const letProbeBeAskedAgain = (): void => {
     vi.advanceTimersByTime(1_000);
   };
@@ -282,7 +282,7 @@ describe('EmbeddedIdentityProvider', () => {
 
   it.each([
     ['BEGIN IMMEDIATE', []],
-    // The user exists after all, but was never acknowledged.
+    // At COMMIT, the user is stored nevertheless, but was never acknowledged.
     ['COMMIT', ['ada@example.com']],
   ])('acknowledges no user when its directory is moved away at %s', async (moment, left) => {
     const { exec } = Database.prototype; // eslint-disable-line @typescript-eslint/unbound-method
@@ -409,7 +409,7 @@ function modes(directory: string): Record<string, number> {
   );
 }
 
-/** Runs a program in its own process, with the built code. */
+/** Runs a program in a new process. Its arguments are the path of the built adapter and the data directory. */
 async function run(program: string, directory: string): Promise<string> {
   const built = join(process.cwd(), 'dist/identity-management/adapters/out/embedded/embedded.identity-provider.adapter.js');
   const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', program, built, directory]);

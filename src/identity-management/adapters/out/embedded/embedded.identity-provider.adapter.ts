@@ -23,7 +23,8 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
   }
 
   /**
-   * @param shared opens the database beside the service that holds the lock of the data directory.
+   * @param shared whether to open the database without the lock of the data directory, beside the service that holds
+   * it.
    * @throws DataDirectoryInUseError when another process holds that lock and `shared` is false; DataDirectoryError;
    * file system errors.
    */
@@ -76,7 +77,10 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
     return this.pages<User>('user_id AS userId, name, email FROM users', ({ userId, name, email }) => ({ userId, name, email }), signal);
   }
 
-  /** Commits a small write. Callers share one attempt, and its result for one second. */
+  /**
+   * Checks the database by committing a small write. Simultaneous callers share one attempt, and its result is cached
+   * for one second.
+   */
   override async checkHealth({ signal }: ProviderCallOptions): Promise<void> {
     if (signal.aborted) throw noLongerAwaited(signal);
     await this.health.check().catch((error: unknown) => {

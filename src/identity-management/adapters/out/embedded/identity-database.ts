@@ -81,7 +81,7 @@ async function prepare(database: IdentityDatabase, path: string, create: boolean
       if (schemaVersion(database) === 0) database.exec(SCHEMA);
       if (idOf(database) === 0) database.exec(`PRAGMA application_id = ${randomInt(1, 2 ** 31)}`);
     });
-    // The id must be readable in the file itself (`idInFile`).
+    // Moves the new id from the write-ahead log into the database's file, because `idInFile` reads only that file.
     await unlessBusy(() => { checkpoint(database); });
     syncDirectory(dirname(path));
   }
@@ -91,16 +91,19 @@ async function prepare(database: IdentityDatabase, path: string, create: boolean
   }
 }
 
-/** Identifies a database and its copies, wherever the file is (SQLite's `application_id`). */
+/**
+ * The random id of a database (SQLite's `application_id`). Copies of the database have the same id, so the id
+ * recognizes it wherever its file is.
+ */
 export function idOf(database: IdentityDatabase): number {
   const { application_id: id } = database.prepare('PRAGMA application_id').get() as { application_id: number };
   return id;
 }
 
 /**
- * Reads the id from a file's header (SQLite's file format, section 1.3) without opening it with SQLite, which would
- * apply a log lying beside the file. The file must not be open in this process, because closing it here would drop this
- * process's locks on it (POSIX).
+ * Reads a database's id (as `idOf`) from its file's header (SQLite's file format, section 1.3) without opening it with
+ * SQLite, which would apply a log lying beside the file. The file must not be open in this process, because closing it
+ * here would drop this process's locks on it (POSIX).
  */
 export function idInFile(path: string): number | undefined {
   const header = Buffer.alloc(HEADER_BYTES);
@@ -156,10 +159,10 @@ function transaction<Result>(database: IdentityDatabase, work: () => Result): Re
   }
 }
 
-/** Whether another connection holds a lock that this operation needs. */
+/** Whether an operation failed because another connection holds a lock that it needs. */
 const isBusy = (error: unknown): boolean => error instanceof Database.SqliteError && error.code.startsWith('SQLITE_BUSY');
 
-/** Whether the disk is full, read-only or failing. A retry may help. */
+/** Whether an operation failed because the disk is full, read-only or failing. A retry may help. */
 const isUnwritable = (error: unknown): boolean =>
   error instanceof Database.SqliteError && /^SQLITE_(FULL|READONLY|IOERR|CANTOPEN)/.test(error.code);
 

@@ -11,9 +11,12 @@ import { privateDirectory } from './private-files.js';
 
 interface Opened {
   readonly database: IdentityDatabase;
-  /** Whether the database's path names the open file. */
+  /** Whether the open database file is still the one at its path. */
   readonly isFileInPlace: () => boolean;
-  /** The same for the write-ahead log, to which commits are written before they reach the database. */
+  /**
+   * Whether the open write-ahead log is still the one at its path. Commits are written to the log before they reach the
+   * database.
+   */
   readonly isLogInPlace: () => boolean;
 }
 
@@ -35,15 +38,15 @@ export class IdentityStore {
     private readonly dataDirectory: string,
     private readonly path: string,
     private opened: Opened,
-    /** Undefined if the database was opened as shared. */
+    /** The lock of the data directory. Undefined if the database was opened as shared. */
     private lock: DataDirectoryLock | undefined,
   ) {
     this.id = idOf(opened.database);
   }
 
   /**
-   * @param shared opens the database beside the service that holds the lock of the data directory. Creates nothing
-   * while the service runs.
+   * @param shared whether to open the database without the lock of the data directory, beside the service that holds
+   * it. While that service runs, nothing is created.
    * @throws DataDirectoryInUseError; DataDirectoryError; ProviderUnavailable when the database is missing while the
    * service runs; errors of the file system and SQLite.
    */
@@ -155,7 +158,8 @@ export class IdentityStore {
 
   private async takeLock(): Promise<void> {
     if (!this.lock || this.lock.isHeld()) return;
-    // If the database is missing, this may not be our directory, so nothing may be created in it.
+    // If the database is missing, the directory may not be ours: its volume may be unmounted. So nothing may be created
+    // in it.
     if (!identityUnlessUnreadable(this.path)) throw new Error(`${this.path} is gone: put it back or mount its volume; a restart before that begins with an empty one`);
     this.lock.release();
     this.lock = await lockDataDirectory(this.dataDirectory, 'identity', { create: false });
@@ -166,7 +170,8 @@ export class IdentityStore {
     if (!identityUnlessUnreadable(this.path)) throw new Error(`${this.path} is gone: put it back or mount its volume; a restart before that begins with an empty one`);
     if (isFileInPlace()) {
       if (this.database.open && isLogInPlace()) return;
-      // Only the log was removed. Its content is still accessible through the open file, and moves into the database.
+      // Only the log was removed. The log's content is still accessible through the open file, and is moved into the
+      // database.
       if (this.database.open) checkpoint(this.database);
     } else {
       if (idInFile(this.path) !== this.id) throw new Error(`${this.path} is another database: put the right one back, or restart the service to use this one`);
@@ -184,7 +189,7 @@ export class IdentityStore {
     if (this.isClosed) this.close();
   }
 
-  /** Logs a repeated message only once. */
+  /** Logs a warning, unless it repeats the previous one. */
   private warn(message: string): void {
     if (message !== this.lastWarning) this.logger.warn(message);
     this.lastWarning = message;

@@ -40,7 +40,10 @@ function readPrivate(path: string): string | undefined {
   }
 }
 
-/** Writes a temporary file and links it to the name. The link is atomic and never replaces an existing file. */
+/**
+ * Creates a file with all of its text: writes a temporary file and links it to `path`. The link is atomic and never
+ * replaces an existing file.
+ */
 function createOnce(path: string, text: string): void {
   const temporary = `${path}.${randomUUID()}.tmp`;
   const file = openSync(temporary, 'wx', OWNER_ONLY);

@@ -21,7 +21,7 @@ afterEach(() => {
   rmSync(directory, { recursive: true, force: true });
 });
 
-/** Loads the keys and the secret in simultaneous processes with a umask of 0. */
+/** Loads the signing keys and the admin secret in each of `count` simultaneous processes with a umask of 0. */
 async function loadInProcesses(count: number): Promise<string[]> {
   const built = join(process.cwd(), 'dist/identity-management/adapters/out/embedded');
   const program = `

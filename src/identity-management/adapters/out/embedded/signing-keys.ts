@@ -15,8 +15,8 @@ export interface SigningKey {
 }
 
 /**
- * The first key signs; all keys are published. To rotate, add the new key in front and keep the old one until its
- * tokens have expired.
+ * The keys of the token issuer. The first key signs new tokens; all public keys are published. To rotate, add the new
+ * key in front and keep the old one until its tokens have expired.
  */
 export type SigningKeys = readonly [SigningKey, ...SigningKey[]];
 
@@ -40,7 +40,7 @@ export async function loadSigningKeys(dataDirectory: string, { create = true } =
     if (!first) throw new Error('no key');
     return [first, ...others];
   } catch {
-    // The parser's message might quote the key.
+    // The parser's error isn't passed on, because its message might quote a private key.
     const message = `${path} must be a JSON array of private RSA keys (JWK) of ${LEAST_MODULUS_BITS} bits or more. Put the keys back, or remove the file to get a new one.`;
     throw new DataDirectoryError(message);
   }

@@ -5,11 +5,11 @@ import type { SigningKeys } from './signing-keys.js';
 
 /** The lifetime of access tokens, in seconds. */
 export const ACCESS_TOKEN_LIFETIME = 3600;
-/** The id of the only client. */
+/** The id of the issuer's only OAuth 2 client. */
 export const ADMIN_CLIENT_ID = 'admin';
 
 export interface TokenIssuerOptions {
-  /** The `iss` of the tokens. Called for each token, because the port may be known only after listening. */
+  /** The `iss` of the tokens. Called for each token, because the service's port may be known only after listening. */
   readonly issuer: () => string;
   readonly audience: string;
 }
@@ -28,7 +28,7 @@ export class TokenIssuer {
     private readonly options: TokenIssuerOptions,
   ) {}
 
-  /** The administrator's token. It has every permission, and all customers unless some are named. */
+  /** The administrator's token. It has every permission, and access to all customers unless some are named. */
   administratorToken(customerIds: readonly string[] = []): Promise<string> {
     return this.sign({
       subject: ADMIN_CLIENT_ID,
@@ -38,7 +38,7 @@ export class TokenIssuer {
   }
 
   /**
-   * A user's token. It has the permissions that the user's roles currently give, and the named customers.
+   * A user's token. It has the permissions that the user's roles currently give, and access to the named customers.
    *
    * @throws UserNotFound
    */

@@ -15,7 +15,7 @@ export interface KeycloakConnection {
 /** The URL of a realm. It is also the realm's issuer, unless Keycloak is configured with another host name. */
 export const realmUrl = ({ url, realm }: Pick<KeycloakConnection, 'url' | 'realm'>): string => `${url}/realms/${encodeURIComponent(realm)}`;
 
-/** The Admin API of a realm, used as a service account. */
+/** A client for a realm's Admin API, which authenticates as a service account. */
 export function adminApi(connection: KeycloakConnection): ApiClient {
   const { url, realm, clientId, clientSecret } = connection;
   return new ApiClient({
@@ -42,8 +42,8 @@ const MISSING: readonly (readonly [RegExp, typeof RoleNotFound | typeof UserNotF
 ];
 
 /**
- * The error for a 404, by the thing that Keycloak reports as missing. A missing realm or path breaks the contract, as
- * does any other status.
+ * The error for a 404, by the thing that Keycloak reports as missing. A missing realm or path is an unexpected answer,
+ * as is any other status.
  */
 export function notFound(answer: ApiAnswer): ServiceError {
   const { error = '' } = refusalOf(answer.body);

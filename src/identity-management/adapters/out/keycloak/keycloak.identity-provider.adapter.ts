@@ -23,7 +23,7 @@ export interface KeycloakOptions extends RealmCheckOptions, RealmRolesOptions {
   readonly invitationMail?: RealmInvitationsOptions | undefined;
   /** How many users are read per page (default: 1,000). */
   readonly usersPerPage?: number;
-  /** How long a clean check of the whole realm stays valid, in milliseconds (default: 30,000). */
+  /** How long a check of the whole realm that found nothing wrong stays valid, in milliseconds (default: 30,000). */
   readonly checkedForMs?: number;
 }
 
@@ -49,7 +49,10 @@ const toUser = ({ id, email, firstName, lastName }: KeycloakUser): User => ({
   email: email ?? '',
 });
 
-/** Whether Keycloak dropped the first name, or only the last name that continues it. */
+/**
+ * Whether Keycloak dropped a user's first name, or kept it and dropped the last name, which has the rest of a long
+ * display name.
+ */
 const lacksNames = (user: KeycloakUser, { firstName, lastName }: KeycloakNames): boolean =>
   !user.firstName || (user.firstName === firstName && lastName !== '' && !user.lastName);
 
@@ -128,7 +131,7 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
     if (answer.status !== 204) throw notFound(answer);
     const user = await this.api.call({ method: 'GET', path, operation });
     if (user.status === 404) throw notFound(user);
-    // Any other difference comes from a later change of the name.
+    // Only a dropped name is an error. Any other name was given to the user by a later update.
     if (lacksNames(read(user, USER), names) && toUser(read(user, USER)).name !== name) throw new ProviderError(NAME_DROPPED);
   }
 
@@ -175,13 +178,16 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
   private async look(previous: Findings | undefined, operation: Operation): Promise<Findings> {
     const isRecent = performance.now() - this.checkedAt < (this.options.checkedForMs ?? 30_000);
     if (previous && isWell(previous) && isRecent && (await this.hasApi(operation))) return previous;
-    // The time is set before the check. If the whole check is too slow to answer in time, the next ones need only one
+    // The time is set before the check. If the whole check is too slow to end in time, the next checks make only one
     // call, which may succeed.
     this.checkedAt = performance.now();
     return await checkRealm(this.api, this.options, operation);
   }
 
-  /** Whether the realm still has the API's client, judging by one call. False if someone may have to fix something. */
+  /**
+   * Whether the realm still has the API's client, judging by one call. False if the answer means a problem that someone
+   * must fix.
+   */
   private async hasApi(operation: Operation): Promise<boolean> {
     try {
       await this.roles.idOfApi(operation);
@@ -215,7 +221,7 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
   /**
    * Reads a new user back. Keycloak drops attributes for which the realm's user profile has no room. It also accepts an
    * e-mail that is in use if the realm allows duplicates. It can't be determined which of the two users came first
-   * then, so ours is removed.
+   * then, so the user just created is removed.
    *
    * @throws UserAlreadyExists, ProviderError
    */

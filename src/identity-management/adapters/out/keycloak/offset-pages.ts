@@ -2,7 +2,8 @@
  * Reads all items of an offset-based list, each once, while others are added and deleted.
  *
  * Each page begins one item before the end of what was read. If the page's first item has been seen before, no unseen
- * item has moved up past the reader. Otherwise the reader goes back one page. Holds the ids of all items, and one page.
+ * item has moved up past the reader. Otherwise the reader goes back one page. Keeps the ids of all items in memory, and
+ * one page.
  *
  * @param read returns `count` items from `first` on, in a stable order; fewer at the end of the list.
  */

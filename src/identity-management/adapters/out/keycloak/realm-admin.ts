@@ -9,7 +9,7 @@ type Named = z.infer<typeof NAMED>;
 const CLIENT = z.looseObject({ id: z.string(), clientId: z.string() });
 type Client = z.infer<typeof CLIENT>;
 
-/** Reads and changes a realm. `find` returns undefined also if the whole realm doesn't exist. */
+/** Reads and changes a realm through the Admin API. `find` returns undefined also if the whole realm doesn't exist. */
 export class RealmAdmin extends ProviderAdmin {
   /** The client with this `clientId`; undefined if there is none. */
   async client(clientId: string): Promise<Client | undefined> {

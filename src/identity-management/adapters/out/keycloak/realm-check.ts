@@ -75,7 +75,7 @@ async function swaggerUiProblems(admin: RealmAdmin, { swaggerUiClientId: clientI
 
 type ServiceRight = (typeof SERVICE_RIGHTS)[number];
 
-/** The repairs of those parts that can be checked with these rights. */
+/** The repairs that the realm needs, as far as they can be found with these rights. */
 async function necessaryRepairs(admin: RealmAdmin, audience: string, may: (right: ServiceRight) => boolean): Promise<readonly Repair[]> {
   const ofClients = async (): Promise<readonly Repair[]> => {
     const absence = await apiClient(admin, audience).changes();

@@ -16,7 +16,7 @@ export interface RealmInvitationsOptions {
 const REALM = z.object({ smtpServer: z.record(z.string(), z.unknown()).nullish() });
 
 /**
- * What the realm lacks for sending mails: a list of at most one problem, which is one line.
+ * The problems that keep the realm from sending mails: a list of at most one problem, which is one line of text.
  *
  * @throws ProviderUnavailable, ProviderError
  */
@@ -25,7 +25,7 @@ export async function mailProblems(api: ApiClient, operation: Operation): Promis
   return smtpServer?.host ? [] : ['New users get no invitation (KEYCLOAK_INVITATION_MAIL): the realm has no mail server.'];
 }
 
-/** Keycloak's invitations. None is sent while the realm can't send mails. */
+/** Invitations by mails that Keycloak sends. No mail is requested while the realm has no mail server. */
 export class RealmInvitations extends Invitations {
   private readonly logger = new Logger('InvitationMail');
   private told: string | undefined;

@@ -8,7 +8,7 @@ import { profileDefects, USER_PROFILE } from './user-profile.js';
 const MAPPER = z.looseObject({ id: z.string(), name: z.string() });
 const SCOPES = z.array(NAMED.extend({ protocolMappers: z.array(MAPPER).nullish() }));
 
-/** The client that represents the API. */
+/** The requirement that the realm has a client that represents the API. */
 export function apiClient(admin: RealmAdmin, audience: string): Requirement<Repair> {
   const name = `client ${audience}`;
   const make = () => admin.send('POST', '/clients', { clientId: audience, ...API_CLIENT });
@@ -75,7 +75,10 @@ export function defaultClientScope(admin: RealmAdmin, audience: string): Require
   };
 }
 
-/** The attributes of users. A realm created by the set-up already has a suitable profile. */
+/**
+ * The requirement that the realm's user profile, which defines the attributes of users, has no defects. A realm created
+ * by the set-up already has a suitable profile.
+ */
 export function userProfile(admin: RealmAdmin): Requirement<Repair> {
   const path = '/users/profile';
   return {

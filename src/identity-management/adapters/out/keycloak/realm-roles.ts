@@ -44,7 +44,7 @@ const ROLES = z.array(ROLE);
 const CLIENTS = z.array(z.object({ id: z.string() }));
 
 type KeycloakRole = z.infer<typeof ROLE>;
-/** What Keycloak needs to know of a role to assign it. */
+/** The members of a role that Keycloak needs in a request that assigns the role. */
 export type NamedRole = Pick<KeycloakRole, 'id' | 'name'>;
 
 const isOurs = ({ clientRole, attributes }: KeycloakRole): boolean =>
@@ -99,13 +99,16 @@ export class RealmRoles {
     });
   }
 
-  /** Lists all roles that the service manages. A role that is created or deleted in the meantime may or may not be listed. */
+  /**
+   * Lists all roles that the service manages. A role that is created or deleted in the meantime may or may not be
+   * listed.
+   */
   async *list(operation: Operation): AsyncGenerator<readonly Role[], void, undefined> {
     for await (const page of this.pages(operation)) yield page.filter(isOurs).map(({ id, name }) => ({ roleId: id, name }));
   }
 
   /**
-   * Reads the roles' current state, because a role may have become unassignable.
+   * Returns the roles with these ids. Reads their current state, because a role may no longer be assignable.
    *
    * @throws RoleNotFound also for a role that the service doesn't manage.
    */
@@ -142,7 +145,7 @@ export class RealmRoles {
 
   /**
    * All roles of the realm. Undefined if reading them takes too long. Keycloak finishes a request even if nobody waits
-   * for it, so after a timeout this isn't tried again for ten minutes.
+   * for it, so after a timeout the roles aren't read at once again for ten minutes.
    */
   private async all({ signal }: Operation): Promise<KeycloakRole[] | undefined> {
     if (performance.now() < this.rolesInPagesUntil) return undefined;
@@ -172,16 +175,19 @@ export class RealmRoles {
     }
   }
 
-  /** The role with this name, if it has this description. A role created by others counts as missing. */
+  /**
+   * The role with this name, if it also has this description, which only a role that we created has. Otherwise
+   * undefined.
+   */
   private async created(name: string, description: string, operation: Operation): Promise<KeycloakRole | undefined> {
-    // These names have a different meaning in a path, encoded or not.
+    // The names `.` and `..` have a different meaning in a URL's path, encoded or not.
     const isDots = name === '.' || name === '..';
     if (isDots) {
       const roles = await this.api.get('/roles?briefRepresentation=true', ROLES, operation);
       return roles.find((one) => one.name === name && one.description === description);
     }
     const answer = await this.api.call({ method: 'GET', path: `/roles/${encodeURIComponent(name)}`, operation });
-    // Any other 404 says nothing about the role.
+    // A 404 for something else, such as the realm, doesn't mean that the role is missing.
     if (answer.status === 404 && notFound(answer) instanceof RoleNotFound) return undefined;
     const role = read(answer, ROLE);
     return role.description === description ? role : undefined;

@@ -27,7 +27,7 @@ export interface RealmSetupOptions {
   readonly realm: string;
   /** The `clientId` of the API. */
   readonly audience: string;
-  /** The service's client. */
+  /** The `clientId` of the service's client. */
   readonly clientId: string;
   /**
    * The secret that the service's client gets if the set-up creates that client. If undefined, Keycloak generates the
@@ -51,8 +51,9 @@ const SECRET = z.object({ value: z.string().optional() });
 const DISCOVERY = z.object({ issuer: z.string() });
 
 /**
- * What the service needs in a realm, and useful extras: a client for Swagger UI, a role with all permissions, and a
- * user with that role. Set up by an administrator of Keycloak. Nothing that already exists is removed.
+ * Finds and makes the changes that a realm needs for the service, and useful extras: a client for Swagger UI, a role
+ * with all permissions, and a user with that role. Acts as an administrator of Keycloak. Nothing that already exists is
+ * removed.
  */
 export class RealmSetup {
   /** Keycloak's admin API, for the whole server rather than one realm. */
@@ -70,7 +71,7 @@ export class RealmSetup {
   }
 
   /**
-   * The parts in the order in which they can be created, because a change may depend on earlier parts.
+   * The requirements, in the order in which they can be fulfilled, because a change may depend on earlier requirements.
    *
    * @param administrator the e-mail of the user who gets the role with all permissions.
    */
@@ -108,7 +109,7 @@ export class RealmSetup {
     return (await this.admin.get(path, SECRET)).value ?? '';
   }
 
-  /** The issuer in the realm's tokens, as Keycloak reports it at this URL. */
+  /** The issuer in the realm's tokens, as Keycloak reports it at the URL in the options. */
   async issuer(): Promise<string> {
     const path = `/realms/${encodeURIComponent(this.options.realm)}/.well-known/openid-configuration`;
     return (await this.server.get(path, DISCOVERY)).issuer;
@@ -239,7 +240,7 @@ export class RealmSetup {
 
   private administrator(email: string): Requirement {
     const user = { username: email, email, firstName: email, enabled: true, requiredActions: [UPDATE_PASSWORD] };
-    // Contains all kinds of characters that a password policy may require.
+    // The password contains all kinds of characters that a password policy may require.
     const password = `Aa1-${randomBytes(15).toString('base64url')}`;
     const present = async () => (await this.admin.find(`/users?exact=true&email=${encodeURIComponent(email)}`, USERS))?.[0];
     const path = async (): Promise<string> => `/users/${(await present())?.id ?? ''}`;
@@ -256,7 +257,8 @@ export class RealmSetup {
       make: setPassword,
       note: () => Promise.resolve(`The password of ${email} is ${password} until the first login.`),
     };
-    // Made last. If setting the password fails, the role is still missing, and the next run repeats both.
+    // The role is assigned last. If setting the password fails, the role is still missing, and the next run repeats
+    // both.
     const given = { line: `+ role ${ADMINISTRATOR_ROLE} of user ${email}`, make: giveRole };
     return {
       name: `user ${email}`,

@@ -12,16 +12,19 @@ export const REALM_MANAGEMENT = 'realm-management';
  */
 export const SERVICE_RIGHTS = ['manage-users', 'manage-realm', 'manage-clients'] as const;
 
-/** The public client of Swagger UI. */
+/** The `clientId` of Swagger UI's public client. */
 export const SWAGGER_UI_CLIENT_ID = 'load-data-swagger-ui';
 
-/** The role with all permissions. */
+/** The name of the role that has all permissions of the service. */
 export const ADMINISTRATOR_ROLE = 'load-data-administrator';
 
 /** The required action that makes a user set a password before anything else. */
 export const UPDATE_PASSWORD = 'UPDATE_PASSWORD';
 
-/** A realm before its parts are added. The e-mail serves as username. */
+/**
+ * The body of the request that creates a realm, before the set-up adds clients, roles and scopes. A user's e-mail
+ * serves as username.
+ */
 export const newRealm = (realm: string) => ({
   realm,
   enabled: true,
@@ -62,7 +65,7 @@ export const SWAGGER_UI_CLIENT = {
   attributes: { 'pkce.code.challenge.method': 'S256' },
 };
 
-/** The addresses of Swagger UI from which people log in. */
+/** Swagger UI's addresses as its client must know them, so that people can log in there. */
 export const swaggerUiAddresses = (baseUrl: string) => ({
   baseUrl: `${baseUrl}/docs`,
   redirectUris: [`${baseUrl}/docs/oauth2-redirect.html`],
@@ -85,7 +88,7 @@ export const protocolMappers = (audience: string) => [
   },
 ];
 
-/** The client scope through which clients of the realm get the mappers. */
+/** The client scope through which clients of the realm get the protocol mappers. */
 export const clientScope = (audience: string) => ({
   name: audience,
   protocol: 'openid-connect',

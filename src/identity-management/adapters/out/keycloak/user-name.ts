@@ -1,6 +1,6 @@
 import { InvalidIdentityValue } from '../../../domain/errors.js';
 
-/** The maximum length of each of Keycloak's two names, in UTF-16 units. */
+/** The maximum length of a user's first name, and of the last name, in Keycloak, in UTF-16 units. */
 const MOST = 255;
 
 export interface KeycloakNames {
@@ -9,8 +9,8 @@ export interface KeycloakNames {
 }
 
 /**
- * Stores a display name in Keycloak's two names. Normally the whole display name is the first name, so that Keycloak's
- * own `name` is the same text. A part that doesn't fit continues in the last name.
+ * Stores a display name in Keycloak's first and last name. Normally the whole display name is the first name, so that
+ * Keycloak's own `name` is the same text. A part that doesn't fit continues in the last name.
  *
  * @throws InvalidIdentityValue when the display name doesn't fit in both, for example 255 characters of two units each.
  */
@@ -23,7 +23,7 @@ export function toKeycloakNames(name: string): KeycloakNames {
   return { firstName: name.slice(0, end), lastName };
 }
 
-/** The display name of a user, even of one created by others; empty if there is none. */
+/** The display name for a user's first and last name, also for users created by others; empty if both are empty. */
 export function fromKeycloakNames(firstName: string, lastName: string): string {
   if (lastName === '') return firstName;
   return firstName.length >= MOST - 1 ? firstName + lastName : `${firstName} ${lastName}`.trim();

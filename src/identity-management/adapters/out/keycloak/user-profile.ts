@@ -12,7 +12,7 @@ type Attribute = z.infer<typeof ATTRIBUTE>;
 export const USER_PROFILE = z.looseObject({ attributes: z.array(ATTRIBUTE) });
 export type UserProfile = z.infer<typeof USER_PROFILE>;
 
-/** A defect of a user profile, which the service can't work with or which is a risk. */
+/** A defect of a user profile that keeps the service from working, or is a risk. */
 export interface ProfileDefect {
   /** The change as the set-up prints it, for example `~ user profile: lastName not required`. */
   readonly change: string;
@@ -26,7 +26,7 @@ export interface ProfileDefect {
 
 const BOTH = { view: ['admin', 'user'], edit: ['admin', 'user'] };
 const ADMINISTRATORS = { view: ['admin'], edit: ['admin'] };
-/** Keycloak's maximum, in UTF-16 units. */
+/** Keycloak's maximum length of an attribute's value, in UTF-16 units. */
 const MOST_UNITS = 255;
 const LENGTH = { length: { max: MOST_UNITS } };
 
@@ -50,8 +50,8 @@ const FREE: Readonly<Record<string, number>> = { username: 3, firstName: 1, last
 const LENGTH_OPTIONS = z.looseObject({ min: z.coerce.number().default(0), max: z.coerce.number().default(MOST_UNITS) });
 
 /**
- * Finds the defects of a user profile. The service needs names of any characters that it may set, no required last
- * name, and a `customer_id` that only administrators may edit.
+ * Finds the defects of a user profile. The service needs names that it may set and that accept any characters, no
+ * required last name, and a `customer_id` that only administrators may edit.
  */
 export function profileDefects({ attributes }: UserProfile): ProfileDefect[] {
   const absent = NEW_USER_PROFILE.attributes.filter(({ name }) => !attributes.some((attribute) => attribute.name === name));
@@ -112,7 +112,8 @@ const GIVEN = ['username', 'email', 'firstName'];
 function demand({ name, required }: Attribute): ProfileDefect[] {
   if (!required || GIVEN.includes(name)) return [];
   const { roles, scopes } = required;
-  // The service creates users as an administrator.
+  // If administrators must give the attribute, no user can be created, because the service creates users as an
+  // administrator.
   const isFatal = (!roles?.length && !scopes?.length) || roles?.includes('admin') === true;
   // A requirement for users themselves doesn't matter, except for the last name, which they may not have.
   if (!isFatal && name !== 'lastName') return [];

@@ -92,7 +92,7 @@ describe('a client of an API', () => {
     await vi.waitFor(() => { expect(taken).toBe(128); }, PATIENCE);
     const leaving = new AbortController();
     const call = api.call({ method: 'GET', path: '/items', operation: new Operation(leaving.signal) });
-    // By then the call has its token and waits in the queue.
+    // By then the call has its token and waits in the queue for a connection.
     await turn();
     leaving.abort();
     const ended = (which: string) => (error: unknown) => [which, error];
@@ -127,7 +127,7 @@ describe('a client of an API', () => {
     ['ten seconds for the end of an answer', 10, true, () => undefined, (response) => response.write('{')],
     ['five seconds for a token, without which a call has no effect', 5, false, () => { api.token.discard('1', 'outdated'); }, () => undefined],
   ])('waits %s, and no longer, even if its caller does', async (_, seconds, isDone, prepare, answer) => {
-    // Opens the connection, which creates its timers.
+    // Opens the connection before timers are faked, because the connection's own timers must be real.
     await get();
     prepare();
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
@@ -225,7 +225,7 @@ describe('a client of an API', () => {
   });
 
   it('requests one new token every ten seconds while all are refused, and works when they are accepted again', async () => {
-    // Leaves out the timers that a call needs.
+    // Fakes only the clock, not the timers, because a call needs real timers.
     vi.useFakeTimers({ toFake: ['performance'] });
     await get();
     isRefused = () => true;
@@ -248,12 +248,12 @@ describe('a client of an API', () => {
   });
 
   it.each([
-    // Lifetime, the last second at which the token is used, and the first at which it is not.
+    // A token's lifetime in seconds, the last second at which the token is used, and the first at which it is not.
     [300, 269, 270],
     [86_400, 86_369, 86_370],
     [40, 19, 20],
   ])('uses a token with a lifetime of %i s until %i s, and requests one new token at %i s', async (life, last, renewed) => {
-    // Leaves out the timers that a call needs.
+    // Fakes only the clock, not the timers, because a call needs real timers.
     vi.useFakeTimers({ toFake: ['performance'] });
     tokenLife = life;
     await get();
@@ -274,7 +274,7 @@ async function startUnreachable() {
   child.kill('SIGSTOP');
   const port = Number(line);
   const waiting: Socket[] = [];
-  // The system accepts one more than the backlog.
+  // The operating system accepts one more connection than the backlog.
   for (let count = 0; count < 2; count++) {
     const socket = connect(port, '127.0.0.1');
     waiting.push(socket);
@@ -308,7 +308,7 @@ describe.runIf(process.platform === 'linux')('a client of an API whose address d
   it('gives up before the time for the answer is over, and reports that the call had no effect', async () => {
     const error: unknown = await api.call({ method: 'POST', path: '/items', body: {}, operation }).catch((reason: unknown) => reason);
     expect(error).toBeInstanceOf(ProviderUnavailable);
-    // It would be one after the ten seconds for the answer.
+    // The error would be an `OutcomeUnknown` after the ten seconds that an answer may take.
     expect(error).not.toBeInstanceOf(OutcomeUnknown);
   });
 });

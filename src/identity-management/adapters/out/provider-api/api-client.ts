@@ -67,10 +67,10 @@ export class ApiClient {
    * Sends the request once. Sends it again with a new token if the token is refused or lacks a scope, and a new one may
    * help. Sends it again if the connection breaks and the request is repeatable. With a pace, sends it again after 429.
    *
-   * @throws ProviderUnavailable when there is no turn, no connection, no answer within 10 seconds, or an answer with
-   * 408, 429 or 5xx, or when the signal aborts; as `OutcomeUnknown` if the request may have been carried out.
-   * ProviderError for a redirect, when we are refused, or when the answer isn't JSON; as `AnswerUnreadable` if that
-   * answer reports success. An answer that reports success may be empty.
+   * @throws ProviderUnavailable when the pace gives the call no turn, or there is no connection, no answer within 10
+   * seconds, or an answer with 408, 429 or 5xx, or when the signal aborts; as `OutcomeUnknown` if the request may have
+   * been carried out. ProviderError for a redirect, when the provider refuses the service, or when the answer isn't
+   * JSON; as `AnswerUnreadable` if that answer reports success. An answer that reports success may be empty.
    */
   async call(request: ApiRequest): Promise<ApiAnswer> {
     const label = labelOf(request);
@@ -78,7 +78,7 @@ export class ApiClient {
   }
 
   /**
-   * Reads something that must exist.
+   * Reads a resource that must exist.
    *
    * @throws as `call` and as `read`.
    */
@@ -86,14 +86,14 @@ export class ApiClient {
     return read(await this.call({ method: 'GET', path, operation }), schema);
   }
 
-  /** Reads something that may be missing. Undefined when the answer is 404. Otherwise like `get`. */
+  /** Reads a resource that may be missing. Undefined when the answer is 404. Otherwise like `get`. */
   async find<Schema extends z.ZodType>(path: string, schema: Schema, operation: Operation): Promise<z.infer<Schema> | undefined> {
     const answer = await this.call({ method: 'GET', path, operation });
     return answer.status === 404 ? undefined : read(answer, schema);
   }
 
   /**
-   * Removes what is at the path. Resolves also when nothing is there.
+   * Removes the resource at the path. Resolves also when there is none.
    *
    * @throws as `call`; ProviderError also for a status other than 200, 204 and 404.
    */
@@ -213,7 +213,7 @@ export function read<Schema extends z.ZodType>(answer: ApiAnswer, schema: Schema
   return data;
 }
 
-/** The request without data from clients: `POST /users/…/role-mappings/…`. */
+/** Names a request in messages, without data from clients: `POST /users/…/role-mappings/…`. */
 const labelOf = ({ method, path }: ApiRequest): string => {
   const [segments = ''] = path.split('?', 1);
   return `${method} ${segments.split('/').map((segment, index) => (index > 0 && index % 2 === 0 ? '…' : segment)).join('/')}`;

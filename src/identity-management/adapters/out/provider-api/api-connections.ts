@@ -55,8 +55,8 @@ export class ApiConnections {
   async send(raw: RawRequest): Promise<RawAnswer> {
     if (raw.signal.aborted) throw noLongerAwaited(raw.signal);
     const exchange = new Exchange(this.agent, raw);
-    // A plain timer and listener. `AbortSignal.any` and `AbortSignal.timeout` cost three times as much, plus garbage
-    // collection.
+    // A plain timer and listener are used here, because `AbortSignal.any` and `AbortSignal.timeout` cost three times as
+    // much, plus garbage collection.
     const timer = setTimeout(() => { exchange.giveUp(); }, raw.timeoutMs);
     const stopListening = onAbort(raw.signal, () => { exchange.giveUp(); });
     try {
@@ -103,8 +103,8 @@ export class ApiConnections {
 }
 
 /**
- * A request that may be sent twice, until it is given up. Uses `dispatch`, because `request` can't be given up while it
- * waits for a connection.
+ * A request that can be given up at any time. `once` sends it, and may be called again after a failure. Uses
+ * `dispatch`, because undici's `request` can't be given up while it waits for a connection.
  */
 class Exchange {
   isOver = false;

@@ -27,7 +27,7 @@ export function toNothingDone(error: unknown): never {
     : new ProviderError(message, { cause: error });
 }
 
-/** We are authenticated but not authorized for the request. */
+/** The provider has authenticated the service, but refuses it this request for lack of a right. */
 export class PermissionDenied extends ProviderError {}
 
 /** The token endpoint refuses with an OAuth 2 error (RFC 6749, section 5.2) or with an error of its own. */
@@ -50,7 +50,7 @@ export const UNSENT = 'ERR_UNSENT';
 /** Error codes that mean that there was no connection. */
 const UNSENT_CODES: readonly unknown[] = [UNSENT, 'ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH', 'UND_ERR_CONNECT_TIMEOUT'];
 
-/** Whether the request was never sent, because there was no connection. */
+/** Whether an error means that the request was never sent, because there was no connection. */
 export const isUnsent = (error: unknown): boolean => UNSENT_CODES.includes((error as { code?: unknown }).code);
 
 /** The failure of a request without a complete answer, whatever the reason. */

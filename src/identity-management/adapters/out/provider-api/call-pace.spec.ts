@@ -5,10 +5,13 @@ import { CallPace } from './call-pace.js';
 import { ListTurns, Operation } from './operation.js';
 
 const LATENCY_MS = 20;
-/** Not a whole second, because headers have only whole seconds. */
+/**
+ * The time at which each test begins. Not a whole second, so that the tests cover headers, which round to whole
+ * seconds.
+ */
 const NOW = Date.UTC(2026, 0, 1) + 300;
 
-/** A provider with a token bucket. */
+/** A provider that limits calls with a token bucket. */
 class Bucket {
   served = 0;
   refused = 0;
@@ -91,7 +94,8 @@ describe('the pace of calls', () => {
   }
 
   it.each<[number, number, number, number, number]>([
-    // Burst, calls a second, operations, calls of each, and the minimum that succeed (somewhat less than the limit allows in six seconds).
+    // The burst, calls a second, operations, calls of each operation, and the minimum of operations that succeed, which
+    // is somewhat less than the limit allows in six seconds.
     [2, 2, 50, 1, 11],
     [2, 2, 50, 2, 6],
     [10, 2, 50, 1, 20],
@@ -124,7 +128,8 @@ describe('the pace of calls', () => {
   });
 
   describe.each([
-    // The minimum of operations that succeed in 40 s besides the tested calls: about half of what the limit allows.
+    // `least` is the minimum of operations that succeed in 40 s besides the tested calls: about half of what the limit
+    // allows.
     { limit: 2, arrivals: 8, calls: 1, least: 40 },
     { limit: 2, arrivals: 4, calls: 5, least: 7 },
     { limit: 15, arrivals: 30, calls: 1, least: 300 },
@@ -283,7 +288,7 @@ describe('the pace of calls', () => {
     expect(await outcomes(pace, small, 5)).toMatchObject({ done: 5 });
     await vi.advanceTimersByTimeAsync(60_000);
     const calls = Array.from({ length: 20 }, () => pace.run(new Operation(), () => large.answer()));
-    // First the calls that reveal the new limit, then all others.
+    // Two round trips: one of the first calls, which reveal the new limit, and one of all others.
     await vi.advanceTimersByTimeAsync(2 * LATENCY_MS);
     expect(large.served).toBe(20);
     await Promise.all(calls);

@@ -47,10 +47,10 @@ const HALF_A_SECOND_MS = 500;
 
 /**
  * Keeps the calls of this process within a provider's rate limits (`x-ratelimit-*`, 429). All calls share one view of
- * the limits, and calls wait in one line while a limit is reached.
+ * the limits, and calls wait in one queue while a limit is reached.
  *
  * The operation that has waited longest goes first, so that started operations finish. A new operation gives up sooner
- * than a started one, so a started one reaches the head of the line however many arrive. A turn of work already begun,
+ * than a started one, so a started one reaches the head of the queue however many arrive. A turn of work already begun,
  * such as the next page of a list, goes before all calls except urgent ones once that turn has waited for four seconds.
  * A call answered with 429 wasn't carried out and is sent again.
  */
@@ -138,7 +138,7 @@ export class CallPace {
     while (this.line.length > 0) {
       const wait = this.waitMs();
       if (wait > 0) {
-        // If the wait is infinite, the line moves on only when an answer arrives.
+        // If the wait is infinite, the queue moves on only when an answer arrives.
         if (wait < Infinity) this.timer = setTimeout(() => { this.moveOn(); }, wait);
         return;
       }
@@ -147,7 +147,7 @@ export class CallPace {
     }
   }
 
-  /** The index in the line of the call to release next. Urgent calls are at the head. */
+  /** The index in the queue of the call to release next. Urgent calls are at its head. */
   private nextIndex(): number {
     const longAgo = performance.now() - BEGUN_GOES_FIRST_AFTER_MS;
     const isFirst = ({ standing, since }: Place): boolean => standing === 'urgent' || (standing === 'begun' && since < longAgo);

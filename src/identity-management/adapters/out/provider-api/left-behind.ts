@@ -10,7 +10,7 @@ export interface Creation<Created, Result> extends Pick<Remnant, 'what' | 'name'
   readonly operation: Operation;
   /** Creates the user or role. */
   readonly create: () => Promise<Created>;
-  /** Completes the user or role. */
+  /** Completes the created user or role, for example by assigning the user's roles. */
   readonly complete: (created: Created) => Promise<Result>;
   /**
    * Returns how to remove the user or role. Called when a step has failed or the signal has aborted. `created` is
@@ -22,17 +22,17 @@ export interface Creation<Created, Result> extends Pick<Remnant, 'what' | 'name'
 /** A user or role that must be removed. */
 export interface Remnant {
   readonly what: 'user' | 'role';
-  /** A user's e-mail or a role's name. Nobody else can use it while the remnant exists. */
+  /** A user's e-mail or a role's name. No other user or role can have it while the remnant exists. */
   readonly name: string;
   /** Whether the answer to the creation was lost, so that it is unknown whether the remnant exists or will appear. */
   readonly isUncertain: boolean;
-  /** Details for the log. */
+  /** Details that identify the remnant in the log. */
   readonly trace: Readonly<Record<string, unknown>>;
-  /** Resolves to true when the remnant was removed, and to false when it was missing (so far). */
+  /** Tries to remove the remnant. Resolves to true when it was removed, and to false when it was missing (so far). */
   readonly remove: (operation: Operation) => Promise<boolean>;
 }
 
-/** Pauses between attempts while the provider fails, in milliseconds. The last pause repeats. */
+/** Pauses between attempts to remove a remnant while the provider fails, in milliseconds. The last pause repeats. */
 const PAUSES_MS = [500, 1_000, 2_000, 5_000];
 /**
  * Pauses between searches for a remnant that may still appear, in milliseconds. The provider may still be working on
@@ -55,7 +55,7 @@ export class LeftBehind {
   private readonly retries = new BackgroundRetries();
   /** Remnants that may still exist. */
   private readonly remnants = new Set<Remnant>();
-  /** Attempts in progress. */
+  /** The attempts in progress to remove a remnant, by remnant. */
   private readonly attempts = new Map<Remnant, Promise<boolean | undefined>>();
   private latestLook: Promise<unknown> = Promise.resolve();
   private latestRemoval: Promise<unknown> = Promise.resolve();
@@ -105,13 +105,13 @@ export class LeftBehind {
     }
   }
 
-  /** Starts no further attempts. */
+  /** Starts no further attempts to remove remnants. */
   close(): void {
     void this.retries.close();
   }
 
   /**
-   * Makes further attempts until no other one is needed.
+   * Makes further attempts to remove a remnant, until it is gone or is given up with a message in the log.
    *
    * @param first the result of the first attempt, as of `tryToRemove`.
    */
@@ -137,7 +137,10 @@ export class LeftBehind {
     await this.retries.repeat(attempt, pauseAfter(first));
   }
 
-  /** Makes a further attempt after the earlier ones of its kind (searches or removals) are over. */
+  /**
+   * Makes a further attempt to remove a remnant, after the earlier attempts of its kind (searches or removals) are
+   * over.
+   */
   private attemptInTurn(remnant: Remnant): Promise<boolean | undefined> {
     const line = remnant.isUncertain ? 'latestLook' : 'latestRemoval';
     const attempt = this[line].then(() => (this.retries.isClosed ? undefined : this.attempt(remnant, 'begun')));

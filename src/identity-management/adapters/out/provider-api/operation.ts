@@ -9,7 +9,7 @@
  */
 export type Standing = 'new' | 'begun' | 'urgent';
 
-/** Where an operation waits in the line of a `CallPace`. */
+/** An operation's place in the queue of a `CallPace`. */
 export interface Place {
   /** The position in the order of arrival. Urgent operations come before all others. */
   readonly order: number;
@@ -20,7 +20,7 @@ export interface Place {
 
 /** An operation at the provider, which may take several calls. */
 export class Operation {
-  /** The place in the line, assigned with the first call. */
+  /** The place in the queue of the `CallPace`, assigned with the first call. */
   place: Place | undefined;
 
   /** @param signal aborts when nobody waits for the operation any more. Default: never. */
@@ -31,13 +31,13 @@ export class Operation {
 }
 
 /**
- * The turns of a list's calls. The first call is a new operation; each further one is `begun`. So a long list doesn't
- * block others for long, and isn't given up halfway when many operations arrive.
+ * The operations of the calls that read a list. The first operation is `new`; each further one is `begun`. So a long
+ * list doesn't block others for long, and isn't given up halfway when many operations arrive.
  */
 export class ListTurns {
   private isNew = true;
 
-  /** @param signal the signal of the list. */
+  /** @param signal aborts when nobody waits for the list any more. */
   constructor(readonly signal: AbortSignal) {}
 
   /** The operation of the next call, or of several simultaneous calls. */

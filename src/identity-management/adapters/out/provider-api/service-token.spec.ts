@@ -4,7 +4,7 @@ import { type IssuedToken, ServiceToken } from './service-token.js';
 
 const { signal } = new AbortController();
 
-/** Issues the tokens `1`, `2`, … with this lifetime. */
+/** Returns a function that issues the tokens `1`, `2`, … with this lifetime, in seconds. */
 function issuer(expiresInSeconds = 300) {
   let count = 0;
   return (): Promise<IssuedToken> => Promise.resolve({ value: String(++count), expiresInSeconds });

@@ -13,7 +13,7 @@ const LONGEST_LINE = 1024 * 1024;
  */
 export async function* textLines(stream: Readable): AsyncGenerator<string, void, undefined> {
   const { head, whole } = await peek(stream, GZIP.length);
-  // The error is thrown when the output is read.
+  // The pipeline's callback ignores errors, because reading the output throws them.
   const text = head.equals(GZIP) ? pipeline(whole, createGunzip(), () => undefined) : whole;
   let rest = '';
   for await (const chunk of text.setEncoding('utf8')) {

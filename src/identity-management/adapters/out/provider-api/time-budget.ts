@@ -19,12 +19,12 @@ export const LAST_CALL_WITHIN_MS = ANSWER_WITHIN_MS - 1_000;
 export const FIRST_CALL_WITHIN_MS = LAST_CALL_WITHIN_MS - 3_000;
 /**
  * How long a turn of work already begun, such as a list, waits behind operations that came earlier. If the turn waited
- * longer, it might wait in vain: behind operations with many calls, or because a full bucket has let many lists begin,
- * each of which then needs a turn.
+ * longer, it might wait in vain: behind operations with many calls, or because a rate limit's full token bucket has let
+ * many lists begin, each of which then needs a turn.
  */
 export const BEGUN_GOES_FIRST_AFTER_MS = LAST_CALL_WITHIN_MS - 5_000;
 
-// No client waits for the following.
+// No client waits for the following operations.
 
 /** The time for one attempt to remove what a failed creation left. */
 export const REMOVAL_TIMEOUT_MS = ANSWER_WITHIN_MS;

@@ -12,7 +12,7 @@ export abstract class ProviderAdmin {
   ) {}
 
   /**
-   * Reads something that must exist.
+   * Reads a resource that must exist.
    *
    * @throws as `ApiClient.get`.
    */
@@ -20,13 +20,13 @@ export abstract class ProviderAdmin {
     return this.api.get(path, schema, this.operation());
   }
 
-  /** Reads something that may be missing. Undefined if it is. Otherwise like `get`. */
+  /** Reads a resource that may be missing. Undefined if it is. Otherwise like `get`. */
   find<Schema extends z.ZodType>(path: string, schema: Schema): Promise<z.infer<Schema> | undefined> {
     return this.api.find(path, schema, this.operation());
   }
 
   /**
-   * Sends a change.
+   * Sends a request that changes the settings.
    *
    * @returns the answer's body.
    * @throws ProviderError with the provider's reason when the provider refuses the change; otherwise as

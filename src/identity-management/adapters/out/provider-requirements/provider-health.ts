@@ -5,7 +5,10 @@ import { ProviderMisconfigured, ProviderUnavailable } from '../../../domain/erro
 import { Operation } from '../provider-api/operation.js';
 import type { Findings } from './requirement.js';
 
-/** Finds the defects of a provider. Gets the findings of the previous check, if any. */
+/**
+ * A function that finds the defects of a provider's configuration. `previous` has the findings of the previous check,
+ * if any.
+ */
 export type Look = (previous: Findings | undefined, operation: Operation) => Promise<Findings>;
 
 /** Checks whether an identity provider is configured as the service needs it. All callers share one check. */

@@ -14,7 +14,8 @@ export interface Change {
 export interface Requirement<Needed extends Change = Change> {
   readonly name: string;
   /**
-   * The necessary changes. Empty if everything is right; all of them if the object that the part belongs to is missing.
+   * The changes that fulfil the requirement. Empty if it is fulfilled already. If the object that the requirement is
+   * about is missing, all changes, including its creation.
    */
   readonly changes: () => Promise<readonly Needed[]>;
 }
@@ -27,7 +28,7 @@ export interface Repair extends Change {
   readonly isFatal: boolean;
 }
 
-/** The defects found, one line each. */
+/** The defects that a check of the provider found, one line each. */
 export interface Findings {
   /** Defects that make operations fail. */
   readonly problems: readonly string[];

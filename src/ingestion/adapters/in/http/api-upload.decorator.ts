@@ -26,14 +26,15 @@ const REQUEST_HEADERS = [
   ['Content-Digest', 'sha-256 or sha-512 that the content of the request must have (RFC 9530)', DIGEST],
   ['Repr-Digest', 'The same as Content-Digest', DIGEST],
 ].map(([name = '', description = '', example = '']) =>
-  // The example is part of the description, because Swagger UI would send an example that is given as a value.
+  // The example is part of the description, because Swagger UI would send the example of a schema as the header's
+  // value.
   ApiHeader({ name, required: false, description: `${description}, for example \`${example}\``, schema: { type: 'string' } }),
 );
 
 const parameter = (name: string, maxLength: number, description: string, example: string): MethodDecorator =>
   ApiQuery({ name, required: true, description, schema: { type: 'string', minLength: 1, maxLength, example } });
 
-/** What differs between the upload operations in the OpenAPI document. */
+/** The parts of the OpenAPI document that differ between the upload operations. */
 interface DocumentedUpload {
   readonly operationId: string;
   readonly summary: string;

@@ -52,7 +52,10 @@ export class StoredUploadsController {
     sendJsonText(response, await encodeDescription(upload));
   }
 
-  /** Sends the bytes as received, so that no browser treats them as anything but a download (RFC 6266, RFC 9110). */
+  /**
+   * Sends the bytes of an upload's file as received, with headers that let a browser only download them (RFC 6266, RFC
+   * 9110).
+   */
   @Get(':upload_id/content')
   @StoredUploadsOperation('read:uploads', { operationId: 'downloadUpload', summary: "Fetch an upload's file" })
   @ApiContent()
@@ -107,12 +110,15 @@ export class StoredUploadsController {
   }
 }
 
-/** `attachment` with a filename, which is repeated in ASCII for old clients (RFC 6266, appendix D). */
+/**
+ * The Content-Disposition `attachment` with a filename, which is repeated in ASCII for old clients (RFC 6266, appendix
+ * D).
+ */
 const asAttachment = (filename: string): string => contentDisposition(filename, { fallback: filename.replace(/[^ -~]/g, '?') });
 
 const COMMA = Buffer.from(',');
 
-/** @throws ServiceError `unauthorized` unless the token covers the customer, or all customers if there is none. */
+/** @throws ServiceError `unauthorized` unless the token covers the customer, or all customers if none is given. */
 function assertCovered(request: IncomingMessage, customerId: string | undefined): void {
   if (!coversCustomer(customersOf(request), customerId)) throw new ServiceError('unauthorized', "The token doesn't cover the customer.");
 }

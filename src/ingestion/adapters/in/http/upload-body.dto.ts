@@ -9,12 +9,13 @@ export class UploadForm {
   @ApiProperty({ type: 'string', format: 'binary', description: 'The file. Its bytes are stored as they are.' })
   readonly file!: string;
 
-  // An empty example, because Swagger UI would send any other.
+  // The example is empty, because Swagger UI would send any other text as the data of the upload.
   @ApiProperty({ ...ADDITIONAL_DATA, type: String, example: '' })
   readonly additional_data?: string;
 }
 
-// It doesn't say `additionalProperties`: a generated type with any member accepts a Blob, which would be sent as `{}`.
+// The schema doesn't say `additionalProperties`: a client's generated type that allows any member would also accept a
+// Blob, which would be sent as `{}`.
 @ApiSchema({
   name: 'UploadJson',
   description: 'An upload without a file. With further members, the whole object is stored as the file, too. A member `file` is refused.',

@@ -13,7 +13,10 @@ import type { UploadLimits } from '../../../ingestion.options.js';
 import { type MultipartPart, MultipartReader } from './multipart-reader.js';
 import { DEFAULT_CONTENT_TYPE, type UploadForm, type UploadHead } from './upload-head.js';
 
-/** The opened body of an upload. */
+/**
+ * The contents of an upload's body, read up to its file, or to its end if it has no file. The bytes of the file are
+ * read later, while they are stored.
+ */
 export interface UploadBody extends Pick<UploadLoadDataCommand, 'file' | 'additionalData'> {
   /** Releases the memory of the body. Call it when the upload has ended, whether or not it succeeded. */
   close(): void;
@@ -47,7 +50,7 @@ export function openUploadBody(request: IncomingMessage, head: UploadHead, limit
 type Opened = Pick<UploadBody, 'file' | 'additionalData'>;
 type Open = (request: IncomingMessage, head: UploadHead, limits: UploadLimits) => UploadBody | Promise<UploadBody>;
 
-/** Opens a body that is held as a whole. Its memory is counted. */
+/** Opens a JSON body or a form. The memory that the body takes is counted until `close`, or until opening fails. */
 async function withMemory(request: IncomingMessage, open: (memory: BodyMemory) => Promise<Opened>): Promise<UploadBody> {
   const memory = new BodyMemory(request);
   const close = (): void => {

@@ -50,7 +50,7 @@ class UploadRemovalQueryDto {
   readonly before?: Date;
 }
 
-/** What the client asks for with a list of uploads. */
+/** The parsed parameters of a request for a list of uploads. */
 export interface UploadListQuery {
   readonly filter: UploadFilter;
   readonly limit: number;

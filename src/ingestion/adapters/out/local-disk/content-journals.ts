@@ -24,11 +24,17 @@ export class JournalUnavailableError extends Error {
   }
 }
 
-/** A durable record. While it is held, recovery restores its file, or removes the file if its index line is missing. */
+/**
+ * A record that is durable in a journal. As long as the record isn't released, its journal is kept, so that after a
+ * crash recovery restores the record's file, or removes the file if its index line is missing.
+ */
 export interface HeldRecord {
   /** Releases the record. Call `release` when the file and its index line are both in place, or neither is. */
   release(): void;
-  /** Releases the record when the state on disk is unknown. The journal is kept for recovery at the next boot. */
+  /**
+   * Releases the record when it is unknown whether its file and its index line are in place. The journal is kept for
+   * recovery at the next boot.
+   */
   leave(): void;
 }
 
@@ -57,9 +63,11 @@ export class ContentJournals {
   private current: Use | undefined;
   private readonly retiring = new Set<Promise<void>>();
   private readonly idle: Journal[] = [];
-  /** Journals that could not be settled, for example because syncing their files failed. */
+  /**
+   * Uses of journals that failed to end: the files could not be synced, or the journal could not be emptied or removed.
+   */
   private readonly unsettled: Use[] = [];
-  /** How many calls are removing journals instead of keeping them for their next use. */
+  /** How many calls of `settleAll` in progress want journals to be removed instead of kept for their next use. */
   private purges = 0;
   /** Whether a journal was left for recovery at the next boot. */
   private hasLeft = false;
@@ -91,7 +99,7 @@ export class ContentJournals {
    *
    * @param purge whether to also remove the journals, which otherwise keep the bytes of these records until they are
    *   written over.
-   * @throws Error if that failed.
+   * @throws Error if some of these files could not be synced, or a journal is left for the next boot.
    */
   async settleAll(purge: boolean): Promise<void> {
     this.purges += Number(purge);
@@ -169,7 +177,8 @@ export class ContentJournals {
       return use;
     } catch (error) {
       this.retire();
-      // The other journals were probably removed too. After them, the next attempt creates a new one.
+      // Someone probably removed the other journals too. Once all of them were tried, the next attempt creates a new
+      // one.
       if (!(error instanceof FileRemovedError) || removed === MOST_JOURNALS) throw error;
     }
     return this.append(await this.takeUse(), records, removed + 1);
@@ -232,8 +241,8 @@ export class ContentJournals {
   }
 
   /**
-   * Syncs the files of a journal. If that fails, the journal is left for recovery, which writes the files again: another
-   * sync could succeed although the disk has lost what the failed one should have written.
+   * Syncs the files of a journal. If that fails, the journal is left for recovery, which writes the files again.
+   * Another sync could succeed although the disk has lost what the failed one should have written.
    */
   private async syncFiles({ journal, paths }: Use): Promise<void> {
     try {

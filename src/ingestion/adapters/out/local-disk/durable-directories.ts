@@ -7,8 +7,8 @@ const MOST_KNOWN = 10_000;
 
 /**
  * Creates the root of a store and its missing parents, and syncs the entry of each in its parent. Also syncs the entry
- * of an existing root, if that is permitted. Call `makeRoot` only at boot: a root that disappears later took its volume
- * with it, and a directory created in its place would be another store.
+ * of an existing root, if that is permitted. Call `makeRoot` only at boot: a root that is missing later went away with
+ * its volume, and a directory created in its place would be another store.
  */
 export async function makeRoot(disk: Disk, directory: string): Promise<void> {
   const made = await makeUnlessThere(disk, directory).catch(async (error: unknown) => {
@@ -72,7 +72,8 @@ export class DurableDirectories {
     if (dirname(directory) !== this.root) await this.made(dirname(directory));
     this.presence.assertHere();
     await makeUnlessThere(this.disk, directory);
-    // An existing directory is synced too: the process that created it may have crashed before its entry was durable.
+    // The parent of an existing directory is synced too: the process that created the directory may have crashed before
+    // its entry was durable.
     await this.disk.syncDirectory(dirname(directory));
   }
 }

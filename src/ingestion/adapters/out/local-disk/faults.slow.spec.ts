@@ -10,7 +10,10 @@ import { ServiceError } from '../../../../common/service-error.js';
 import type { Upload } from '../../../domain/upload.js';
 import { LocalDiskFileStorage } from './local-disk.file-storage.adapter.js';
 
-/** The fault at an operation: it fails without effect, fails after its effect, fails like all later ones, or never ends. */
+/**
+ * The fault at an operation: the operation fails without effect, fails after its effect, fails as do all later
+ * operations, or never ends, as do all later ones.
+ */
 const FAULTS = ['fails', 'fails though done', 'fails for good', 'dies'] as const;
 type Fault = (typeof FAULTS)[number];
 
@@ -22,7 +25,7 @@ interface Scenario {
 }
 
 const file = () => anUploadDraft().with({ customerId: 'file' }).file('some ', 'bytes');
-/** Too large for a journal. */
+/** An upload whose file is too large for a journal. */
 const large = () => anUploadDraft().with({ customerId: 'large' }).file('x'.repeat(20_000));
 const json = () => anUploadDraft().with({ customerId: 'json', additionalData: 'text' });
 
@@ -95,7 +98,10 @@ describe('faults of the disk', () => {
     disk.gate = (perform) => perform();
   };
 
-  /** Expects a line and its file for each acknowledged upload, and no upload of which only one of them exists. */
+  /**
+   * Expects an index line, and the file that it names, for each acknowledged upload, and no upload of which only the
+   * line or only the file exists.
+   */
   const expectWhole = async (others: 'no others' | 'others whole') => {
     const lines = await view.lines();
     const ids = lines.map((line) => line.upload_id);
@@ -124,7 +130,10 @@ describe('faults of the disk', () => {
     return errors.length;
   };
 
-  /** Runs a test with the fault at the first operation, then at the second, and so on until there are no more operations. */
+  /**
+   * Runs a test with the fault at the first operation, then at the second, and so on until there are no more
+   * operations. Resolves to the number of operations.
+   */
   const atEveryOperation = async (test: (nth: number) => Promise<boolean>) => {
     let nth = 1;
     while (await test(nth)) nth += 1;

@@ -58,8 +58,8 @@ class MakerThread {
 }
 
 /**
- * The idle threads of a process. A store takes a thread for one batch, so that stores of one process share threads, and
- * one whose disk hangs keeps only its own.
+ * The idle threads of a process. A store takes a thread for one batch. So the stores of a process share threads, and a
+ * store whose disk hangs keeps only the thread that it has taken.
  */
 export class MakerThreads {
   private readonly idle: MakerThread[] = [];
@@ -91,8 +91,8 @@ export class MakerThreads {
 const THREADS = new MakerThreads();
 
 /**
- * Creates small files in a worker thread, all waiting files in one batch. Three thread-pool calls per file would cost
- * more than the file itself, and the main thread must not wait for a disk.
+ * Creates small files in a worker thread, all waiting files in one batch. Three calls of Node's thread pool per file
+ * (open, write, close) would cost more than the file itself, and the main thread must not wait for a disk.
  */
 export class FileMaker {
   private waiting: WaitingFile[] = [];

@@ -16,7 +16,8 @@ function make(path, bytes, device) {
   }
 }
 
-// Each file's bytes begin where those of the previous file end. Errors are sent as code and message, because a sent Error loses its code.
+// Each file's bytes begin where those of the previous file end. Errors are sent as code and message, because a sent
+// Error loses its code.
 parentPort?.on('message', ({ files, bytes }) => {
   const failures = new Map();
   let begin = 0;

@@ -11,7 +11,7 @@ import { DamagedDatabaseError, type SelfCheckingDatabase } from './self-checking
 
 const NOON = Date.parse('2025-06-10T12:00:00Z');
 const DATABASE = '2025-06-10.db';
-/** Too large for a journal, so its upload is staged and has a marker. */
+/** The bytes of a file that is too large for a journal, so its upload is staged and has a marker. */
 const LARGE = 'x'.repeat(2 * 1024 * 1024);
 
 describe('a segment is marked as read only in an index that has all of its keys', () => {
@@ -78,7 +78,7 @@ describe('a segment is marked as read only in an index that has all of its keys'
     const refused = new Promise<never>((_, failed) => {
       refuse = () => { failed(new Error('broken off')); };
     });
-    // Segments wait while this upload is in progress.
+    // Closed segments aren't added to the index while this upload is in progress.
     const running = Promise.allSettled([storage.store({ ...draft('running'), conclude: () => refused })]);
     await expect.poll(() => store('running').catch((error: unknown) => error)).toMatchObject({ kind: 'request-in-progress' });
     const late = Array.from({ length: 3 }, (_, number) => `late ${number}`);

@@ -26,7 +26,7 @@ const MOST_SET_ASIDE = 5;
 const DAY_MS = 24 * 60 * 60 * 1000;
 const MIB = 1024 * 1024;
 
-/** An upload and the scope it is kept under. */
+/** An upload and its idempotency scope, under which repeated requests find the upload. */
 export interface KeyedUpload extends Omit<UploadReceipt, 'replayed'> {
   readonly scope: string;
   /** `requestDigest` of the upload. */
@@ -41,12 +41,14 @@ export interface IndexedUpload {
   readonly request: string;
 }
 
-/** Stands for the length of a segment that still accepts lines. The index may have the keys of some of its lines. */
+/**
+ * Stands for the length of a segment that still accepts lines. The index may have the keys of only some of these lines.
+ */
 export const OPEN = -1;
 
-/** A segment that is either open or final. */
+/** A segment, as a database records it: either still open, or with its final length. */
 export interface ListedSegment {
-  /** A path relative to the store's root. */
+  /** Path of the segment, relative to the store's root. */
   readonly path: string;
   /** The length in bytes; `OPEN` while the segment accepts lines. */
   readonly length: number;
@@ -78,7 +80,7 @@ interface DayEntry {
   /** A UTC day, `YYYY-MM-DD`. */
   readonly day: string;
   readonly name: string;
-  /** The row of an upload, or the length of a segment. In the database, null stands for one that was removed. */
+  /** The row of an upload, or the length of a segment. In the database, null stands for a removed upload or segment. */
   readonly value: Row | number;
 }
 
@@ -89,25 +91,27 @@ interface SegmentToRead extends ListedSegment {
 }
 
 /**
- * Finds an upload by its scope. `idempotency/` contains a database for each UTC day, derived from the day's index
- * lines. Each database also lists the segments whose keys it contains, with their lengths, and has their number.
+ * Finds an upload by its idempotency scope. `idempotency/` contains a database for each UTC day, derived from the day's
+ * index lines. Each database also lists the segments whose keys it contains, with their lengths, and has the number of
+ * these segments.
  *
  * Before the first lookup, and again after damage, the segments of yesterday and later that no database lists are read.
  * A database that lists a segment which is missing or has another length is set aside. So a database may be lost at any
  * time, or restored from a backup of any age.
  *
- * A damaged database is renamed, reported once, and rebuilt. If five of its day were renamed already, it is removed.
+ * Setting a database aside means that it is renamed, reported once, and rebuilt. This is also done with a damaged one.
+ * If five of its day were renamed already, the database is removed instead.
  */
 export class IdempotencyIndex {
   private readonly days = new Map<string, SelfCheckingDatabase>();
   private readonly damaged = new Map<string, DamagedDatabaseError>();
   /** Days whose database file was missing, so that a new one was created. */
   private readonly absent = new Set<string>();
-  /** Days whose database was set aside. */
+  /** Days whose database was set aside (renamed or removed) by this process, so that it isn't reported as missing. */
   private readonly rebuilt = new Set<string>();
   /**
-   * The first UTC day from which on the index contains all keys in the lines, except those about to be added. Undefined
-   * if there may be no such day.
+   * The first UTC day from which on the index contains all keys in the index lines, apart from the keys of recent
+   * uploads that `add` is yet to be called with. Undefined if there may be no such day.
    */
   private completeFrom: string | undefined;
   private completing: Promise<void> | undefined;
@@ -164,9 +168,9 @@ export class IdempotencyIndex {
   }
 
   /**
-   * Removes uploads, and the traces of their keys, after their lines were removed from a segment.
+   * Removes uploads from the index, and the traces of their keys, after their lines were removed from a segment.
    *
-   * @param segment with its new length; 0 if it was removed.
+   * @param segment the segment, with its new length; 0 if the segment was removed.
    */
   forget(segment: ListedSegment, uploads: readonly Pick<KeyedUpload, 'scope' | 'uploadId'>[]): Promise<void> {
     return this.inTurn(async () => {
@@ -184,7 +188,8 @@ export class IdempotencyIndex {
       }
       await this.onDay(day, (database) => {
         const listed = database.get(segmentName(segment.path));
-        // Some keys of a segment that is listed as open may still be about to be added, with its final length.
+        // If a segment is listed as open, some of its keys may not be in the index yet. They are added later, together
+        // with its final length.
         if (typeof listed !== 'number' || (listed === OPEN && segment.length > 0)) return;
         const count: (readonly [string, unknown])[] = segment.length === 0 ? [[SEGMENT_COUNT, Number(database.get(SEGMENT_COUNT)) - 1]] : [];
         database.putAll([[segmentName(segment.path), segment.length || null], ...count], () => true);
@@ -209,8 +214,8 @@ export class IdempotencyIndex {
   }
 
   /**
-   * Resolves when additions in progress are done. Opens nothing afterwards, because the next store in this process
-   * needs the databases.
+   * Closes the databases when additions in progress are done. Opens none afterwards, because the next store in this
+   * process needs the databases.
    */
   close(): Promise<void> {
     return this.inTurn(() => {
@@ -327,7 +332,7 @@ export class IdempotencyIndex {
     const { disk, root, parse } = this.options;
     const { day, path, length, isOpen } = segment;
     const { setAsides } = this;
-    // The file is undefined if the segment was removed after it was listed.
+    // The file is undefined if the segment was removed after its directory was read.
     const file = await unlessAbsent(disk.open(join(root, path)));
     if (!file) {
       this.assertUsable();
@@ -461,7 +466,7 @@ export class IdempotencyIndex {
     const names = await this.makeDirectory();
     const aside = freeName(name, names);
     try {
-      // A log left behind would be applied to the new database.
+      // SQLite would apply a log that was left behind to the new database.
       for (const suffix of DATABASE_SUFFIXES) {
         if (names.includes(name + suffix)) await unlessAbsent(this.moveAside(name + suffix, aside && aside + suffix));
       }
@@ -480,7 +485,8 @@ export class IdempotencyIndex {
   }
 
   /**
-   * The names in the directory. Creates the directory if it is missing, and sets aside anything unusable in its place.
+   * The names in the directory of the databases. Creates the directory if it is missing, and sets aside anything
+   * unusable in its place.
    */
   private async makeDirectory(): Promise<string[]> {
     const { disk, directories } = this.options;
@@ -590,8 +596,8 @@ function put(database: SelfCheckingDatabase, entries: readonly DayEntry[]): void
 }
 
 /**
- * Whether a value replaces the present one. Another length of a segment does. Of two uploads under one key, the earlier
- * one is kept, unless its key had expired when the later one was complete.
+ * Whether a value replaces the present value with the same name in a database. Another length of a segment does. Of two
+ * uploads under one key, the earlier one is kept, unless its key had expired when the later one was complete.
  */
 function replaces(value: unknown, present: unknown): boolean {
   if (present === null) return true;

@@ -225,7 +225,7 @@ describe('idempotency keys on the local disk', () => {
       await store('a');
       await reopen();
       const openDatabase = vi.spyOn(disk, 'openDatabase').mockImplementation((path) => {
-        // SQLite reports no more than this.
+        // SQLite reports a lack of file descriptors no better than this.
         throw new DamagedDatabaseError(path, "it can't be opened");
       });
       disk.gate = (perform, operation) =>
@@ -265,7 +265,7 @@ describe('idempotency keys on the local disk', () => {
       const segment = (await view.files('uploads')).at(-1) ?? '';
       await rm(view.at(segment));
       await open();
-      // Another key opens the same database.
+      // Storing an upload with another key opens the same database first.
       await store('new');
       expect(await store('removed')).toMatchObject({ replayed: false });
       await expectKept(...others, 'new', 'removed');

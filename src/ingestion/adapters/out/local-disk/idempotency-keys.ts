@@ -23,19 +23,21 @@ const KEY_MEMBER = Buffer.from('"idempotency_key":');
 
 /** A segment that this process writes to. */
 export interface OpenSegment {
-  /** A path relative to the store's root. */
+  /** Path of the segment, relative to the store's root. */
   readonly path: string;
   /** The length of the segment's durable lines, in bytes. */
   readonly durableLength: number;
 }
 
-/** Lets one upload of each scope through, and answers repeated requests with its receipt. */
+/**
+ * For each idempotency scope, stores only the first upload of 24 hours, and answers repeated requests with its receipt.
+ */
 export class IdempotencyKeys {
   private readonly index: IdempotencyIndex;
   /** Uploads in progress by scope, oldest first. Each value is the number of uploads that began before that upload. */
   private readonly running = new Map<string, number>();
   private begun = 0;
-  /** Uploads whose lines are durable but which aren't in the index yet. */
+  /** Uploads whose index lines are durable but which aren't in the index of idempotency keys yet. */
   private readonly waiting = new Map<string, KeyedUpload>();
   /** Ids of uploads that were removed before they were added to `waiting`. */
   private readonly removed = new Set<string>();
@@ -82,7 +84,7 @@ export class IdempotencyKeys {
 
   /** Call `segmentClosed` when the length of a segment is final. */
   segmentClosed({ path, durableLength: length }: OpenSegment): void {
-    // If no upload has had a key, the index may not exist, and must not be created.
+    // If no upload has had a key, the index may not exist, and must not be created for this segment alone.
     if (this.begun > 0 && length > 0) this.closedSegments.push({ segment: { path, length }, begun: this.begun });
   }
 
@@ -176,7 +178,7 @@ export class IdempotencyKeys {
 
   private async add(): Promise<void> {
     const uploads = [...this.waiting.values()];
-    // An upload that began before a segment was closed may have a line in it without being in `waiting` yet.
+    // An upload that began before a segment was closed may have a line in that segment without being in `waiting` yet.
     const [oldest = Infinity] = this.running.values();
     const segments = this.closedSegments.filter(({ begun }) => begun <= oldest);
     if (uploads.length === 0 && segments.length === 0) return;

@@ -70,7 +70,9 @@ export class IndexLog {
     });
   }
 
-  /** Resolves when the current segment is closed for good. Later lines go to a new segment. Rejects if closing fails. */
+  /**
+   * Resolves when the current segment is closed for good. Later lines go to a new segment. Rejects if closing fails.
+   */
   rotate(): Promise<void> {
     return new Promise((resolve, reject) => {
       this.rotations.push({ resolve, reject });
@@ -142,7 +144,7 @@ export class IndexLog {
     }
   }
 
-  /** The current segment if it accepts the batch. */
+  /** The current segment if it accepts the batch; otherwise undefined. */
   private currentFor(batch: readonly WaitingLine[]): Segment | undefined {
     const { segment } = this;
     const isFull = segment === undefined || segment.durableLength >= this.options.maxSegmentBytes;

@@ -52,7 +52,7 @@ export class Journal {
   private constructor(
     private readonly site: JournalSite,
     private readonly file: DiskFile,
-    /** An absolute path. */
+    /** Absolute path of the journal. */
     readonly path: string,
     private readonly bytes: number,
   ) {}
@@ -87,7 +87,7 @@ export class Journal {
     return this.length === 0;
   }
 
-  /** Resolves when the records are durable. Each of them is then held until it is released. */
+  /** Resolves when the records are durable. Each of them is then held until `release` was called for it. */
   async append(records: readonly Buffer[]): Promise<void> {
     this.held += records.length;
     try {

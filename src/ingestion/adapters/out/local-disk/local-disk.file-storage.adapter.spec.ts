@@ -16,7 +16,7 @@ import type { DirectoryOrigin } from './disk.js';
 import { NodeDisk } from './node-disk.js';
 import { LocalDiskFileStorage, type LocalDiskOptions } from './local-disk.file-storage.adapter.js';
 
-/** Too large for a journal. */
+/** The bytes of a file that is too large for a journal. */
 const LARGE = 'bytes '.repeat(3_000);
 
 /** Makes one directory appear to be the root of another volume. */
@@ -133,7 +133,7 @@ describe('LocalDiskFileStorage', () => {
     expect(await view.lines()).toHaveLength(6);
   });
 
-  /** The operations of the disk for the second of two files. */
+  /** The disk operations of storing the second of two files, with the paths of that upload. */
   const operationsFor = async (bytes: string) => {
     const disk = new GatedDisk();
     await open({ disk });
@@ -444,7 +444,7 @@ describe('LocalDiskFileStorage', () => {
     await storeOne('two');
     await first.reached;
     await removeJournals();
-    // The second journal is found to be missing. Only now can the first be used again.
+    // The second journal is found to be missing, and is being removed. Only now may the first journal be used again.
     const removing = disk.holdNext('remove');
     const third = storeOne('three');
     await removing.reached;

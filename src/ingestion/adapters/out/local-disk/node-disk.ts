@@ -15,7 +15,7 @@ const run = promisify(execFile);
 const NAMES_AT_ONCE = 1_000;
 const NEW_FILE = constants.O_RDWR | constants.O_CREAT | constants.O_EXCL;
 
-/** The file system as Node.js sees it. */
+/** The file system, through `node:fs`. */
 export class NodeDisk extends Disk {
   private readonly fileMaker = new FileMaker();
 

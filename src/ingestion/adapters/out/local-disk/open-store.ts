@@ -33,7 +33,7 @@ export interface OpenStoreOptions extends IndexLogOptions {
   readonly disk: Disk;
   readonly logger: StorageLogger;
   readonly maxJournalBytes: number;
-  /** Announces new lines and removals. */
+  /** Wakes the event outbox when index lines were added, or uploads were removed. */
   readonly news: Wakeup;
 }
 
@@ -49,7 +49,7 @@ export class OpenStore {
   private readonly finishing = new Set<Promise<void>>();
   /** Finds, reads and removes stored uploads. */
   readonly archive: Archive;
-  /** The uploads that were stored or removed, and not told yet. */
+  /** The events of stored and removed uploads that aren't confirmed yet. */
   readonly events: EventQueue;
   private everySegmentTold: boolean;
   private closing: Promise<void> | undefined;
@@ -121,12 +121,12 @@ export class OpenStore {
     return this.closing;
   }
 
-  /** Whether all uploads that are acknowledged from now on are told. */
+  /** Whether every upload that is acknowledged from now on gets an event. */
   get isTelling(): boolean {
     return this.everySegmentTold;
   }
 
-  /** Begins telling if this store hasn't yet. Every upload that is acknowledged afterwards is told. */
+  /** Begins the event outbox if this store has none yet. Every upload that is acknowledged afterwards gets an event. */
   async beginEvents(): Promise<void> {
     if (this.everySegmentTold) return;
     await this.directory.events.begin();

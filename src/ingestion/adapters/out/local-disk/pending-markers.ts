@@ -15,14 +15,17 @@ export interface IndexPosition {
   readonly offset: number;
 }
 
-/** Marks a file that is about to be published. It was published if its index line exists. Its id is the upload's. */
+/**
+ * Marks a file that is about to be published. The file counts as published if its index line exists. The marker's id is
+ * the upload's.
+ */
 export interface PublicationMarker extends IndexPosition {
   readonly content_path: string;
 }
 
 /** Marks a segment that may have a torn end. The marker's id is the segment's. */
 export interface SegmentMarker {
-  /** A path relative to the store's root. */
+  /** Path of the segment, relative to the store's root. */
   readonly segment: string;
   /** How many bytes of the segment to keep, if a failed write left more. */
   readonly durable_length?: number;
@@ -56,7 +59,7 @@ export class PendingMarkers {
     private readonly directories: DurableDirectories,
     private readonly syncs: SharedSyncs,
     private readonly presence: StorePresence,
-    /** An absolute path. */
+    /** Absolute path of the directory `pending/`. */
     readonly directory: string,
   ) {}
 

@@ -20,7 +20,7 @@ export interface Publication {
 
 /** A file in `staging/` that isn't synced yet. */
 export interface StagedFile {
-  /** A path relative to the store's root. */
+  /** Path of the file, relative to the store's root. */
   readonly path: string;
   readonly file: DiskFile;
 }
@@ -78,7 +78,7 @@ export async function publishStaged(
  * fails before the line is durable, the upload is undone. If undoing fails too, or the line may remain, a marker or the
  * journal leaves the upload to recovery.
  *
- * @throws JournalUnavailableError if nothing was done; LineMayRemainError; an error of the file system.
+ * @throws JournalUnavailableError before anything was done; LineMayRemainError; an error of the file system.
  */
 export async function publishSmall(
   store: StoreDirectory,
@@ -108,7 +108,7 @@ export async function publishSmall(
     throw error;
   }
 
-  /** Removes the file. If its line may remain, or removing it fails, a marker leaves the decision to recovery. */
+  /** Removes the file. If its line may remain, or removing the file fails, a marker leaves the decision to recovery. */
   async function takeBack(error: unknown): Promise<void> {
     if (!(error instanceof LineMayRemainError) && (await disk.remove(path).then(() => true, () => false))) return;
     await markers.add(uploadId, marker);

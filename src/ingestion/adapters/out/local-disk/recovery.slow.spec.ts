@@ -15,7 +15,7 @@ import { encodeRecord, newEpoch, stampRecord } from './journal.js';
 import { LocalDiskFileStorage } from './local-disk.file-storage.adapter.js';
 
 const MIB = 1024 * 1024;
-/** Too large for a journal. */
+/** The bytes of a file that is too large for a journal. */
 const LARGE = 'bytes '.repeat(3_000);
 const GOOD = '{"upload_id":"0197-good","content_path":null}\n';
 
@@ -50,7 +50,7 @@ describe('recovery', () => {
     return { segment, text: await readFile(segment, 'utf8') };
   };
 
-  /** Crashes when the file of an upload is in its place but its line isn't written yet. */
+  /** Crashes after the file of an upload was renamed to its final path, and before its index line is written. */
   const dieBeforeLine = async () => {
     const draft = anUploadDraft().file(LARGE).build();
     const ended = disk.holdNext('rename');
@@ -218,7 +218,10 @@ describe('recovery', () => {
     expect(await storage.store(keyed('c'))).not.toHaveProperty('replayed', true);
   });
 
-  /** Stops the removal of markers from now on. Returns a function whose promise resolves when an upload tries to remove its marker. */
+  /**
+   * Returns a function that keeps the marker of an upload on the disk. Its promise resolves when the upload tries to
+   * remove the marker, because its index line is durable.
+   */
   const keepMarkers = () => {
     const { gate } = disk;
     const waiting = new Map<string, () => void>();

@@ -56,7 +56,10 @@ export async function recover(store: StoreDirectory): Promise<void> {
   await markers.sync();
 }
 
-/** Removes the files whose lines are missing, and then the markers. Leaves both if something else has a file's path. */
+/**
+ * Removes the files whose index lines are missing, and then the markers. Leaves both if the path of a file names
+ * something else, such as a directory.
+ */
 async function settle(store: StoreDirectory, publications: Map<string, PublicationMarker>): Promise<void> {
   const missing = await withoutLine(store, publications);
   for (const [id, marker] of publications) {
@@ -65,7 +68,7 @@ async function settle(store: StoreDirectory, publications: Map<string, Publicati
   }
 }
 
-/** Restores the files of a journal whose lines exist, removes its other files, and then removes the journal. */
+/** Restores those files of a journal whose index lines exist, removes its other files, and then removes the journal. */
 async function replay(store: StoreDirectory, journal: string, links: LinkCheck): Promise<void> {
   const { disk } = store;
   const content = await unlessForeign(store, async () => (await readWhole(disk, store.at(journal), MOST_JOURNAL_BYTES)) ?? Buffer.alloc(0));

@@ -46,7 +46,7 @@ async function soundLength(file: DiskFile, size: number): Promise<number> {
   }
 }
 
-/** The end of the sound lines that begin at a position. */
+/** The offset in `bytes` where the valid lines that begin at `begin` end. The first line that isn't valid ends them. */
 function soundLines(bytes: Buffer, begin: number): number {
   let sound = begin;
   for (let end = bytes.indexOf(NEWLINE, sound); end >= 0; end = bytes.indexOf(NEWLINE, sound)) {

@@ -7,8 +7,9 @@ import { closeQuietly } from './staged-file.js';
 import type { StoreDirectory } from './store-directory.js';
 
 /**
- * How much earlier than lines before it a line of the same segment may have been received, in milliseconds. A line is
- * written some time after its upload was complete; searching a segment by time depends on this limit.
+ * How much earlier an upload may have been received than uploads whose lines precede its own line in a segment, in
+ * milliseconds. A line is written some time after its upload was complete; searching a segment by time depends on this
+ * limit.
  */
 export const MAX_DISORDER_MS = 10_000;
 
@@ -29,19 +30,19 @@ export class Segment {
   private readonly absolutePath: string;
   private readonly id = uuidV7();
   /**
-   * The part of the store that contains the files of these lines; each append checks that it is still present. The
-   * segment's own directory is checked through its file.
+   * The part of the store with the uploaded files that these lines name (`files/kind=...`); each append checks that the
+   * part is still present. The segment's own directory is checked through the segment's file.
    */
   private readonly contentParts: readonly string[];
   private file: DiskFile | undefined;
   private length = 0;
-  /** When the newest line was received, in milliseconds since 1970. */
+  /** The latest `receivedAt` of the lines, in milliseconds since 1970. */
   private newest = -Infinity;
   private state: 'open' | 'torn' | 'closed' = 'open';
 
   constructor(
     private readonly store: StoreDirectory,
-    /** A path relative to the store's root. */
+    /** Path of the segment's directory, relative to the store's root. */
     readonly directory: string,
   ) {
     this.path = `${directory}/${this.id}.ndjson`;
@@ -54,7 +55,10 @@ export class Segment {
     return this.length;
   }
 
-  /** Whether the lines keep the segment in order, apart from disorder. */
+  /**
+   * Whether the segment may get these lines: it is open, and each was received at most MAX_DISORDER_MS before its
+   * newest line.
+   */
   accepts(lines: readonly ReceivedLine[]): boolean {
     if (this.state !== 'open') return false;
     for (const { receivedAt } of lines) if (receivedAt < this.newest - MAX_DISORDER_MS) return false;
@@ -76,7 +80,7 @@ export class Segment {
     }
     try {
       const file = this.file ?? (await this.create());
-      // A long line is alone, and copying it would block the event loop.
+      // A long line is alone in its batch, and copying it would block the event loop.
       await file.write(chunks.length === 1 ? chunks : [Buffer.concat(chunks)], this.length);
       const synced = file.sync();
       const isThere = file.standsAt(this.absolutePath);
@@ -138,7 +142,7 @@ export class Segment {
 
   private async create(): Promise<DiskFile> {
     const { disk, directories, markers, presence, events } = this.store;
-    // An entry of a segment that is neither open nor on the disk would be removed.
+    // The event outbox would remove the entry of a segment that is neither open nor on the disk.
     this.store.openSegments.set(this.path, this);
     await allDone([markers.add(this.id, { segment: this.path }), events.add(this.id, this.path)]);
     const directory = this.store.at(this.directory);

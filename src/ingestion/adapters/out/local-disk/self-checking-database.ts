@@ -131,9 +131,10 @@ export class SelfCheckingDatabase {
   }
 
   /**
-   * Moves the log into the file if the log is long, or if `isForced`, and does nothing otherwise. Syncs the log and its name before the
-   * file changes, the file before the log is emptied, and the empty log before it is written again. SQLite would sync
-   * these on the main thread. Write nothing until `checkpoint` resolves. Rejects with the errors of the other methods.
+   * Moves the log into the file if the log is long, or if `isForced`, and does nothing otherwise. Syncs the log and its
+   * name before the file changes, the file before the log is emptied, and the empty log before it is written again.
+   * SQLite would sync these on the main thread. Write nothing until `checkpoint` resolves. Rejects with the errors of
+   * the other methods.
    */
   async checkpoint(isForced = false): Promise<void> {
     if ((!isForced && this.logged < CHECKPOINT_AFTER) || !this.isOpen) return;

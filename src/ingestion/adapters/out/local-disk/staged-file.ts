@@ -30,10 +30,13 @@ export async function writeStagedFile(file: DiskFile, bytes: AsyncIterable<Uint8
   }
 }
 
-/** Closes a file. Ignores errors: the bytes are already synced, or the upload fails for another reason. Idempotent. */
+/**
+ * Closes a file. Ignores errors, because they lose nothing: the bytes of the file are synced, no longer needed, or were
+ * only read. Idempotent.
+ */
 export const closeQuietly = (file: DiskFile): Promise<void> => file.close().catch(() => undefined);
 
-/** Bytes whose beginning has been read. */
+/** The bytes of a file, of which the first chunks have been read into memory. */
 export interface Head {
   readonly chunks: readonly Uint8Array[];
   /** The bytes after the chunks; undefined if there are none. */
@@ -53,7 +56,10 @@ export async function readHead(bytes: AsyncIterable<Uint8Array>, most: number): 
   return { chunks, rest };
 }
 
-/** Yields all of the bytes, and throws their errors. A caller that stops early must end `rest` itself. */
+/**
+ * Yields the chunks of a head, and then the rest of the bytes. Throws the errors of the rest. A caller that stops early
+ * must end `rest` itself.
+ */
 export async function* behindHead({ chunks, rest }: Head): AsyncGenerator<Uint8Array> {
   yield* chunks;
   for (let next = await rest?.next(); next && !next.done; next = await rest?.next()) yield next.value;

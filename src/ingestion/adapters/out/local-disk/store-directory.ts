@@ -36,13 +36,13 @@ export class StoreDirectory {
 
   constructor(
     readonly disk: Disk,
-    /** An absolute path. */
+    /** Absolute path of the store's root directory. */
     readonly root: string,
     readonly logger: StorageLogger,
     /** The size of a journal in bytes. */
     maxJournalBytes: number,
     lock: DataDirectoryLock,
-    /** Announces new lines and removals. */
+    /** Wakes the event outbox when index lines were added, or uploads were removed. */
     news = new Wakeup(),
   ) {
     this.parts = STORE_PARTS.map((name) => this.at(name));
@@ -63,9 +63,9 @@ export class StoreDirectory {
   /**
    * Creates the file of an upload. The file isn't durable yet.
    *
-   * @param contentPath relative to the root; its directory exists.
-   * @throws OtherVolumeError if another volume is mounted below the kind's directory: its loss would go unnoticed.
-   *   After any other error of the file system, part of the file may exist.
+   * @param contentPath the file's path relative to the root. Its directory must exist.
+   * @throws OtherVolumeError if another volume is mounted below the directory of the kind, because the loss of that
+   *   volume would go unnoticed. After any other error of the file system, part of the file may exist.
    */
   async makeContent(contentPath: string, bytes: Uint8Array): Promise<void> {
     const part = this.at(contentPath.split('/', 2).join('/'));
@@ -87,8 +87,8 @@ export class StoreDirectory {
   }
 
   /**
-   * Tries an action that recovery would do otherwise. Logs a failure and resolves. Does nothing while the store is
-   * away.
+   * Tries an action that recovery does at the next boot if it fails now. Logs a failure and resolves. Does nothing
+   * while the store is away.
    *
    * @param parts absolute paths of the parts that the action changes.
    */

@@ -17,7 +17,7 @@ export class StorePresence {
 
   constructor(
     private readonly disk: Disk,
-    /** An absolute path. */
+    /** Absolute path of the store's root directory. */
     private readonly root: string,
     /** Absolute paths of the directories that the store writes to. */
     private readonly parts: readonly string[],
@@ -38,7 +38,7 @@ export class StorePresence {
     for (const part of this.parts) this.identities.set(part, this.disk.identityOf(part));
   }
 
-  /** Watches one more directory, which exists. Checks that don't name it leave it out. */
+  /** Watches one more directory, which must exist. `assertHere` checks that directory only if `parts` names it. */
   watch(directory: string): void {
     this.identities.set(directory, this.disk.identityOf(directory));
   }

@@ -13,7 +13,7 @@ export class StoreVolumes {
 
   constructor(
     private readonly disk: Disk,
-    /** An absolute path. */
+    /** Absolute path of the store's root directory. */
     private readonly root: string,
   ) {
     this.rootOrigin = disk.originOf(root);
@@ -29,8 +29,8 @@ export class StoreVolumes {
   }
 
   /**
-   * A part must be the same directory as before, on any device. A part that was on the root's volume must be on that
-   * volume again. If the root is a copy of the one before, such a part may be another directory.
+   * Checks that each part is the same directory as before, on any device. A part that was on the root's volume must be
+   * on the root's volume again. If the root is a copy of the earlier root, such a part may be another directory.
    *
    * @throws StoreAwayError
    */

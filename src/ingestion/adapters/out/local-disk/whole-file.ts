@@ -5,10 +5,11 @@ import { closeQuietly } from './staged-file.js';
 export const UNFINISHED_EXTENSION = '.unfinished';
 
 /**
- * Writes a file that appears as a whole: under another name first, which a crash may leave behind. The bytes are durable
- * then, and the name once its directory is synced. Throws errors of the file system, after which the path is unchanged.
+ * Writes a file that appears as a whole: it is written under another name, which a crash may leave behind, and then
+ * renamed. When the promise resolves, the bytes are durable. The name becomes durable when the caller syncs its
+ * directory. Throws errors of the file system, after which the path is unchanged.
  *
- * @param path absolute.
+ * @param path absolute path of the file.
  */
 export async function writeWhole(disk: Disk, path: string, pieces: Iterable<Uint8Array>): Promise<void> {
   const unfinished = `${path}${UNFINISHED_EXTENSION}`;

@@ -5,7 +5,10 @@ export type { ByteRange };
 /** An object that was read whole. */
 export interface ReadObject {
   readonly bytes: Buffer;
-  /** A version, which changes with the bytes. Writing the same bytes again may give the same version. */
+  /**
+   * The object's version, by which `replace` recognizes it. Other bytes have another version. Writing the same bytes
+   * again may give the same version.
+   */
   readonly version: string;
   /** Milliseconds since the object was written, by the store's clock. */
   readonly ageMs: number;
@@ -14,7 +17,7 @@ export interface ReadObject {
 /** An object in a listing. */
 export interface ListedObject {
   readonly key: string;
-  /** A length in bytes. */
+  /** The length of the object, in bytes. */
   readonly size: number;
   /** Milliseconds since the object was written, by the store's clock. */
   readonly ageMs: number;
@@ -23,8 +26,8 @@ export interface ListedObject {
 const LEAST_CLOCK_OFFSET_MS = 4 * 60_000;
 
 /**
- * An offset between two clocks in milliseconds. An offset below four minutes counts as 0, because a store's times are
- * whole seconds and arrive late.
+ * Returns `offsetMs`, the offset between the store's clock and this machine's in milliseconds, or 0 if it is below four
+ * minutes. A small offset can't be measured, because a store's times are whole seconds and arrive late.
  */
 export const significantOffset = (offsetMs: number): number => (Math.abs(offsetMs) < LEAST_CLOCK_OFFSET_MS ? 0 : offsetMs);
 
@@ -32,9 +35,11 @@ export const significantOffset = (offsetMs: number): number => (Math.abs(offsetM
  * The operations that the object-storage adapter needs from a store, and no others. Keys are relative to the bucket's
  * prefix.
  *
- * Every call rejects with the error of the SDK, at the latest when the store has made no progress for the bucket's
- * time-out. After an error, the operation may have been carried out or not, and may still be carried out a little
- * later. A call retries where that is safe, and recognizes its own object if an earlier answer was lost.
+ * Every call that fails rejects with the error of the SDK, at the latest when the store has made no progress for the
+ * bucket's time-out. After an error, the store may have carried out the operation or not, and may still carry it out a
+ * little later. A call repeats its request where that is safe. If the answer to the first request was lost, the
+ * repeated request may be refused because of the object that the first one wrote. The call recognizes this object as
+ * its own.
  */
 export abstract class Bucket {
   /**
@@ -44,8 +49,9 @@ export abstract class Bucket {
   abstract get clockOffsetMs(): number;
 
   /**
-   * The time by the store's clock, in milliseconds since 1970, by its latest answers. May be some seconds early, because
-   * a store's times are whole seconds and arrive late. This machine's time before the first answer.
+   * The time by the store's clock, in milliseconds since 1970, according to the store's latest answers. May be some
+   * seconds early, because a store's times are whole seconds and arrive late. Before the first answer, this machine's
+   * time.
    */
   abstract get storeTime(): number;
 
@@ -93,9 +99,9 @@ export abstract class Bucket {
 
   /**
    * Resolves if the store permits everything that the other calls need, except writing: to read, list and remove
-   * objects, and to list and remove parts. Changes nothing but `key`, which is removed.
+   * objects, and to list and remove parts. Changes nothing but the object at `key`, which is removed.
    *
-   * @throws MissingRightError if the store refuses one of them.
+   * @throws MissingRightError if the store refuses one of these operations.
    */
   abstract checkRights(key: string): Promise<void>;
 
@@ -103,7 +109,7 @@ export abstract class Bucket {
   abstract close(): void;
 }
 
-/** The key of an upload is taken. */
+/** `upload` created nothing, because an object with the same key exists. */
 export class ObjectExistsError extends Error {
   constructor(key: string) {
     super(`${key} exists.`);
@@ -113,7 +119,7 @@ export class ObjectExistsError extends Error {
 
 /** The store refused an operation that the service needs. */
 export class MissingRightError extends Error {
-  /** @param right as the store's administrator knows it, such as `s3:ListBucket`. */
+  /** @param right the name of the missing right as the store's administrator knows it, such as `s3:ListBucket`. */
   constructor(right: string, cause: unknown) {
     super(`The store refused ${right}: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
     this.name = new.target.name;
@@ -132,7 +138,7 @@ export const missingRight =
 
 /** The store neither accepted nor sent anything until the time-out. */
 export class StoreSilentError extends Error {
-  /** @param timeoutMs in milliseconds */
+  /** @param timeoutMs the time-out, in milliseconds. */
   constructor(timeoutMs: number) {
     super(`The store made no progress for ${timeoutMs} ms.`);
     this.name = new.target.name;

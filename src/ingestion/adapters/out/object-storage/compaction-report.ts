@@ -51,7 +51,10 @@ const json = (value: object): string => `${JSON.stringify(value)}\n`;
 
 const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error)).replaceAll(/\s+/g, ' ');
 
-/** A line with its newline. Escapes control characters: names come from the store and must not control a terminal. */
+/**
+ * A text line of the report, with its newline. Escapes control characters, because object keys come from the store and
+ * must not control a terminal.
+ */
 const line = (text: string): string => `${text.replaceAll(/\p{C}/gu, (char) => `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`)}\n`;
 
 const number = (value: number): string => value.toLocaleString('en');

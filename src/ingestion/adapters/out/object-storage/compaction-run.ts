@@ -1,9 +1,12 @@
 import type { Bucket } from './bucket.js';
 import { compactDay, type Day, type DayReport, removeOldClaims } from './compaction.js';
 
-/** A step that failed. The other steps were carried out. */
+/**
+ * A step of a compaction run that failed: compacting one day, or removing old claims. The other steps are carried out
+ * nevertheless.
+ */
 export interface CompactionFailure {
-  /** A directory of segments, or `idempotency/`. */
+  /** The subject of the step: the directory of a day's segments, or `idempotency/` for the removal of old claims. */
   readonly path: string;
   readonly error: unknown;
 }

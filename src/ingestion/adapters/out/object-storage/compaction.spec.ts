@@ -17,7 +17,7 @@ const keyAt = (time: number) => `${DIRECTORY}${uuidAt(new Date(time))}.ndjson`;
 const line = (uploadId: string, more: object = {}) => `${JSON.stringify({ upload_id: uploadId, kind: 'nowcast', ...more })}\n`;
 const ids = (count: number, prefix = 'upload') => Array.from({ length: count }, (_, index) => `${prefix}-${index}`);
 
-/** Another process, whose clock is `aheadMs` ahead. */
+/** The bucket as another process sees it, for which the store's clock is `aheadMs` ahead. */
 function later(bucket: InMemoryBucket, aheadMs: number): InMemoryBucket {
   const another = bucket.another();
   another.aheadMs = aheadMs;
@@ -377,7 +377,7 @@ describe('an interrupted compaction', () => {
 });
 
 describe('a plan', () => {
-  /** The plan of a process that then crashed. */
+  /** Lets a process crash after it has written a plan. Returns this plan. */
   async function lostPlan(bucket: InMemoryBucket): Promise<{ target: string; sources: string[] }> {
     const lost = bucket.another();
     lost.before = (operation) => {

@@ -16,7 +16,10 @@ const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MS = 24 * HOUR_MS;
 /** Younger segments are left alone: a writer that got no answer from the store may still retry or undo its write. */
 const LEAST_AGE_MS = 10 * MINUTE_MS;
-/** A younger segment with a keyed line isn't merged, because a claim refers to its upload's segment for 24 hours. */
+/**
+ * A segment with a line under an idempotency key isn't merged while it is younger than this, in milliseconds. A claim
+ * refers to the segment of its upload for 24 hours.
+ */
 const KEYED_AGE_MS = 25 * HOUR_MS;
 const FENCE_AGE_MS = DAY_MS;
 const CLAIM_AGE_MS = 25 * HOUR_MS;
@@ -39,8 +42,8 @@ export interface CompactionOptions {
   /** Called for each segment that was read. */
   readonly onRead?: () => void;
   /**
-   * Keys of segments that are known to wait until their `Idempotency-Key` expires. The compaction adds the keys that it
-   * finds, so that the next call needn't read these segments.
+   * Object keys of segments that can't be merged until the `Idempotency-Key` of one of their lines expires. The
+   * compaction adds such segments when it finds them, so that the next call needn't read them.
    */
   readonly waiting?: Set<string>;
 }
@@ -56,7 +59,7 @@ export interface MalformedSegment {
 export interface DayReport extends Day {
   /** Number of small segments that were merged. */
   readonly sources: number;
-  /** Number of large segments that they became. */
+  /** Number of large segments that these small segments became. */
   readonly targets: number;
   /** Total size of the large segments. */
   readonly bytes: number;
@@ -94,12 +97,13 @@ export async function* plannedDays(bucket: Bucket): AsyncGenerator<Day> {
 }
 
 /**
- * Removes claims of expired keys, 25 hours after they were written by the store's clock.
+ * Removes the claims of expired idempotency keys: those that were last written more than 25 hours ago by the store's
+ * clock.
  *
  * A claim that is rewritten between the listing and its removal is removed too. If the request under that key is then
  * repeated, it is stored again. This happens only if a client reuses a key after more than a day, at that very moment.
  *
- * @returns the number of claims.
+ * @returns the number of claims that were removed; in a dry run, the number of those that would be.
  */
 export async function removeOldClaims(bucket: Bucket, { dryRun = false, signal }: CompactionOptions = {}): Promise<number> {
   let count = 0;
@@ -139,11 +143,12 @@ export async function removeOldClaims(bucket: Bucket, { dryRun = false, signal }
  *
  * - The writer of a segment stalled for ten minutes before it retried the write. The writer writes a line again that a
  *   target already contains.
- * - Someone else removed a source before its target was created, while a process stalled that had read all sources.
+ * - A process stalled after it had read all sources. Meanwhile someone else removed a source, before the target was
+ *   created.
  *
  * A removal of uploads rewrites segments. It keeps compaction from the day meanwhile, by a hold in place of the plan
- * (stored-uploads/day-hold.ts). If it finds a plan, it completes the plan if the target exists, and ends it otherwise, by
- * a fence in place of the target.
+ * (stored-uploads/day-hold.ts). If the removal finds a plan, it completes the plan if the target exists. Otherwise it
+ * ends the plan, by a fence in place of the target.
  *
  * A segment may be overwritten after more than ten minutes, because its uploads have failed. Its lines then stay in the
  * target, as if the writer had been killed before it overwrote the segment.
@@ -156,11 +161,12 @@ export async function removeOldClaims(bucket: Bucket, { dryRun = false, signal }
  *
  * - Segments of 16 MiB or more, malformed ones, and those younger than ten minutes.
  * - Segments with a marker in `staging/`, because their upload may have to be looked up.
- * - Segments of the day that is being told, because a segment is told or not, and its lines aren't compared.
+ * - Segments of a day of whose events the receiver has confirmed only some. The event outbox remembers the segments
+ *   whose events were confirmed, so a target must not mix lines of these segments with others.
  * - Segments with a line under an `Idempotency-Key`, until their claim has expired. Those of a day wait together until
  *   the day has been over for 25 hours.
  *
- * Empty segments only fence lost uploads. They are removed after 24 hours.
+ * Empty segments are only fences of failed uploads. They are removed after 24 hours.
  *
  * Holds in memory at most 32 MiB of segments, and the list of the day's segments. Rejects with errors of the bucket,
  * and if a target doesn't have the size of its sources; a later compaction does the rest.
@@ -242,7 +248,7 @@ class DayCompaction {
       if (!(await this.make(plan, sources))) return false;
     }
     const size = await this.sizeOf(plan.target);
-    // A removal has ended the plan by a fence in place of the target.
+    // The target is a fence: whoever took a hold on the day has ended the plan.
     if (size === 0) return (await this.write(EMPTY, version)) !== undefined;
     if (size !== plan.bytes) {
       throw new Error(`${plan.target} has ${size ?? 'no'} bytes, and its sources had ${plan.bytes}; none of them was removed.`);
@@ -278,7 +284,10 @@ class DayCompaction {
     if (length !== plan.bytes) throw new Error(`The sources of ${plan.target} have ${length} bytes, and had ${plan.bytes}.`);
   }
 
-  /** The next plan; undefined if none is worthwhile. Segments of slow uploads are merged last, among themselves. */
+  /**
+   * The next plan; undefined if fewer than two segments can be merged. Segments of slow uploads are merged last, among
+   * themselves.
+   */
   private async choose(): Promise<Plan | undefined> {
     if (await isPartlyTold(this.bucket, this.day)) return undefined;
     const segments = await this.list();
@@ -343,7 +352,10 @@ class DayCompaction {
     return [...segments.values()].sort((a, b) => Buffer.compare(Buffer.from(a.key), Buffer.from(b.key)));
   }
 
-  /** Ids of the uploads that have a marker. These are in flight, or were lost and not swept yet. */
+  /**
+   * Ids of the uploads that have a marker: they are in progress, or their process crashed and no sweeper has settled
+   * them yet.
+   */
   private async marked(): Promise<Set<string>> {
     const ids = new Set<string>();
     for await (const { key } of this.bucket.list(MARKERS)) ids.add(uploadIdIn(key));
@@ -364,7 +376,10 @@ class DayCompaction {
     return isHold(plan) ? { isHeld: true, version, ageMs } : { plan, version, ageMs };
   }
 
-  /** Replaces a version of the plan, or creates the plan without one; undefined if another process was faster. */
+  /**
+   * Writes the plan's object: in place of `version`, or as a new object if `version` is undefined. Resolves to the new
+   * version; undefined if another process was faster.
+   */
   private write(bytes: Uint8Array, version: string | undefined): Promise<string | undefined> {
     const key = planKey(this.day);
     return version === undefined ? this.bucket.create(key, bytes) : this.bucket.replace(key, bytes, version);
@@ -385,7 +400,10 @@ class SourceGoneError extends Error {
   }
 }
 
-/** Checks the lines of a segment. Lets other work run after each MiB. */
+/**
+ * Checks that a segment's lines are JSON objects, and whether one of them has an idempotency key. Lets other work run
+ * after each MiB.
+ */
 async function inspect(bytes: Buffer): Promise<{ problem?: string; isKeyed: boolean }> {
   let isKeyed = false;
   if (bytes.at(-1) !== NEWLINE) return { problem: 'its last line has no newline', isKeyed };

@@ -26,7 +26,7 @@ afterEach(async () => {
   vi.useRealTimers();
 });
 
-/** A process of the service, and the number of turns it took. */
+/** Starts the compactor of another process. Counts the turns that it took in `taken.turns`. */
 function replica() {
   const own = bucket.another();
   const taken = { turns: 0 };

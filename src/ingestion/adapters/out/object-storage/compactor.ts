@@ -25,7 +25,10 @@ export class Compactor {
   private readonly ending = new AbortController();
   private timer: NodeJS.Timeout | undefined;
   private running: Promise<void> | undefined;
-  /** Segments that wait for their idempotency keys to expire, and needn't be read each hour. Emptied once a day. */
+  /**
+   * Keys of segments that can't be merged until the idempotency keys in their lines expire, so they needn't be read
+   * again each hour. Emptied once a day.
+   */
   private waiting = new Set<string>();
   private waitingSince = '';
 

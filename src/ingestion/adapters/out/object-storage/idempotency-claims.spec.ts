@@ -21,7 +21,7 @@ describe.each(BUILDERS)('the damaged claim of an upload with %s', (_, builder) =
   let warnings: string[];
   let storages: ObjectStorageFileStorage[];
 
-  /** A replica that sees the store's clock `aheadMs` ahead. */
+  /** A replica for which the store's clock is `aheadMs` ahead, so that objects are older. */
   const open = (aheadMs = 0, mine = bucket.another()) => {
     mine.aheadMs = aheadMs;
     const storage = new ObjectStorageFileStorage({ bucket: mine, logger: { warn: (message) => warnings.push(message) } });

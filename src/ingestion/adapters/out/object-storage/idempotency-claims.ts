@@ -23,27 +23,30 @@ const CLAIM = z.object({
   upload_id: z.string(),
   /** The segment that contains, or will contain, only the upload's line. */
   segment: z.string(),
-  /** Path of the upload's file, now or later; null for an upload without a file. */
+  /** Path of the upload's file, which may not exist yet; null for an upload without a file. */
   content_path: z.string().nullable(),
   /** True if the upload has failed for good, although its line may exist. */
   failed: z.boolean().optional(),
   /**
-   * True if a repeated request was answered with this upload's receipt. The process that stored the upload may not
-   * know that the upload's line exists.
+   * True if a repeated request was answered with this upload's receipt. The process that stored the upload must then
+   * not undo it, even if it doesn't know that the upload's index line exists.
    */
   kept: z.boolean().optional(),
   /** True if nothing of the upload exists or can appear, so that the next upload can take over the scope. */
   free: z.boolean().optional(),
 }).refine(({ upload_id: uploadId, segment, content_path: path }) => {
-  // Both keys are checked, because their objects may be overwritten or removed.
+  // The segment's key and the file's path are checked, because their objects may be overwritten or removed, and a
+  // damaged claim must not lead to other objects.
   return isOwnSegment(segment, uploadId) && (path === null || path.startsWith('files/'));
 });
 
-/** The content of the object under an idempotency key's digest. */
+/** The content of a claim: the object at `idempotency/` and the SHA-256 of an idempotency scope. */
 export type Claim = Readonly<z.infer<typeof CLAIM>>;
 
 const bytesOf = (claim: Claim): Buffer => Buffer.from(JSON.stringify(claim));
-/** The claim of an upload that was removed. It says nothing of the upload. */
+/**
+ * The claim that replaces the claim of a removed upload. It makes the scope free and contains nothing about the upload.
+ */
 const FREED = Buffer.from('{"free":true}');
 const FREED_CLAIM: Claim = { upload_id: '', segment: '', content_path: null, free: true };
 /** The claim in an object; undefined if the claim is damaged. */
@@ -62,30 +65,33 @@ export async function freeRemoved(bucket: Bucket, key: string, uploadId: string)
   throw new Error(`${key} changes faster than it can be freed.`);
 }
 
-/** An idempotency scope, and the kind of its uploads. */
+/** The idempotency scope of a request, and the kind of upload that it is. */
 interface KeyedRequest {
   readonly scope: string;
   readonly kind: UploadKind;
 }
 
 /**
- * What a claim means for a new request: an upload in progress, a free scope, a damaged claim whose scope can be taken
- * as if it were free, a claim that another process has just changed, or the upload that is kept.
+ * The meaning of an existing claim for a new request with its scope. `running`: an upload is in progress. `free`: the
+ * new upload can take the claim. `damaged`: the claim is unreadable, and the new upload can take it. `changed`: another
+ * process has just changed the claim, so it must be read again. An upload: this upload is kept under the key.
  */
 type ClaimState = 'running' | 'free' | 'damaged' | 'changed' | Upload;
 
 /**
- * Lets one upload of each scope through, whichever process receives it, and answers repeated requests with its receipt.
+ * Lets one upload of each idempotency scope through, whichever process receives it, and answers repeated requests with
+ * this upload's receipt.
  *
- * The process that creates the claim's object holds the scope. The upload is kept once its segment exists. The line in
- * that segment contains the key, so that both are committed at once. A claim without a segment belongs to an upload in
- * progress, or to a crashed process, which no longer renews the claim. A crashed process's segment is created empty
- * before its claim is taken over, so that the process can't come back and write the segment. If the upload's own
- * process doesn't know whether the line exists, the next writer of the claim decides: `kept` or `failed`.
+ * The process that creates the claim's object holds the scope. The upload is kept once its segment exists. The index
+ * line in that segment contains the idempotency key, so that line and key are committed at once. If the segment of a
+ * claim doesn't exist, the claim belongs to an upload in progress, or to a crashed process, which no longer renews the
+ * claim. A crashed process's segment is created empty before its claim is taken over, so that the process can't come
+ * back and write the segment. If the upload's own process doesn't know whether the line exists, the next writer of the
+ * claim decides: `kept` or `failed`.
  *
- * A damaged claim is rebuilt from the lines, with a warning. If no line has the key, the claim can be taken once it has
- * been damaged for a minute. An upload in progress renews its claim, so the upload has noticed the damage by then, and
- * fails.
+ * A damaged claim is rebuilt from the index lines, with a warning. If no line has the key, the claim can be taken once
+ * it has been damaged for a minute. An upload in progress renews its claim every 15 s, so by then it has noticed the
+ * damage, and fails.
  */
 export class IdempotencyClaims {
   /** A search for a line may read thousands of segments, so only one search runs at a time. */
@@ -99,10 +105,10 @@ export class IdempotencyClaims {
   ) {}
 
   /**
-   * Stores an upload by calling `keep`. If the scope already has an upload, returns the receipt of that upload instead,
-   * after `read` has read the request to its end.
+   * Stores an upload by calling `keep`. If the scope already has an upload, returns the receipt of that upload instead.
+   * Before that, `read` reads the request to its end, so that the two requests can be compared.
    *
-   * @param own the initial content of the claim.
+   * @param own the content of the claim if the scope is free.
    * @throws ServiceError `request-in-progress`, `idempotency-key-reused`, `storage-failure`; errors of `keep` and
    *   `read`.
    */
@@ -142,14 +148,14 @@ export class IdempotencyClaims {
     if (await claim.endWith({ failed: true })) return true;
     const found = await this.bucket.read(claim.key);
     const decided = found && parseClaim(found);
-    // Before another upload took the claim over, it put an empty segment in place of ours. So our line isn't there, and
-    // can't appear.
+    // If another upload has taken over the claim, it first put an empty segment in place of ours. So our line doesn't
+    // exist, and can't appear.
     return decided?.upload_id !== claim.current.upload_id || !decided.kept;
   }
 
   /**
-   * Like `release`, for the case that our claim may or may not exist, or may still appear. Also resolves if another
-   * upload has the claim.
+   * Frees the scope like `release`, but without a lease, because it is unknown whether our claim exists or will still
+   * appear. Does nothing if another upload has the claim. Rejects with errors of the bucket.
    */
   private async free(key: string, own: Claim): Promise<void> {
     const freed = bytesOf({ ...own, free: true });
@@ -194,10 +200,10 @@ export class IdempotencyClaims {
       written = await this.bucket.read(claim.segment);
     }
     const upload = written && written.bytes.length > 0 ? await decodeIndexLine(written.bytes) : undefined;
-    // The age counts by the store's clock, because the clocks of replicas differ.
+    // The segment's age counts by the store's clock, because the clocks of replicas differ.
     if (!upload || !written || written.ageMs >= IDEMPOTENCY_PERIOD_MS) return 'free';
     if (idempotencyScope(upload) !== request.scope) return this.stateByLines(key, request, found);
-    // Its process may have crashed before it announced its segment.
+    // The upload's process may have crashed before it announced the segment as late, so the segment is announced here.
     if (!claim.kept) await this.late.announceWritten(claim.segment, upload.uploadId, written.ageMs);
     if (claim.kept || (await this.bucket.replace(key, bytesOf({ ...claim, kept: true }), found.version)) !== undefined) return upload;
     return 'changed';
@@ -210,7 +216,7 @@ export class IdempotencyClaims {
     const line = await findKeyedLine(this.bucket, kind, scope).finally(() => (this.isSearching = false));
     if (!line) return found.ageMs < LOST_AFTER_MS ? 'running' : 'damaged';
     const { upload, segment, ageMs } = line;
-    // Its process may have crashed before it announced its segment.
+    // The upload's process may have crashed before it announced the segment as late, so the segment is announced here.
     await this.late.announceWritten(segment, upload.uploadId, ageMs);
     const claim: Claim = { upload_id: upload.uploadId, segment, content_path: upload.content?.path ?? null, kept: true };
     if ((await this.bucket.replace(key, bytesOf(claim), found.version)) === undefined) return 'changed';

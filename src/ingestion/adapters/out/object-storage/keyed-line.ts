@@ -8,8 +8,9 @@ import { segmentOf } from './segment-names.js';
 
 const HOUR_MS = 60 * 60 * 1000;
 /**
- * Days that may contain the line, as offsets from now in milliseconds. A line may be written late, and clocks differ by
- * some minutes.
+ * Offsets from now, in milliseconds. The index line of an unexpired idempotency key is in the directory of a UTC day to
+ * which one of these times belongs. One hour is added on both sides, because a line may be written late, and clocks
+ * differ by some minutes.
  */
 const DAYS_FROM_NOW_MS = [HOUR_MS, 0, -IDEMPOTENCY_PERIOD_MS - HOUR_MS];
 const KEY_MEMBER = Buffer.from('"idempotency_key":');
@@ -23,8 +24,9 @@ export interface KeyedLine {
 }
 
 /**
- * Finds the upload of an idempotency scope by its line, without its claim. The line is less than 24 hours old by the
- * store's clock. Undefined if there is no such line.
+ * Finds the upload of an idempotency scope by searching the index lines, because the claim of the scope is damaged.
+ * Considers only lines that are less than 24 hours old by the store's clock. Resolves to undefined if no such line has
+ * the scope.
  *
  * Reads the segments of the kind that are younger than 24 hours until it finds the line, with one request each. No line
  * moves meanwhile, because compaction leaves a line with a key alone for 25 hours. Throws errors of the bucket.
@@ -32,7 +34,7 @@ export interface KeyedLine {
 export async function findKeyedLine(bucket: Bucket, kind: UploadKind, scope: string): Promise<KeyedLine | undefined> {
   for await (const [{ key: segment }, object] of readAhead(bucket, await youngSegments(bucket, kind))) {
     if (!object?.bytes.includes(KEY_MEMBER)) continue;
-    // A segment that uploads share can't be decoded as one line.
+    // Undefined for a segment with several lines. None of them has an idempotency key that is younger than 24 hours.
     const upload = await decodeIndexLine(object.bytes);
     if (!upload || idempotencyScope(upload) !== scope) continue;
     if (segment === segmentOf(upload)) return { upload, segment, ageMs: object.ageMs };

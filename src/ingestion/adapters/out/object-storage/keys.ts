@@ -1,13 +1,16 @@
 import { createHash } from 'node:crypto';
 
-/** The segment that contains only the line of one upload, in the directory of its kind and day (see segment-names.ts). */
+/**
+ * The key of the segment that contains only the line of one upload, in the directory of its kind and day (see
+ * segment-names.ts).
+ */
 export const ownSegment = (directory: string, uploadId: string): string => `${directory}/${uploadId}.ndjson`;
 
-/** Prefix of the markers of uploads in progress. */
+/** Key prefix of the markers, which exist while an upload with a file, or a removal of uploads, is in progress. */
 export const MARKERS = 'staging/';
 export const markerKey = (uploadId: string): string => `${MARKERS}${uploadId}`;
 
-/** Prefix of the claims of idempotency keys. */
+/** Key prefix of the claims: for each idempotency key in use, the object that says which upload has it. */
 export const CLAIMS = 'idempotency/';
 export const claimKey = (scope: string): string => `${CLAIMS}${createHash('sha256').update(scope).digest('hex')}`;
 
@@ -17,13 +20,16 @@ export const COMPACTION_TURN = `${PLANS}turn`;
 /** The object that decides which replica removes expired uploads. */
 export const RETENTION_TURN = 'retention/turn';
 
-/** Prefix of what is remembered of telling: the cursor, late segments, and removed uploads. */
+/** Key prefix of the event outbox: its cursor, the announcements of late segments, and the lists of removed uploads. */
 export const EVENTS = 'events/';
 export const CURSOR = `${EVENTS}cursor`;
 export const LATE_SEGMENTS = `${EVENTS}late/`;
 export const REMOVED_UPLOADS = `${EVENTS}removed/`;
 
-/** Content of an upload's own segment after the upload was ended. The upload's line can no longer be written then. */
+/**
+ * The content of a fence: an empty object in place of a segment. The index lines of that segment can then no longer be
+ * created, so their uploads have failed for good.
+ */
 export const FENCE = Buffer.alloc(0);
 
 /** The key of an object that is written to check whether the store accepts writes. */

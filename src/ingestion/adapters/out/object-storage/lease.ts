@@ -7,7 +7,7 @@ const RENEW_EVERY_MS = 15_000;
  */
 export const LOST_AFTER_MS = 60_000;
 
-/** Another process took the owner for crashed and replaced or removed the object. */
+/** Another process took the owner of a lease for crashed, and replaced or removed the lease's object. */
 export class LeaseLostError extends Error {
   constructor(key: string) {
     super(`${key} is another's now.`);
@@ -28,9 +28,12 @@ export class Lease<Content extends LeaseContent> {
   private readonly timer: NodeJS.Timeout;
   private writing: Promise<void> = Promise.resolve();
   private isHeld = true;
-  /** Whether a write found that another process had replaced or removed the object. */
+  /** Whether a write found that another process had replaced or removed the lease's object. */
   private isLost = false;
-  /** Content that may have been written, although no answer arrived. */
+  /**
+   * Content of a write whose result is unknown: the store may have written it, although no answer arrived. Undefined if
+   * the result of the last write is known.
+   */
   private doubtful: Buffer | undefined;
 
   constructor(
@@ -41,18 +44,19 @@ export class Lease<Content extends LeaseContent> {
   ) {
     this.timer = setInterval(() => {
       this.write().catch(() => {
-        // A failure is harmless: if other processes take this one for crashed, it finds a fence in place of its line.
+        // A failed renewal is harmless: if other processes take this one for crashed, they put a fence in place of its
+        // segment, so this process can't write the upload's line.
       });
     }, RENEW_EVERY_MS).unref();
   }
 
-  /** The content of the object, or the content of the last attempt to write the object. */
+  /** The content of the lease's object, or the content of the last attempt to write the object. */
   get current(): Content {
     return this.content;
   }
 
   /**
-   * Resolves when the object names the segment of the line.
+   * Writes the key of the upload's segment to the lease's object. Resolves when other processes can read it there.
    *
    * @throws LeaseLostError; an error of the bucket.
    */
@@ -71,9 +75,9 @@ export class Lease<Content extends LeaseContent> {
   }
 
   /**
-   * Ends the lease by writing a verdict, which other processes treat as final.
+   * Ends the lease by writing a verdict on the upload, such as `failed`, which other processes treat as final.
    *
-   * @returns false if another process decided before.
+   * @returns false if another process has already replaced or removed the lease's object.
    * @throws an error of the bucket; `endWith` can then be called again.
    */
   async endWith(verdict: Partial<Content>): Promise<boolean> {

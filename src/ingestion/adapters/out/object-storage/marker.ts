@@ -7,12 +7,15 @@ const MARKER = z.object({
   segment: z.string(),
   /** True if the upload has failed for good, although its line may exist. */
   failed: z.boolean().optional(),
-  /** True if the remains of a failed upload were removed once. The store may still carry out earlier requests. */
+  /**
+   * True if the remains of a failed upload were removed once. They are removed a second time later, because the store
+   * may still carry out requests of the upload.
+   */
   cleared: z.boolean().optional(),
 });
 
 /** The state of an unfinished upload with a file. */
 export type Marker = Readonly<z.infer<typeof MARKER>>;
 
-/** The marker in bytes; undefined if the bytes aren't a marker. */
+/** Parses the bytes of a marker; undefined if they aren't those of a marker. */
 export const parseMarker = (bytes: Buffer): Marker | undefined => MARKER.safeParse(parseJson(bytes)).data;

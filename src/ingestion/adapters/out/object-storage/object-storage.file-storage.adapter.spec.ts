@@ -52,7 +52,7 @@ const UPLOADS: [string, boolean, () => UploadDraftBuilder][] = [
 /** At least the number of operations of an upload, including those after its acknowledgement. */
 const MOST_OPERATIONS = 8;
 
-/** Another process, a minute later. */
+/** The bucket as another process sees it, a minute later by the store's clock. */
 function later(bucket: InMemoryBucket): InMemoryBucket {
   const another = bucket.another();
   another.aheadMs = 61_000;
@@ -72,7 +72,9 @@ function deferred() {
   return { promise, resolve };
 }
 
-/** Pauses a process after `count` operations. The next one waits for `goOn`. */
+/**
+ * Pauses a process after `count` operations, other than listings: before or after the next one, until `goOn` is called.
+ */
 function pauseAt(bucket: InMemoryBucket, count: number, moment: 'before' | 'after') {
   let done = 0;
   const gate = deferred();
@@ -85,7 +87,7 @@ function pauseAt(bucket: InMemoryBucket, count: number, moment: 'before' | 'afte
   return { reached: reached.promise, goOn: gate.resolve };
 }
 
-/** Pauses a process at its first operation of a kind. */
+/** Pauses a process before its first operation of a kind, until `goOn` is called. */
 function pauseAtFirst(bucket: InMemoryBucket, kind: keyof Bucket) {
   const gate = deferred();
   const reached = deferred();
@@ -136,7 +138,7 @@ describe.each(UPLOADS)('an upload with %s', (_, isKeyed, builder) => {
         const repeated = await open(other).store(builder().build());
         await expectWhole(view, repeated.replayed ? before : before + 1);
 
-        // The process was only paused.
+        // The process hasn't crashed but was only paused, and continues.
         goOn();
         const [outcome] = await storing;
         await storage.close();
@@ -282,7 +284,8 @@ describe('a store that carries out a request late, after it gave no answer', () 
 
 describe('a process that is paused until the marker of its upload has been removed', () => {
   it('writes the marker again, so that a file that arrives late is removed', async () => {
-    // Paused after its bytes have arrived, because an upload that takes longer finds out earlier that its marker is gone.
+    // The process is paused after the file's bytes have arrived, and this machine's clock stands still. An upload that
+    // takes longer rewrites its marker, and so finds out earlier that the marker is gone.
     vi.useFakeTimers({ toFake: ['Date'], now: Date.UTC(2026, 0, 1, 12) });
     onTestFinished(() => {
       vi.useRealTimers();
@@ -462,7 +465,7 @@ describe('readiness', () => {
       return ['replace', 'remove'].map((operation) => asked.filter((one) => one === operation).length);
     };
     expect(await asksAfter(0)).toEqual([1, 1]);
-    // A result is cached for a second.
+    // The result of a health check is cached for a second.
     expect(await asksAfter(2_000)).toEqual([2, 1]);
     expect(await asksAfter(60_000)).toEqual([3, 2]);
     await storage.close();

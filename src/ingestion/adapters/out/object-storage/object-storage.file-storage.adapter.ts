@@ -42,9 +42,9 @@ export interface ObjectStorageOptions {
 /**
  * Stores uploads in a bucket, which any number of processes may use at once. No process keeps state of its own.
  *
- * Lines of uploads without a file share segments. An upload with a file, or under an idempotency key, has a segment of
- * its own, whose key other processes know before it exists. A process that creates this segment first, empty, has ended
- * the upload for good.
+ * Index lines of uploads without a file share segments. An upload with a file, or under an idempotency key, has a
+ * segment of its own. Its marker or claim shows other processes the key of this segment before the segment exists. If
+ * another process creates the segment first, empty, the upload has failed for good.
  */
 export class ObjectStorageFileStorage extends FileStorage implements OnApplicationShutdown {
   override readonly storedUploads: StoredUploads;
@@ -111,7 +111,10 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
     return this.retries.size >= MOST_LEFT || this.log.isRefusing;
   }
 
-  /** Writes an object and checks the rights. Doesn't wait for a call that hangs: the store may be healthy again. */
+  /**
+   * Writes an object, and checks the rights if their last check is a minute old. Rejects after 3.5 s without waiting
+   * for a call that hangs, so that the next health check isn't delayed.
+   */
   private async probe(): Promise<void> {
     if (this.isRefusing) throw new Error('Too much is to be taken back in the store.');
     const writing = this.bucket.replace(HEALTH, Buffer.from('well\n'));
@@ -145,7 +148,10 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
     return { upload_id: draft.uploadId, segment: this.expectedSegment(draft), content_path: draft.content?.path ?? null };
   }
 
-  /** The segment of an upload, provided that the upload is complete before the UTC day ends. */
+  /**
+   * The key that the upload's own segment will have if the upload is complete within 10 s and on the same UTC day.
+   * Otherwise the key changes, and `announce` writes the new one to the upload's marker and claim.
+   */
   private expectedSegment({ kind, uploadId }: UploadDraft): string {
     return segmentOf({ kind, uploadId, receivedAt: new Date(Date.now() + this.bucket.clockOffsetMs) });
   }
@@ -238,8 +244,9 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
   }
 
   /**
-   * Frees the key of an upload of which nothing is visible. Waits until the key is free, unless the store failed, so
-   * that the client can use the key again when it gets the response.
+   * Frees the idempotency key of a failed upload that has left nothing visible in the store. Waits until the key is
+   * free, so that the client can use it again when it gets the response. Doesn't wait if the upload failed because of
+   * the store.
    */
   private async release(claim: Lease<Claim>, error: unknown): Promise<void> {
     const releasing = this.claims.release(claim);
@@ -248,15 +255,15 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
 
   /**
    * Undoes an upload whose requests the store may or may not have carried out, or may carry out later. Runs in the
-   * background. First the claim decides between this process and a repeated request that found the line. Then the
-   * marker decides between this process and a sweeper that found the line.
+   * background. First the claim decides: if a repeated request has found the line and was answered with its upload, the
+   * upload stays. Then the marker decides in the same way: if a sweeper has found the line, the upload stays.
    */
   private takeBack(draft: UploadDraft, segment: string | undefined, marking?: Promise<Lease<Marker>>, claim?: Lease<Claim>): void {
     let hasFailed: boolean | undefined;
     this.retries.begin(`Undoing the upload ${draft.uploadId}`, async () => {
       if (claim && segment !== undefined) hasFailed ??= await this.claims.fail(claim);
       if (hasFailed === false) return;
-      // If the marker is unknown, the sweeper finds what was written.
+      // If the marker couldn't be written for certain, the sweeper finds it, if it exists, and removes the upload.
       const marker = await marking?.catch(() => undefined);
       if (marker) {
         if (await marker.endWith({ failed: true })) await this.sweeper.settle(marker.key);
@@ -287,7 +294,10 @@ interface Concluded {
   readonly segment: string;
 }
 
-/** The bytes of a file. They end only after the upload was concluded. */
+/**
+ * The bytes of a file on their way to the bucket. They end only after the upload was concluded, because the file
+ * becomes visible when they end.
+ */
 class ContentSource implements AsyncIterable<Uint8Array> {
   /** Whether the bytes or the conclusion failed, rather than the store. */
   hasFailed = false;
@@ -331,14 +341,20 @@ class ContentSource implements AsyncIterable<Uint8Array> {
   }
 }
 
-/** Writes the segment of the upload's line to its leases, before anything of the upload is visible. */
+/**
+ * Writes the key of the upload's segment to the upload's leases (marker and claim), before anything of the upload is
+ * visible. Resolves to this key.
+ */
 async function announce(upload: Upload, leases: readonly (Lease<Claim> | Lease<Marker>)[]): Promise<string> {
   const segment = segmentOf(upload);
   await Promise.all(leases.map((lease) => lease.tellSegment(segment))).catch(storageFailure('A marker or claim could not be renewed.'));
   return segment;
 }
 
-/** Returns a function for `.catch()`: throws an error that isn't the store's unchanged, else `storage-failure`. */
+/**
+ * Returns a function for `.catch()`. It throws an error unchanged if `isOther()` says that the error isn't the store's.
+ * It converts any other error to a `storage-failure`.
+ */
 const storageFailureUnless =
   (isOther: () => boolean, message: string) =>
   (cause: unknown): never => {

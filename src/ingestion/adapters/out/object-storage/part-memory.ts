@@ -5,13 +5,19 @@ import { type HeldMemory, type MemoryBudget, processMemory } from '../../../../c
 const MIB = 1024 * 1024;
 /** How much a part grows at a time while memory is available, in bytes. */
 const STEP_BYTES = 256 * 1024;
-/** How often idle memory is checked, while any is in use or kept, in milliseconds. */
+/** How often the age of idle memory is checked, in milliseconds. Only while any memory is in use or idle. */
 const LOOK_EVERY_MS = 250;
-/** How much idle memory is kept, in bytes. It isn't part of the budget. */
+/**
+ * How much idle memory is kept for later uploads at most, in bytes. Idle memory doesn't count towards the memory
+ * budget.
+ */
 const MOST_KEPT_BYTES = 16 * MIB;
 /** How long idle memory is kept, in milliseconds. */
 const KEPT_FOR_MS = 10_000;
-/** If this many bytes were resident, garbage is collected when all memory has been returned. */
+/**
+ * If parts had at least this many bytes of memory at some time, garbage is collected explicitly once they have returned
+ * all of it.
+ */
 const MUCH_BYTES = 32 * MIB;
 
 /** Memory for one part of an upload. */
@@ -40,12 +46,13 @@ export interface PartBuffer {
 
 /**
  * Memory for the parts of uploads to one bucket, taken from the process's budget. A part grows as bytes arrive. While
- * memory is short, a part waits for all that it lacks, so that a part which gets memory can be filled and sent.
+ * memory is short, a part waits for all the memory up to its full length, so that a part which gets memory can be
+ * filled and sent.
  *
  * Memory that was idle for ten seconds is returned to the operating system.
  */
 export class PartMemory {
-  /** Idle memory, with the time since when it is idle. The memory used last is reused first. */
+  /** Idle memory, and since when it has been idle (`performance.now()`). The memory used last is reused first. */
   private readonly idle: { readonly memory: ArrayBuffer; readonly since: number }[] = [];
   private readonly inUse = new Set<Part>();
   private mostBytes = 0;
@@ -62,7 +69,7 @@ export class PartMemory {
     return bytesOf(this.inUse) + bytesOf(this.idle);
   }
 
-  /** An empty part. */
+  /** Creates an empty part. Its user must release it. */
   newPart(): PartBuffer {
     this.timer ??= setInterval(() => { this.look(); }, LOOK_EVERY_MS).unref();
     const part = new Part(this, this.budget.hold('part'));
@@ -75,7 +82,11 @@ export class PartMemory {
     return this.idle.pop()?.memory ?? new ArrayBuffer(0, { maxByteLength: this.partBytes });
   }
 
-  /** @param memory the memory of a released part; undefined if that must not be reused. */
+  /**
+   * Takes back the memory of a released part.
+   *
+   * @param memory the part's memory; undefined if the part has none, or if the memory must not be reused.
+   */
   takeBack(part: Part, memory: ArrayBuffer | undefined): void {
     this.inUse.delete(part);
     if (!memory) return;
@@ -86,7 +97,8 @@ export class PartMemory {
   private look(): void {
     const now = performance.now();
     this.mostBytes = Math.max(this.mostBytes, this.residentBytes);
-    // A resizable buffer returns its pages when it shrinks. Any other returns them when it is collected, perhaps never.
+    // A resizable buffer returns its memory to the operating system when it shrinks. Any other buffer does so when it
+    // is garbage-collected, perhaps never.
     for (const { memory, since } of this.idle) if (now - since >= KEPT_FOR_MS) memory.resize(0);
     if (this.inUse.size > 0 || this.idle.some(({ memory }) => memory.byteLength > 0)) return;
     clearInterval(this.timer);
@@ -94,7 +106,8 @@ export class PartMemory {
     this.idle.length = 0;
     const wasMuch = this.mostBytes >= MUCH_BYTES;
     this.mostBytes = 0;
-    // Without this, the garbage of hundreds of uploads stays until much else is allocated: in an idle process, forever.
+    // Without this, the garbage of hundreds of uploads stays in memory until the process allocates much else. An idle
+    // process never does.
     if (wasMuch) collectGarbage();
   }
 }

@@ -104,7 +104,7 @@ describe('sendParts', () => {
 
   it('stops reading from a client while there is no memory for it, and continues when there is', async () => {
     const of = memory(2);
-    // One of them may exceed the budget.
+    // Three parts of memory, although the budget is two: one client may exceed the budget.
     const holders = [new Client(), new Client(), new Client()];
     for (const holder of holders) {
       void begin(of, holder);

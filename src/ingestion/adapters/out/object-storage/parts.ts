@@ -1,7 +1,10 @@
 import { FREE_BYTES } from '../../../../common/memory-budget.js';
 import type { PartBuffer, PartMemory } from './part-memory.js';
 
-/** Chunks of the head are joined when they reach this number, because each chunk has its own overhead. */
+/**
+ * The chunks of a head, the first bytes of an upload, are joined when there are this many, because each chunk has its
+ * own overhead.
+ */
 const MOST_HEAD_CHUNKS = 32;
 
 export interface PartOptions {
@@ -34,7 +37,7 @@ export async function sendParts(bytes: AsyncIterable<Uint8Array>, options: PartO
 }
 
 class PartSender {
-  /** Rejects when the target does. */
+  /** Rejects when a call of the target rejects. Never resolves. */
   readonly failing: Promise<never>;
   private readonly reject: (error: Error) => void;
   private failure: { readonly error: unknown } | undefined;
@@ -53,7 +56,9 @@ class PartSender {
   }
 
   async sendAll(bytes: AsyncIterable<Uint8Array>): Promise<number> {
-    /** The first bytes, as long as they may be all of the bytes. */
+    /**
+     * The first bytes of the upload, while they may be all of its bytes. Undefined once there are too many for a head.
+     */
     let head: Head | undefined = new Head();
     try {
       for await (const chunk of bytes) {
@@ -79,10 +84,10 @@ class PartSender {
 
   private fail(error: unknown): void {
     this.failure ??= { error };
-    // The part is released now, because the client may be silent for a long time.
+    // The part that is being filled is released now, because the client may send nothing for a long time.
     this.part?.release();
     this.part = undefined;
-    // The caller gets the first failure: that of the bytes, or this one.
+    // The caller gets the first failure only. If the bytes failed first, this later failure isn't reported.
     if (!this.haveBytesFailed) this.reject(error instanceof Error ? error : new Error(String(error)));
   }
 
@@ -135,7 +140,7 @@ class PartSender {
   }
 }
 
-/** The first bytes of an upload. */
+/** The first bytes of an upload, at most FREE_BYTES, which an upload may hold without memory from the budget. */
 class Head {
   private chunks: Uint8Array[] = [];
   private length = 0;

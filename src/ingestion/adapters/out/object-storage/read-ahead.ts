@@ -21,7 +21,8 @@ export async function* readAhead(
       for (let next = rest.at(-1); next; next = rest.at(-1)) {
         if (reads.length > 0 && (reads.length === READS_AT_ONCE || bytes + next.size > MOST_BYTES_AHEAD)) break;
         const object = bucket.read(next.key);
-        // `object` is awaited below, perhaps after it has failed.
+        // `object` is awaited below, perhaps only after it has rejected. Without this handler, that would end the
+        // process.
         object.catch(() => undefined);
         reads.push({ listed: next, object });
         bytes += next.size;

@@ -5,8 +5,9 @@ const FIRST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 5_000;
 
 /**
- * Retries operations until they succeed, such as undoing what a store may have done. Only the first failure of each is
- * logged, and one after closing.
+ * Retries operations in the background until they succeed. Such an operation undoes, for example, a write that the
+ * store may have carried out. Logs the first failure of each operation, and a failure of its last attempt after
+ * `close`.
  */
 export class Retries {
   private readonly retries = new BackgroundRetries();
@@ -43,7 +44,10 @@ export class Retries {
     void this.retries.repeat(attempt, attempt());
   }
 
-  /** Resolves when each operation has been tried at most once more. */
+  /**
+   * Tries each operation that hasn't succeeded at most once more. Resolves when these attempts have ended, whether or
+   * not they succeeded.
+   */
   async close(): Promise<void> {
     await this.retries.close();
   }

@@ -12,12 +12,13 @@ import { isSlow, NAME_TOLERANCE_MS } from './segment-names.js';
 const MOST_IN_FLIGHT = 4;
 /** Maximum length of a segment in bytes; only a single line may be longer. */
 const MAX_SEGMENT_BYTES = 8 * 1024 * 1024;
-/** Lines are refused while this many segments, which may have been written, are still to be undone. */
+/** New lines are refused while this many segments are still to be undone, because the store may have written them. */
 const MOST_DOUBTFUL = 64;
 
 /**
- * How long after the first line of a segment another line may join it, and how long after `received_at` a line may join,
- * in milliseconds. So the time in the segment's name is within NAME_TOLERANCE_MS of each line's.
+ * How long after the first line of a segment another line may join the segment, and how long after its upload's
+ * `received_at` a line may join one, both in milliseconds. So the time in the segment's name is within
+ * NAME_TOLERANCE_MS of the `received_at` of each line.
  */
 const MOST_APART_MS = NAME_TOLERANCE_MS / 2;
 
@@ -37,7 +38,10 @@ export class SegmentLog {
   /** The waiting lines, by the directory of their segment. */
   private readonly waiting = new Map<string, WaitingLine[]>();
   private readonly inFlight = new Set<Promise<void>>();
-  /** Counts the segments, so that those of the same millisecond sort in the order in which they were written. */
+  /**
+   * Counts the segments that were named. The count is part of a segment's name, so that names of the same millisecond
+   * sort in the order in which their segments were written.
+   */
   private named = 0;
 
   constructor(
@@ -53,14 +57,17 @@ export class SegmentLog {
     return this.doubtful.size >= MOST_DOUBTFUL;
   }
 
-  /** Whether the line of an upload may share a segment now. If not, the name of the segment wouldn't lead to the line. */
+  /**
+   * Whether the line of an upload may join a shared segment now. It may not if `received_at` is too far from now,
+   * because a search for the upload would then not look into a segment with a name of now.
+   */
   mayShare(upload: Upload): boolean {
     return !isSlow(upload) && Math.abs(this.now() - upload.receivedAt.getTime()) <= MOST_APART_MS;
   }
 
   /**
-   * Resolves when the line is in a segment. Rejects with errors of the bucket. The line is then in no segment, or is
-   * being removed.
+   * Writes an index line. Resolves when the line is in a segment of the store. Rejects with errors of the bucket. After
+   * that, the line is in no segment, or its segment is being undone in the background.
    *
    * @param bytes the line, with its newline.
    */
@@ -75,7 +82,10 @@ export class SegmentLog {
     });
   }
 
-  /** Resolves when no line is waiting any more. */
+  /**
+   * Resolves when no line is waiting to be written any more, and each segment that is still to be undone was tried once
+   * more.
+   */
   async close(): Promise<void> {
     while (this.inFlight.size > 0) await Promise.all(this.inFlight);
     await this.doubtful.close();
@@ -87,7 +97,7 @@ export class SegmentLog {
       if (!next) return;
       const [directory, lines] = next;
       const batch = lines.splice(0, batchLength(lines));
-      // Moves the directory to the end, so that the others get their turn.
+      // Moves the directory to the end of the map, so that the other directories get their turn.
       this.waiting.delete(directory);
       if (lines.length > 0) this.waiting.set(directory, lines);
       const writing = this.write(directory, batch).finally(() => {
@@ -120,10 +130,12 @@ export class SegmentLog {
       for (const { resolve } of batch) resolve();
     } catch (error) {
       ok = false;
-      // The segment may still be written, even later. A fence at its key prevents that.
+      // The store may have written the segment, or may still write it. A fence at the segment's key replaces the first,
+      // and prevents the second.
       this.doubtful.begin(`Undoing ${key}`, () => this.bucket.replace(key, FENCE));
       for (const { reject } of batch) reject(error);
-      // The lines that still wait have waited as long as those of this batch.
+      // If the store was silent, the lines that still wait are rejected too. Each would otherwise wait for another
+      // time-out.
       if (error instanceof StoreSilentError) this.rejectWaiting(error);
     }
     this.onFlush({ lines: batch.length, seconds: (performance.now() - began) / 1000, ok });

@@ -5,22 +5,27 @@ import type { Bucket, ListedObject } from './bucket.js';
 import { ownSegment } from './keys.js';
 
 /**
+ * How far a time in a segment's name may be from the `received_at` of the segment's lines, in milliseconds.
+ *
  * The name of a segment says when its lines were received, so that a line is found without reading other segments:
  *
  * | name | lines | received |
  * |---|---|---|
  * | `<upload_id>` | of one upload | within 10 s of the id's time |
  * | `slow-<time>-<upload_id>` | of one upload that took longer | at that time |
- * | another UUID | of several uploads, whose ids have times within 10 s of `received_at` | within 10 s of the UUID's time |
- * | a UUID of a time after the day | of compaction, in the order of the names before | on that day |
- * | `slow-<UUID>` | of compaction, in the order of `received_at` | on that day |
+ * | another UUID | of several uploads whose ids are within 10 s of `received_at` | within 10 s of the UUID's time |
+ * | a UUID of a time after the day | merged by compaction, in the order of the merged names | on that day |
+ * | `slow-<UUID>` | merged by compaction, in the order of `received_at` | on that day |
  *
  * Times are the first 48 bits of a version 7 UUID.
  */
 export const NAME_TOLERANCE_MS = 10_000;
 
 const DAY_MS = 24 * 60 * 60 * 1000;
-/** A segment whose name was given later than this after the end of its day was created by compaction. */
+/**
+ * How long after the end of its day a segment may still get its name from an upload, in milliseconds. If the time in a
+ * name is later, compaction created the segment.
+ */
 export const DAY_GRACE_MS = 10 * 60_000;
 const SLOW = 'slow-';
 const SLOW_TIME = /^slow-[0-9a-f]{8}-[0-9a-f]{4}-(?=.{36}$)/;
@@ -28,7 +33,7 @@ const UUID = '[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12
 const NAME = new RegExp(`^(?:${UUID}|${SLOW}[0-9a-f]{8}-[0-9a-f]{4}-${UUID})\\.ndjson$`);
 const SLOW_TARGET = new RegExp(`^${SLOW}${UUID}\\.ndjson$`);
 
-/** The segments of one kind and day. */
+/** One UTC day of uploads of one kind. The segments of such a day share a directory. */
 export interface Day {
   readonly kind: UploadKind;
   /** `YYYY-MM-DD`, in UTC. */
@@ -41,13 +46,13 @@ export const directoryOf = ({ kind, date }: Day): string => `${linesDirectory(ki
 /** The end of a day, in milliseconds since 1970. */
 export const endOf = ({ date }: Pick<Day, 'date'>): number => Date.parse(date) + DAY_MS;
 
-/** The day of a key of a segment. */
+/** The kind and day of a segment, from its key; undefined if the key isn't that of a segment. */
 export function dayOf(segment: string): Day | undefined {
   const [, kind, date] = /^uploads\/kind=([a-z]+)\/date=(\d{4}-\d\d-\d\d)\//.exec(segment) ?? [];
   return kind === undefined || date === undefined ? undefined : { kind: kind as UploadKind, date };
 }
 
-/** The day of a time, in milliseconds since 1970. */
+/** The UTC date (`YYYY-MM-DD`) of a time in milliseconds since 1970. */
 export const dateAt = (time: number): string => utcDate(new Date(time));
 
 /** Whether `received_at` of an upload is so far from the time of its id that its segment is named by `received_at`. */
@@ -69,14 +74,14 @@ export const uploadIdIn = (segment: string): string =>
 export const isOwnSegment = (segment: string, uploadId: string): boolean =>
   /^uploads\/kind=[a-z]+\/date=[\d-]+\/[^/]+\.ndjson$/.test(segment) && uploadIdIn(segment) === uploadId;
 
-/** The prefix of the keys of segments that are named by `received_at`. */
+/** The key prefix of a day's segments of slow uploads, which are named by `received_at`. */
 export const slowPrefix = (day: Day): string => `${directoryOf(day)}${SLOW}`;
 
 /** What the key of a segment says about its lines. */
 export interface SegmentName {
   /**
    * - `original`: written by uploads, and not yet compacted.
-   * - `target`: created by compaction, in the order of the names of the segments before it.
+   * - `target`: created by compaction. Its lines are in the order of the names of the segments that it replaces.
    * - `foreign`: any other name.
    */
   readonly origin: 'original' | 'target' | 'foreign';
@@ -85,7 +90,11 @@ export interface SegmentName {
   readonly time: number;
 }
 
-/** @param key the key of a segment of this day. */
+/**
+ * Reads the name in the key of a segment.
+ *
+ * @param key the key of a segment in the directory of `day`.
+ */
 export function parseName(day: Day, key: string): SegmentName {
   const name = key.slice(directoryOf(day).length);
   const isSlow = name.startsWith(SLOW);
@@ -95,13 +104,16 @@ export function parseName(day: Day, key: string): SegmentName {
   return { origin: isSlow || time < endOf(day) + DAY_GRACE_MS ? 'original' : 'target', isSlow, time };
 }
 
-/** The name of a segment that compaction creates at a time. It is later than the names of the segments it replaces. */
+/**
+ * The name of a segment that compaction creates, without its directory. It sorts after the names of the segments that
+ * it replaces, because `uuid` is a version 7 UUID of the current time.
+ */
 export const targetName = (uuid: string, isSlow: boolean): string => `${isSlow ? SLOW : ''}${uuid}.ndjson`;
 
 const timeIn = (name: string): number => parseInt(name.slice(0, 8) + name.slice(9, 13), 16);
 
 const TIME_DIGITS = 12;
-/** The shortest time that `listNamed` tells apart, in milliseconds. */
+/** The shortest span of time that `listNamed` can list without other names, in milliseconds: about 4 s. */
 export const FINEST_MS = 16 ** 3;
 
 /** A time as the beginning of a version 7 UUID. */
@@ -111,9 +123,9 @@ function timeText(time: number): string {
 }
 
 /**
- * Lists the objects below a prefix whose names go on with a time, from `begin` (included) to `end` (excluded), in
- * milliseconds since 1970. Both are rounded to the next 4 s outside. A store lists by prefix only, so each request asks
- * for one power of 16 ms; all requests are sent at once.
+ * Lists the objects whose keys go on after `prefix` with a time from `begin` (included) to `end` (excluded), in
+ * milliseconds since 1970. `begin` is rounded down and `end` is rounded up to a multiple of FINEST_MS (about 4 s). A
+ * store lists by prefix only, so each request covers a span of a power of 16 ms. All requests are sent at once.
  */
 export async function listNamed(bucket: Bucket, prefix: string, begin: number, end: number): Promise<ListedObject[]> {
   const lists = prefixesBetween(begin, end).map(async (time) => {
@@ -125,10 +137,8 @@ export async function listNamed(bucket: Bucket, prefix: string, begin: number, e
 }
 
 /**
- * The beginnings of names with times from `begin` (included) to `end` (excluded), in ascending order, as few as possible.
- * `end` is rounded up to 4 s.
- *
- * @param begin a multiple of FINEST_MS.
+ * The fewest prefixes that cover all names with times from `begin` (included) to `end` (excluded), in milliseconds
+ * since 1970, in ascending order. `begin` is rounded down and `end` is rounded up to a multiple of FINEST_MS.
  */
 export function prefixesBetween(begin: number, end: number): string[] {
   const prefixes: string[] = [];
@@ -140,7 +150,7 @@ export function prefixesBetween(begin: number, end: number): string[] {
       span *= 16;
       digits -= 1;
     }
-    // The text has a dash after the eighth digit.
+    // The text of a UUID has a dash after the eighth digit.
     prefixes.push(timeText(at).slice(0, digits > 8 ? digits + 1 : digits));
     at += span;
   }

@@ -7,12 +7,15 @@ import { isRemovalKey } from './stored-uploads/removal-marker.js';
 import { UploadRemoval } from './stored-uploads/upload-removal.js';
 
 const SWEEP_EVERY_MS = 60_000;
-/** How long a store may need for a request after its answer was given up, in milliseconds. */
+/**
+ * How long after this service has stopped waiting for an answer the store may still carry out the request, in
+ * milliseconds.
+ */
 const LATE_FOR_MS = 10 * 60_000;
 
 /**
- * Cleans up after crashed processes, its own or others: ends or completes their uploads, and completes their removals.
- * Any number of processes may clean up at once.
+ * Cleans up what crashed processes left in `staging/`, whichever process of the service they were: completes or removes
+ * their unfinished uploads, and completes their removals of uploads. Any number of processes may clean up at once.
  */
 export class Sweeper {
   private timer: NodeJS.Timeout | undefined;
@@ -33,7 +36,7 @@ export class Sweeper {
     void this.sweep();
   }
 
-  /** Stops a sweep at its next marker. */
+  /** Ends sweeping. A sweep in progress stops before its next marker; `close` resolves when it has stopped. */
   async close(): Promise<void> {
     this.isClosed = true;
     clearInterval(this.timer);
@@ -53,10 +56,14 @@ export class Sweeper {
   }
 
   /**
-   * Completes or removes one upload, if it has failed or its process has crashed. Throws errors of the bucket.
+   * Settles the upload of one marker: if the upload has failed, or its process has crashed, completes or removes it.
+   * Throws errors of the bucket.
    *
    * The remains of a failed upload are removed twice: at once, and ten minutes later by the store's clock. A store may
-   * carry out a request long after its answer was given up, and only the marker leads to what the store creates then.
+   * carry out a request long after the service has stopped waiting for its answer. Only the marker leads to a file that
+   * is created so late, so the marker stays until the second removal.
+   *
+   * @param key the key of the marker.
    */
   async settle(key: string): Promise<void> {
     const found = await this.bucket.read(key);
@@ -67,11 +74,12 @@ export class Sweeper {
       if (marker.cleared && found.ageMs < LATE_FOR_MS) return;
       await this.bucket.replace(marker.segment, FENCE);
     } else {
-      // The marker was renewed in the meantime.
+      // The marker was renewed after it was listed, so its process is alive.
       if (found.ageMs < LOST_AFTER_MS) return;
       const isComplete = await this.isComplete(marker);
-      // Only one process decides. Compaction moves a line once its marker is gone. A process that stalled until then
-      // finds no marker either, so the file stays.
+      // The marker is replaced only if it still has the version that was read, so that only one process decides. A
+      // process that stalls here may find no line, because compaction moves a line once its marker is gone. But then it
+      // doesn't find the marker either, so it keeps the file.
       const decided = { ...marker, ...(isComplete ? { complete: true } : { failed: true }) };
       version = await this.bucket.replace(key, bytesOf(decided), version);
       if (version === undefined) return;
@@ -84,8 +92,9 @@ export class Sweeper {
   }
 
   /**
-   * Removes a file that appeared after its upload was settled, if a fence is in place of its line. A later sweep checks
-   * once more.
+   * Removes the file of an upload that another process has settled, because the file may have appeared afterwards. Does
+   * nothing unless a fence is in place of the upload's segment. Writes the marker again, so that a later sweep removes
+   * the file once more. Throws errors of the bucket.
    */
   async removeFenced(key: string, marker: Marker): Promise<void> {
     const written = await this.bucket.read(marker.segment);
@@ -105,7 +114,10 @@ export class Sweeper {
     }
   }
 
-  /** Whether the line exists. If not, creates a fence, so that the line can't appear after the file was removed. */
+  /**
+   * Whether the upload's index line exists. If not, creates a fence in place of the upload's segment, so that the line
+   * can't appear after the file was removed.
+   */
   private async isComplete({ segment }: Marker): Promise<boolean> {
     if ((await this.bucket.create(segment, FENCE)) !== undefined) return false;
     const written = await this.bucket.read(segment);

@@ -1,12 +1,15 @@
 import { uuidAt } from '../../../../common/uuid.js';
 import type { Bucket } from './bucket.js';
 
-/** Regular work that only one of the processes which use a bucket does, by an object that tells when its last turn began. */
+/**
+ * Decides which of the processes that use a bucket does a regular job next, such as compaction. Each turn rewrites the
+ * object at `key`, so the age of this object says when the last turn began.
+ */
 export class Turn {
   constructor(
     private readonly bucket: Bucket,
     private readonly key: string,
-    /** No turn begins earlier than this after the last one. In milliseconds, by the store's clock. */
+    /** The shortest time between the beginnings of two turns, in milliseconds by the store's clock. */
     private readonly leastMs: number,
   ) {}
 
@@ -14,7 +17,8 @@ export class Turn {
   async take(): Promise<boolean> {
     const last = await this.bucket.read(this.key);
     if (last && last.ageMs < this.leastMs) return false;
-    // The bytes differ each time, because in some stores the same bytes have the same version.
+    // The bytes differ each time, because in some stores the same bytes have the same version, and then two processes
+    // could take one turn.
     const bytes = Buffer.from(JSON.stringify({ turn: uuidAt(new Date()) }));
     const taken = await (last ? this.bucket.replace(this.key, bytes, last.version) : this.bucket.create(this.key, bytes));
     return taken !== undefined;

@@ -3,7 +3,10 @@ import type { UploadEvent } from '../../../application/ports/upload-events.port.
 
 const [BEGIN, COMMA, END] = ['[', ',', ']'].map((text) => Buffer.from(text)) as [Buffer, Buffer, Buffer];
 
-/** Events as the body of a CloudEvents batch in UTF-8. Yields to other work if a text is long. */
+/**
+ * Encodes events as the body of a CloudEvents batch: a JSON array in UTF-8. If an event's `additional_data` is long,
+ * lets other work run in between.
+ */
 export async function encodeBatch(events: readonly UploadEvent[]): Promise<Buffer> {
   const parts: Buffer[] = [];
   for (const event of events) {
@@ -16,10 +19,18 @@ export async function encodeBatch(events: readonly UploadEvent[]): Promise<Buffe
   return Buffer.concat([...parts, END]);
 }
 
-/** The member `additional_data` with an empty text. No text in an event can contain this string, because its quotes would be escaped there. */
+/**
+ * The JSON member `additional_data` with an empty text, by which `encodeLong` finds the place of the long text. No text
+ * in an event contains this string, because JSON escapes the quotes in texts.
+ */
 const EMPTY_TEXT = '"additional_data":""';
 
-/** @param event an event whose `additional_data` is empty. */
+/**
+ * Encodes one event in pieces, so that other work can run in between.
+ *
+ * @param event the event, with an empty text as `additional_data`.
+ * @param text the long `additional_data` of the event.
+ */
 async function encodeLong(event: object, text: string): Promise<Buffer[]> {
   const whole = JSON.stringify(event);
   const textAt = whole.indexOf(EMPTY_TEXT) + EMPTY_TEXT.length - 1;

@@ -1,14 +1,14 @@
 import { createHmac } from 'node:crypto';
 import { Turns } from '../../../../common/turns.js';
 
-/** How much is hashed in one go, in bytes. */
+/** How many bytes of a body are hashed before other work may run. */
 const STEP_BYTES = 256 * 1024;
 
 /**
- * The value of `webhook-signature` (Standard Webhooks 1.0): one signature for each secret, separated by blanks. Yields to
- * other work if the body is long.
+ * The value of the header `webhook-signature` (Standard Webhooks 1.0): one signature for each secret, separated by
+ * blanks. If the body is long, lets other work run in between.
  *
- * @param timestamp the value of `webhook-timestamp`, in seconds since 1970.
+ * @param timestamp the value of the header `webhook-timestamp`, in seconds since 1970.
  */
 export async function signatureOf(secrets: readonly Uint8Array[], id: string, timestamp: number, body: Buffer): Promise<string> {
   const hashes = secrets.map((secret) => createHmac('sha256', secret).update(`${id}.${timestamp}.`));

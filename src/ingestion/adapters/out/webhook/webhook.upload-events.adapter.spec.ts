@@ -145,7 +145,8 @@ describe('WebhookUploadEvents', () => {
     expect(error).toBeInstanceOf(DeliveryError);
     expect((error as DeliveryError).message).toMatch(message);
     expect((error as DeliveryError).retryAfterSeconds).toBeUndefined();
-    // A receiver that doesn't read doesn't notice the end of its connection either.
+    // A receiver that doesn't read a request doesn't notice that the client has closed the connection. So the request
+    // is read now.
     for (const request of unread.splice(0)) request.resume();
     await vi.waitUntil(() => receiver.sockets.size === 0, { timeout: 5_000 });
   });

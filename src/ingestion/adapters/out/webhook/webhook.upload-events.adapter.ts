@@ -5,9 +5,15 @@ import { DeliveryError, type UploadEvent, UploadEvents } from '../../../applicat
 import { encodeBatch } from './encoded-batch.js';
 import { signatureOf } from './signature.js';
 
-/** How much of an answer's body is read, in bytes, so that its connection can be used again. */
+/**
+ * How many bytes of an answer's body are read at most. If the body is longer, its connection is closed instead of used
+ * again.
+ */
 const MOST_ANSWER_BYTES = 16 * 1024;
-/** How long an unused connection is kept, in milliseconds: less than any server keeps it. */
+/**
+ * How long an idle connection is kept open, in milliseconds. Servers keep theirs longer, so a server doesn't close a
+ * connection that is just about to be used.
+ */
 const KEPT_ALIVE_MS = 1_000;
 
 export interface WebhookOptions {
@@ -21,9 +27,10 @@ export interface WebhookOptions {
 
 /**
  * Delivers events to a webhook: each call is one POST of a CloudEvents 1.0 batch, signed as in Standard Webhooks 1.0. A
- * status of 2xx within 15 s means that the receiver has taken the events. Redirects aren't followed.
+ * status of 2xx within `timeoutMs` means that the receiver has confirmed the events. Redirects aren't followed.
  *
- * Deliveries of the same events have the same `webhook-id`.
+ * Deliveries of the same events in the same order have the same `webhook-id`, so that the receiver recognizes a
+ * repetition.
  */
 export class WebhookUploadEvents extends UploadEvents implements OnApplicationShutdown {
   private readonly agent: Agent;
@@ -47,7 +54,8 @@ export class WebhookUploadEvents extends UploadEvents implements OnApplicationSh
       connect: { timeout: this.timeoutMs },
       keepAliveTimeout: KEPT_ALIVE_MS,
       keepAliveMaxTimeout: KEPT_ALIVE_MS,
-      // The time limit of a delivery covers the whole exchange.
+      // undici's own limits for an answer's headers and body are off, because the limit in `post` covers the whole
+      // exchange.
       headersTimeout: 0,
       bodyTimeout: 0,
     });
@@ -64,10 +72,15 @@ export class WebhookUploadEvents extends UploadEvents implements OnApplicationSh
     if (status < 200 || status > 299) throw new DeliveryError(`The webhook answered ${status}.`, { retryAfterSeconds: retryAfterOf(answer) });
   }
 
-  /** Sends a request, and resolves when its connection can be used again or is closed. */
+  /**
+   * Sends one POST. Resolves to the answer once the connection of the request can be used again or is closed.
+   *
+   * @throws DeliveryError; the reason of `signal`.
+   */
   private async post(body: Buffer, headers: Readonly<Record<string, string>>, signal: AbortSignal): Promise<Dispatcher.ResponseData> {
     signal.throwIfAborted();
-    // A plain timer and listener, because `AbortSignal.any` may keep something of each delivery for as long as `signal`.
+    // A plain timer and listener, because `AbortSignal.any` may keep memory of each delivery for as long as `signal`
+    // exists.
     const exchange = new AbortController();
     const end = (): void => { exchange.abort(); };
     const timer = setTimeout(end, this.timeoutMs);
@@ -91,21 +104,27 @@ export class WebhookUploadEvents extends UploadEvents implements OnApplicationSh
   }
 }
 
-/** Reads what little of an answer's body is needed to use its connection again. Closes the connection of a longer or slow one. */
+/**
+ * Reads an answer's body up to MOST_ANSWER_BYTES, so that the connection can be used again. Closes the connection if
+ * the body is longer, or if the signal aborts before the body's end. Never rejects.
+ */
 async function passOver({ body }: Dispatcher.ResponseData, signal: AbortSignal): Promise<void> {
   // Without a listener, an error of the body would end the process.
   body.on('error', () => undefined);
   await body.dump({ limit: MOST_ANSWER_BYTES, signal }).catch(() => undefined);
 }
 
-/** The id of a request. Depends only on which events it has, and in which order. */
+/** The `webhook-id` of a request. Depends only on the ids of the request's events and on their order. */
 function webhookId(events: readonly UploadEvent[]): string {
   const hash = createHash('sha256');
   for (const { id } of events) hash.update(`${id}\n`);
   return `msg_${hash.digest('base64url').slice(0, 32)}`;
 }
 
-/** The `Retry-After` of 429 and 503 (RFC 9110, 10.2.3) in seconds; undefined for other answers. */
+/**
+ * The header `Retry-After` of an answer with status 429 or 503 (RFC 9110, 10.2.3), in seconds from now. Undefined for
+ * other answers, and if the header is missing or malformed.
+ */
 function retryAfterOf({ statusCode, headers }: Dispatcher.ResponseData): number | undefined {
   const value = headers['retry-after'];
   if ((statusCode !== 429 && statusCode !== 503) || typeof value !== 'string') return undefined;

@@ -5,7 +5,10 @@ import { ADMIN_CLIENT_ID } from '../token-issuer.js';
 import { OAuthError } from './oauth-error.js';
 import { formDecode } from './token-request.js';
 
-/** Credentials in the body (RFC 6749, section 2.3.1; RFC 7521, section 4.2), which this issuer doesn't accept. */
+/**
+ * Body parameters that carry client credentials (RFC 6749, section 2.3.1; RFC 7521, section 4.2), which this issuer
+ * doesn't accept in a body.
+ */
 const BODY_CREDENTIALS = ['client_secret', 'client_assertion'];
 const BASIC = /^Basic +([A-Za-z0-9+/]+={0,2})$/i;
 
@@ -29,7 +32,7 @@ export class ClientAuthentication {
       throw new OAuthError('invalid_request', 'The client must authenticate in one way only.');
     }
     const { id, secret } = basicCredentials(request.headers.authorization ?? '');
-    // Both are always compared, so that an unknown client takes as long as a wrong secret.
+    // The id and the secret are always both compared, so that an unknown client takes as long as a wrong secret.
     const known = timingSafeEqual(digest(id), digest(ADMIN_CLIENT_ID));
     const right = timingSafeEqual(digest(secret), this.secretDigest);
     if (!known || !right) throw new OAuthError('invalid_client', 'The client is unknown or its secret is wrong.');

@@ -208,7 +208,10 @@ describe('an invalid client', () => {
     const MOST = Array.from({ length: 50 }, () => 401);
     const from = (address: string) => ({ 'X-Forwarded-For': address });
     const statusFrom = async (address: string) => (await postToken({ headers: from(address) })).status;
-    /** Fills the queue of attempts of a network. Resolves to the answers to the waiting ones when no more may wait. */
+    /**
+     * Fills the queue of attempts to authenticate from an address's network. Resolves when no more attempts may wait.
+     * `waiting` is the promise of the answers to the waiting attempts.
+     */
     const fillTurns = async (address: string) => {
       const waiting = guesses(25, from(address));
       await expect.poll(() => statusFrom(address), { timeout: 10_000 }).toBe(429);

@@ -10,33 +10,36 @@ import type { SharedSyncs } from '../shared-syncs.js';
 import type { StorePresence } from '../store-presence.js';
 import { UNFINISHED_EXTENSION, writeWhole } from '../whole-file.js';
 
-/** The directory of the entries, relative to the store's root. */
+/** The directory of the event entries, relative to the store's root. */
 export const EVENTS = 'events';
 /** Suffix of the names of files with removed uploads. */
 const REMOVED_EXTENSION = '.removed';
 const MOST_NEW = 1_000;
 
-/** Says how far the lines of a file were told. Everything before the offset was. */
+/** Records how far the events of a file are confirmed: those of all lines before the offset are. */
 export interface EventEntry {
   /** Path of a segment, or of a file with removed uploads, relative to the store's root. */
   readonly lines: string;
-  /** In bytes. Usually the beginning of a line; after a crash during a removal it may be within one. */
+  /** Offset in bytes. Usually the beginning of a line; after a crash during a removal it may be within one. */
   readonly offset: number;
 }
 
-/** Events that were given out, and may be confirmed. */
+/** A batch of events that `EventQueue.next` has returned, and that may still be confirmed. */
 export interface EventsInFlight {
   readonly id: string;
-  /** The offset behind them, in bytes. Changes when lines before it are removed. */
+  /**
+   * Offset in bytes after the line of the batch's last event, in the file of these lines. Decreases when lines before
+   * it are removed.
+   */
   end: number;
-  /** Whether nothing follows in their file, and never will. */
+  /** Whether no line follows the batch in its file, and none ever will. */
   readonly isLast: boolean;
 }
 
 /** The path of the file with the uploads that a removal list has removed, relative to the store's root. */
 export const removedPath = (id: string): string => `${EVENTS}/${id}${REMOVED_EXTENSION}`;
 
-/** Returns data as the entry of an id; undefined if the data isn't a valid entry. */
+/** Returns data as the event entry with an id; undefined if the data isn't a valid entry with that id. */
 function asEntry(id: string, data: unknown): EventEntry | undefined {
   if (typeof data !== 'object' || data === null) return undefined;
   const { lines, offset } = data as Partial<Record<string, unknown>>;
@@ -46,21 +49,24 @@ function asEntry(id: string, data: unknown): EventEntry | undefined {
 }
 
 /**
- * The entries of segments and removals that were not told to their end, in `events/`. The directory exists once telling
- * was begun in this store. From then on each segment gets an entry before its file is created.
+ * The entries, in `events/`, of segments and removals whose events aren't all confirmed. The directory exists once the
+ * outbox was opened for the first time. From then on each segment gets an entry before its file is created.
  *
  * An entry is a symbolic link whose target is JSON, like a marker: it appears and changes as a whole.
  */
 export class EventEntries {
-  /** Absolute path of the directory. */
+  /** Absolute path of `events/`. */
   readonly path: string;
-  /** The batch that was given out last, unless it was confirmed. */
+  /** The batch that was returned last, unless it was confirmed. */
   inFlight: EventsInFlight | undefined;
-  /** Whether telling was begun in this store. Changed only by `find` and `begin`. */
+  /** Whether the outbox was ever opened in this store, so that `events/` exists. Changed only by `find` and `begin`. */
   isBegun = false;
   /** Whether `names` must be called to know all entries, apart from those in `newIds`. */
   mustList = true;
-  /** The ids of entries that were added since they were taken from here. A limited number: more must be listed. */
+  /**
+   * The ids of entries that were added since the last `takeNewIds`, at most MOST_NEW. If there are more, `mustList` is
+   * set.
+   */
   private newIds: string[] = [];
   private turn: Promise<unknown> = Promise.resolve();
 
@@ -72,22 +78,23 @@ export class EventEntries {
     private readonly logger: StorageLogger,
     /** Absolute path of the store's root. */
     root: string,
-    /** Announces events. */
+    /** Wakes the outbox when there are new events. */
     readonly news: Wakeup,
   ) {
     this.path = join(root, EVENTS);
   }
 
-  /** The directory, if it is in use. */
+  /** The absolute path of `events/` if the directory is in use; otherwise empty. */
   get parts(): readonly string[] {
     return this.isBegun ? [this.path] : [];
   }
 
   /**
-   * Finds out whether telling was begun. A file in the directory's place counts as not begun, with a warning.
+   * Finds out whether the outbox was ever opened, by the presence of `events/`. If a file has that name, logs a
+   * warning, and the outbox counts as never opened.
    *
-   * @throws DataDirectoryError if it is a link to something that is away; an error of the file system if it isn't
-   *   writable.
+   * @throws DataDirectoryError if `events` is neither a directory nor a file, for example a link to something that is
+   *   missing; an error of the file system if the directory isn't writable.
    */
   async find(): Promise<void> {
     if (!(await this.disk.isNameTaken(this.path))) return;
@@ -102,7 +109,7 @@ export class EventEntries {
     this.watch();
   }
 
-  /** Begins telling: from now on segments get entries. Resolves when that is durable. */
+  /** Creates `events/`: from now on segments get entries. Resolves when the directory is durable. */
   async begin(): Promise<void> {
     if (this.isBegun) return;
     await this.directories.ensure(this.path);
@@ -114,7 +121,7 @@ export class EventEntries {
     this.isBegun = true;
   }
 
-  /** Runs work while no entry changes otherwise. */
+  /** Runs work on entries, one piece after the other. */
   inTurn<T>(work: () => Promise<T>): Promise<T> {
     const done = this.turn.then(work);
     this.turn = done.catch(() => undefined);
@@ -141,8 +148,8 @@ export class EventEntries {
   }
 
   /**
-   * All names in the directory, some at a time, in any order. Removes what crashes left unfinished. Call it within
-   * `inTurn`.
+   * All names in `events/`, some at a time, in any order. Removes the entries and files that crashes left unfinished.
+   * Call it within `inTurn`.
    */
   async *names(): AsyncGenerator<readonly string[]> {
     this.mustList = false;
@@ -169,7 +176,7 @@ export class EventEntries {
 
   /**
    * Replaces an entry. At any time the old or the new one is in place. A power cut may undo the change until the
-   * directory is synced: everything from the old offset on is then told again. Call it within `inTurn`.
+   * directory is synced: the events from the old offset on are then delivered again. Call it within `inTurn`.
    */
   async replace(id: string, entry: EventEntry): Promise<void> {
     this.presence.assertHere(this.parts);
@@ -179,18 +186,18 @@ export class EventEntries {
     await this.disk.rename(replacement, join(this.path, id));
   }
 
-  /** Removes an entry, and its file if it has removed uploads. Also resolves if either is missing. */
+  /** Removes an entry, and its file of removed uploads if it has one. Also resolves if either is missing. */
   async remove(id: string): Promise<void> {
     if (!this.isBegun) return;
     for (const extension of [UNFINISHED_EXTENSION, REMOVED_EXTENSION, '']) await this.disk.remove(join(this.path, `${id}${extension}`));
   }
 
   /**
-   * Replaces a segment by a copy that lacks some of its lines. The entry is changed first: should the process crash in
-   * between, lines are told again, and none is left out, because an offset in the copy is never higher than in the
-   * segment.
+   * Replaces a segment by a copy that lacks some of its lines. The segment's entry is changed first. If the process
+   * crashes in between, events are delivered again, but none is left out, because an offset in the copy is never higher
+   * than in the segment.
    *
-   * @param movedTo returns where a position in the segment is in the copy.
+   * @param movedTo converts a position in the segment to the position in the copy.
    * @param replace replaces the segment durably.
    */
   async whileReplacing(segment: string, movedTo: (position: number) => number, replace: () => Promise<void>): Promise<void> {
@@ -208,7 +215,7 @@ export class EventEntries {
   }
 
   /**
-   * Makes the events of a removal durable. They appear as a whole. Safe to repeat.
+   * Makes the events of a removal durable. All of them appear at once. Safe to repeat.
    *
    * @param id the id of the removal list.
    * @param pieces the lines of the events.
@@ -223,7 +230,7 @@ export class EventEntries {
     const path = join(this.path, `${ownId}${REMOVED_EXTENSION}`);
     await writeWhole(this.disk, path, pieces);
     await this.disk.link(JSON.stringify({ lines: removedPath(ownId), offset: 0 } satisfies EventEntry), join(this.path, ownId)).catch((error: unknown) => {
-      // From an attempt before a crash. Its offset is valid, because the file is the same.
+      // The entry is from an attempt before a crash. Its offset is valid, because the file is the same.
       if (!hasCode(error, 'EEXIST')) throw error;
     });
     await this.syncs.sync(this.path);
@@ -232,8 +239,8 @@ export class EventEntries {
   }
 }
 
-/** Whether a name in the directory is that of a file with removed uploads. It begins with the id of its entry. */
+/** Whether a name in `events/` is that of a file with removed uploads. Such a name begins with the id of its entry. */
 export const isRemovedFile = (name: string): boolean => /^[0-9a-f-]{36}\.removed$/.test(name);
 
-/** Whether a name in the directory is that of an entry or a file while it is being written. */
+/** Whether a name in `events/` is that of an entry or a file that was being written. */
 const isUnfinished = (name: string): boolean => /^[0-9a-f-]{36}(\.removed)?\.unfinished$/.test(name);

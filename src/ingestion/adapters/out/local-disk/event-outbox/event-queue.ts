@@ -11,19 +11,26 @@ import type { Segments } from '../stored-uploads/segments.js';
 import { type EventEntries, type EventEntry, type EventsInFlight, EVENTS, isRemovedFile, removedPath } from './event-entries.js';
 import { decodeRemovedUpload } from './removed-uploads.js';
 
-/** How many entries are remembered, so that a backlog of any size needs little memory, and `events/` is rarely listed. */
+/**
+ * How many event entries the queue remembers at most. So a backlog of any size needs little memory, and `events/` is
+ * rarely listed.
+ */
 const MOST_KNOWN = 10_000;
 const ID_LENGTH = 36;
 
 /**
- * The events of an open store that were not told yet. A batch has the lines of one file: the file of the oldest entry
- * that has any.
+ * The unconfirmed events of an open store. All events of a batch come from one file, which is a segment or a file of
+ * removed uploads: the file of the oldest entry with events to deliver.
  */
 export class EventQueue {
   private readonly entries: EventEntries;
-  /** The ids of the oldest entries, as the directory had them when it was last listed, and those that were added since. */
+  /**
+   * The ids of the oldest entries that were found when `events/` was last listed, and of those that were added since.
+   */
   private known = new Set<string>();
-  /** Names that aren't entries, and the files of entries with a damaged line. There was a warning for each. */
+  /**
+   * The names in `events/`, and the files of entries, about which a warning was logged. There is one warning for each.
+   */
   private readonly warnedOf = new Set<string>();
 
   constructor(
@@ -33,12 +40,16 @@ export class EventQueue {
     this.entries = store.events;
   }
 
-  /** The next batch; undefined if all events were told, or telling wasn't begun. Throws errors of the file system. */
+  /**
+   * The next batch; undefined if all events are confirmed, or the outbox was never opened. Throws errors of the file
+   * system.
+   */
   next(limit: number): Promise<OutboxBatch | undefined> {
     return this.entries.inTurn(async () => {
       if (!this.entries.isBegun) return undefined;
       this.store.presence.assertHere(this.entries.parts);
-      // Events that came meanwhile may belong to an older entry. They wait until the batch is confirmed.
+      // A batch that isn't confirmed yet is returned again, even if events that came meanwhile belong to an older
+      // entry.
       const { inFlight } = this.entries;
       const repeated = inFlight && (await this.batchOf(inFlight.id, limit));
       return repeated ?? (await this.oldest(limit));
@@ -46,8 +57,8 @@ export class EventQueue {
   }
 
   /**
-   * The next batch of the oldest file that is complete, and then of those that still get lines, in rotation: one that
-   * gets lines all the time must not keep the others waiting.
+   * The next batch, from the oldest file that is complete. Without such a file, from the files that still get lines, in
+   * rotation, so that a file that gets lines all the time doesn't keep the others waiting.
    */
   private async oldest(limit: number): Promise<OutboxBatch | undefined> {
     for (;;) {
@@ -79,7 +90,7 @@ export class EventQueue {
     let complete: string[] = [];
     const dropNewest = (): void => {
       complete = [...new Set(complete)].sort();
-      // They are listed when the others have been told.
+      // The newest entries are dropped here. They are listed again when the others are done.
       if (complete.length > MOST_KNOWN) this.entries.mustList = true;
       complete.splice(MOST_KNOWN);
     };
@@ -96,7 +107,7 @@ export class EventQueue {
     this.known = new Set([...complete, ...[...foundOpen].sort()]);
   }
 
-  /** Whether a name may be that of an entry. Warns of others once. */
+  /** Whether a name in `events/` may be that of an entry. Logs a warning about any other name, once. */
   private isEntry(name: string): boolean {
     if (this.warnedOf.has(name)) return false;
     if (UPLOAD_ID.test(name)) return true;
@@ -114,7 +125,7 @@ export class EventQueue {
     if (open && open.durableLength <= entry.offset) return undefined;
     const file = await this.openLines(id, entry.lines);
     if (!file) {
-      // Checked afterwards, because without its volume a store looks empty.
+      // The presence of the store is checked only now, because without its volume a store looks empty.
       this.store.presence.assertHere();
       if (open) return undefined;
       if (await this.store.disk.isNameTaken(this.store.at(entry.lines))) this.warnOnce(id, `${this.store.at(entry.lines)} is not a file of this store, so its uploads are not told.`);
@@ -129,7 +140,7 @@ export class EventQueue {
     }
   }
 
-  /** @param isComplete whether the file gets no more lines. */
+  /** @param isComplete whether no more lines are added to the file. */
   private async read(id: string, entry: EventEntry, file: SegmentReader, limit: number, isComplete: boolean): Promise<OutboxBatch | undefined> {
     const decode = entry.lines === removedPath(id) ? decodeRemovedUpload : decodeStored;
     for (let { offset } = entry; ; ) {
@@ -157,19 +168,20 @@ export class EventQueue {
     const { id } = batch;
     const confirm = () =>
       this.entries.inTurn(async () => {
-        // Another batch was given out since.
+        // `next` has returned another batch since.
         if (this.entries.inFlight !== batch) return;
         if (batch.isLast) await this.entries.remove(id);
         else await this.entries.replace(id, { lines, offset: batch.end });
         this.entries.inFlight = undefined;
-        // Behind the other files that still get lines. Complete files stay in the order in which they were listed.
+        // A file that still gets lines moves behind the others of its kind. Complete files stay in the order in which
+        // they were listed.
         if (batch.isLast || this.openIds().has(id)) this.known.delete(id);
         if (!batch.isLast) this.known.add(id);
       });
     return { events, confirm };
   }
 
-  /** Opens the lines of an entry; undefined if they are missing. */
+  /** Opens the file with the lines of an entry; undefined if the file is missing. */
   private async openLines(id: string, path: string): Promise<SegmentReader | undefined> {
     if (path !== removedPath(id)) return this.segments.open(path);
     const file = await unlessAbsent(this.store.disk.open(this.store.at(path)));
@@ -177,8 +189,9 @@ export class EventQueue {
   }
 
   /**
-   * Creates a damaged or missing entry again if its lines can be found by its name. All of them are told again. Undefined
-   * if there are no such lines, with a warning if the entry is there.
+   * Creates a damaged or missing entry again if the file of its lines can be found by the entry's name. The events of
+   * all these lines are then delivered again. Undefined if there is no such file, with a warning if the damaged entry
+   * exists.
    */
   private async repaired(id: string): Promise<EventEntry | undefined> {
     const path = this.store.at(EVENTS, id);

@@ -5,7 +5,7 @@ import type { OpenStore } from '../open-store.js';
 
 const LONGEST_WAIT_MS = 60_000;
 
-/** The outbox of a directory of the local file system. */
+/** The event outbox of a store in a directory of the local file system. */
 export class LocalDiskEventOutbox extends EventOutbox {
   constructor(
     /** Passes the open store to `work`. Rejects with `storage-failure` while the store is away. */
@@ -26,7 +26,8 @@ export class LocalDiskEventOutbox extends EventOutbox {
     this.news.clear();
     const given = await this.withStore(async (store) => ({ store, batch: await store.events.next(limit) })).catch(storageFailure('The events could not be read.'));
     const { store, batch } = given;
-    // If the store went away and came back since, it tells these events again.
+    // If the store went away and came back since, nothing is confirmed, because the reopened store returns these events
+    // again.
     const confirm = (): Promise<void> =>
       this.withStore((current) => (current === store && batch ? batch.confirm() : Promise.resolve())).catch(storageFailure('Events could not be confirmed.'));
     return batch && { ...batch, confirm };
@@ -36,7 +37,7 @@ export class LocalDiskEventOutbox extends EventOutbox {
     return this.news.sleep(LONGEST_WAIT_MS, signal);
   }
 
-  /** The lock of the directory keeps other processes away anyway. */
+  /** Does nothing, because the lock of the directory keeps other processes away anyway. */
   override close(): Promise<void> {
     return Promise.resolve();
   }

@@ -102,7 +102,7 @@ class DirectoryView implements StoreView {
     return Promise.resolve('both');
   }
 
-  /** The size is 0 on an error. Reading the segment then reports what is wrong. */
+  /** The size of a segment in bytes; 0 on an error, which is reported when the segment is read. */
   private sizeOf(path: string): Promise<number> {
     return stat(join(this.root, path)).then(({ size }) => size, () => 0);
   }

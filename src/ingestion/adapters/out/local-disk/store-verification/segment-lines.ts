@@ -11,7 +11,8 @@ const CHUNK_BYTES = 64 * 1024;
 
 /**
  * Reads the lines that a segment has now. Memory stays bounded, even for long lines. An unterminated end is yielded
- * last, and only if the writer of the segment is done with it, or if its marker says that it may be torn.
+ * last, and only if the segment's writer is done with the segment, or if the segment's marker says that the end may be
+ * torn.
  *
  * @throws an error of the file system; a missing segment has no lines.
  */

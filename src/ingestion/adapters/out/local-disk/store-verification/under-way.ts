@@ -15,7 +15,7 @@ export class UnderWay {
   private pending = { state: '', files: new Set<string>() };
 
   constructor(
-    /** An absolute path. */
+    /** Absolute path of the store's root directory. */
     private readonly root: string,
   ) {}
 
@@ -44,7 +44,10 @@ export class UnderWay {
     return (await this.segmentMarker(segment)) !== undefined;
   }
 
-  /** Whether a line that was read is permanent. A failed write is cut off again, at once or by the next boot. */
+  /**
+   * Whether a line that was read is permanent. The lines of a failed write are cut off again, at once or by the next
+   * boot.
+   */
   async stays(segment: string, lineEnd: number): Promise<boolean> {
     const marker = await this.segmentMarker(segment);
     if (marker && 'durable_length' in marker && marker.durable_length !== undefined && lineEnd > marker.durable_length) return false;

@@ -21,7 +21,7 @@ const logger = { warn: (): void => undefined };
 
 let base: string;
 let view: DataDirectoryView;
-/** An upload with a file and one without, in this order in one segment. */
+/** The upload with a file. Its line is the first in `segment`, before that of `json`, which has no file. */
 let file: Upload & { content: NonNullable<Upload['content']> };
 let json: Upload;
 let segment: string;
@@ -358,7 +358,7 @@ describe('an operation in progress', () => {
     await begin();
     expect(await shown()).toEqual(expected());
     expect((await found()).totals.defects).toBe(0);
-    // The next boot repairs it, as the finding says.
+    // The next boot repairs the store, as the findings say.
     await (await open()).close();
     expect(await shown()).toEqual([]);
   });
@@ -377,7 +377,7 @@ describe('an operation in progress', () => {
     const kinds = [];
     for await (const { kind } of verifyStore(view.directory)) {
       kinds.push(kind);
-      // At this point the files are listed and this segment is being read.
+      // By now all files have been listed, and the verification is in the middle of this segment.
       if (kind === 'line-duplicate') await finish().then(() => rm(at(`pending/${id}`)));
     }
     expect(kinds).toEqual(['line-duplicate']);

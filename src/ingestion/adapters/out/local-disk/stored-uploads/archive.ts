@@ -29,7 +29,7 @@ export class Archive {
      * ones any more.
      *
      * @param purge whether to also remove the copies of small files in journals.
-     * @param rotate whether to close the segments. Without it, those that are open now must be left alone.
+     * @param rotate whether to close the segments. Otherwise the caller must leave those alone that are open now.
      */
     private readonly settle: (purge: boolean, rotate: boolean) => Promise<void>,
     /** The longest file of which journals may have a copy, in bytes. */
@@ -44,7 +44,7 @@ export class Archive {
 
   async list(filter: UploadFilter, limit: number, after?: UploadPosition): Promise<UploadPage> {
     const page = await new UploadList(this.segments, filter, limit, after).page();
-    // Checked afterwards, because without its volume a store looks empty.
+    // The presence of the store is checked only now, because without its volume a store looks empty.
     this.store.presence.assertHere();
     return page;
   }
@@ -74,7 +74,8 @@ export class Archive {
     return this.inTurn(async () => {
       const { dryRun = false, onProgress = () => undefined, signal } = options;
       signal?.throwIfAborted();
-      // Listed first: an upload in flight may refer to a segment that is opened later.
+      // The segments are listed before `prepare`. One that is opened later must be left alone, because an upload in
+      // flight may refer to it.
       const paths = await this.segmentsOf(filter);
       if (!dryRun && paths.length > 0) await this.prepare(true, true);
       let uploads = 0;
@@ -121,7 +122,10 @@ export class Archive {
     await this.clearOffsets();
   }
 
-  /** Makes markers that were left by failures stay true when their segment becomes shorter. */
+  /**
+   * Sets the offsets in markers that failures left behind to 0, because the lines that they refer to move when their
+   * segment becomes shorter.
+   */
   private async clearOffsets(): Promise<void> {
     const { markers } = this.store;
     for (const id of await markers.ids()) {
@@ -158,7 +162,7 @@ export class Archive {
   }
 }
 
-/** The valid lines of a segment; with a customer, only that customer's. */
+/** The valid lines of a segment; if a customer is given, only those of the customer's uploads. */
 async function* linesOf(segment: SegmentReader, path: string, customerId: string | undefined): AsyncGenerator<Buffer> {
   const kind = UPLOAD_KINDS.find((each) => path.includes(`/kind=${each}/`)) ?? 'historical';
   const isWanted = customerId === undefined ? () => true : isOfCustomer(kind, customerId);

@@ -3,12 +3,15 @@ import type { DiskFile } from '../disk.js';
 import { closeQuietly } from '../staged-file.js';
 
 /**
- * How much of a file is read at once, in bytes: the least for slow clients, because each connection may be one and holds
- * as much; up to the most for clients that are fast.
+ * How many bytes of a file are read at once. The least is for slow clients, because any connection may be a slow one
+ * and holds this much memory. The amount grows up to the most for fast clients.
  */
 const LEAST_READ_BYTES = 64 * 1024;
 const MOST_READ_BYTES = 1024 * 1024;
-/** A client that took what was read within this time gets twice as much next, and otherwise half. In milliseconds. */
+/**
+ * A client that took what was read within this time gets twice as much next; a slower client gets half. In
+ * milliseconds.
+ */
 const FAST_MS = 20;
 
 /** The bytes of a part of a file. Closes the file at the end, and when the caller stops. */

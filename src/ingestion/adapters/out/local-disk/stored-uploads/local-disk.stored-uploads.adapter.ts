@@ -10,7 +10,7 @@ import { storageFailure } from '../../../../application/storage-failure.js';
 import type { Upload } from '../../../../domain/upload.js';
 import type { OpenStore } from '../open-store.js';
 
-/** The uploads in a directory of the local file system. */
+/** Finds, lists and removes the uploads of a store in a directory of the local file system. */
 export class LocalDiskStoredUploads extends StoredUploads {
   constructor(
     /** Passes the open store to `work`. Rejects with `storage-failure` while the store is away. */

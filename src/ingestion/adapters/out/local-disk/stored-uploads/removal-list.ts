@@ -9,7 +9,7 @@ const UPLOADS_AT_ONCE = 1_000;
 /** An upload that is to be removed. */
 export interface RemovedUpload {
   readonly uploadId: string;
-  /** Undefined in a list that an earlier version has written. */
+  /** Undefined in a list that an earlier version of the service has written. */
   readonly customerId?: string;
   /** Path of the upload's file relative to the root; null without a file. */
   readonly contentPath: string | null;
@@ -17,16 +17,18 @@ export interface RemovedUpload {
   readonly scope: string | null;
 }
 
-/** Uploads of one segment that are to be removed. Once its file is durable, the removal is decided. */
+/**
+ * Uploads of one segment that are to be removed. Once the file of this list is durable, recovery completes the removal.
+ */
 export interface RemovalList {
-  /** A path relative to the store's root. */
+  /** Path of the segment, relative to the store's root. */
   readonly segment: string;
   /** When the removal was decided (RFC 3339, UTC). */
   readonly removedAt: string;
   readonly uploads: readonly RemovedUpload[];
 }
 
-/** A list in bytes, piece by piece: one line with the segment, and one for each upload. */
+/** A removal list in bytes, piece by piece: one line with the segment, and one for each upload. */
 export function* encodeRemovalList({ segment, removedAt, uploads }: RemovalList): Generator<Buffer> {
   yield encodeLines([{ segment, removedAt }]);
   for (let at = 0; at < uploads.length; at += UPLOADS_AT_ONCE) yield encodeLines(uploads.slice(at, at + UPLOADS_AT_ONCE));
@@ -35,8 +37,8 @@ export function* encodeRemovalList({ segment, removedAt, uploads }: RemovalList)
 const encodeLines = (lines: readonly object[]): Buffer => Buffer.from(lines.map((line) => `${JSON.stringify(line)}\n`).join(''));
 
 /**
- * A list from its bytes; undefined if the bytes aren't a list of this store, or are incomplete. Accepts only paths of
- * the store's layout, because recovery rewrites and removes the files that the paths name.
+ * A removal list from its bytes; undefined if the bytes aren't a removal list of this store, or are incomplete. Accepts
+ * only paths of the store's layout, because recovery rewrites and removes the files that the paths name.
  */
 export function decodeRemovalList(bytes: Buffer): RemovalList | undefined {
   const lines = bytes.toString().split('\n');

@@ -22,10 +22,10 @@ const FILES_AT_ONCE = 16;
  * 2. Replace the segment by a copy without their lines.
  * 3. Remove their idempotency keys from the index.
  * 4. Remove their files.
- * 5. If somebody is told of uploads, write the events of the removal to `events/`.
+ * 5. If the event outbox was ever opened, write the events of the removal to `events/`.
  * 6. Remove the list.
  *
- * If a step fails, the list stays, and the removal is completed by the next one or at the next boot.
+ * If a step fails, the list stays, and the removal is completed before the next removal or at the next boot.
  */
 export async function removeUploads(store: StoreDirectory, list: RemovalList): Promise<void> {
   const path = await decide(store, list);
@@ -33,7 +33,10 @@ export async function removeUploads(store: StoreDirectory, list: RemovalList): P
   await store.disk.remove(path);
 }
 
-/** Writes a list to `pending/`, where it appears as a whole. Resolves to its absolute path when it is durable. */
+/**
+ * Writes a removal list to `pending/`, where the list appears as a whole. Resolves to its absolute path when it is
+ * durable.
+ */
 async function decide(store: StoreDirectory, list: RemovalList): Promise<string> {
   const path = store.at('pending', `${uuidV7()}${REMOVAL_EXTENSION}`);
   store.presence.assertHere();
@@ -44,10 +47,10 @@ async function decide(store: StoreDirectory, list: RemovalList): Promise<string>
 
 /**
  * Completes the removals that failed or were cut short by a crash. A removal that fails again is logged, and stays for
- * the next time. Removes lists that were never finished.
+ * the next time. Removes lists that a crash left unfinished.
  *
  * @param names the names in `pending/`.
- * @param isSafe whether the paths of a list stay inside the store.
+ * @param isSafe returns whether the paths of a list stay inside the store.
  * @throws StoreAwayError
  */
 export async function completeRemovals(
@@ -96,7 +99,10 @@ async function complete(store: StoreDirectory, path: string, list: RemovalList):
   store.presence.assertHere();
 }
 
-/** The ids of uploads, those with a key, and the paths of their files. A list may be long, so others get a turn meanwhile. */
+/**
+ * The ids of the uploads in a removal list, the uploads with an idempotency key, and the paths of the files. Other work
+ * gets a turn meanwhile, because a list may be long.
+ */
 async function sorted(uploads: readonly RemovedUpload[]): Promise<{ ids: ReadonlySet<string>; keyed: KeyedUpload[]; paths: string[] }> {
   const ids = new Set<string>();
   const keyed: KeyedUpload[] = [];
@@ -111,13 +117,19 @@ async function sorted(uploads: readonly RemovedUpload[]): Promise<{ ids: Readonl
   return { ids, keyed, paths };
 }
 
-/** Removes the directories of a day and a customer if they are empty: their names tell of uploads that were removed. */
+/**
+ * Removes the directories of a day and a customer if they are empty, because their names would reveal uploads that were
+ * removed.
+ */
 async function removeEmpty(store: StoreDirectory, directory: string): Promise<void> {
   // The first two levels, such as `files/kind=historical`, belong to every store.
   for (let path = directory; path.split('/').length > 2; path = dirname(path)) await store.disk.removeEmptyDirectory(store.at(path));
 }
 
-/** Replaces a segment by a copy without the lines of some uploads. Resolves to the length of the copy; 0 if it is empty. */
+/**
+ * Replaces a segment by a copy without the lines of some uploads. Resolves to the length of the copy in bytes; 0 if the
+ * copy is empty.
+ */
 async function rewrite(store: StoreDirectory, segment: string, ids: ReadonlySet<string>): Promise<number> {
   const { disk } = store;
   const directory = dirname(store.at(segment));
@@ -158,7 +170,10 @@ async function rewrite(store: StoreDirectory, segment: string, ids: ReadonlySet<
   }
 }
 
-/** Where the copy of a segment is written: in `staging/`, unless the lines are on a volume of their own. */
+/**
+ * Where the copy of a segment is written: in `staging/`, or beside the segment if the lines are on another volume than
+ * `staging/`.
+ */
 function copyPath(store: StoreDirectory, segment: string): string {
   const name = `${basename(segment)}.rewritten`;
   const part = store.at(segment.split('/', 2).join('/'));
@@ -172,13 +187,13 @@ interface KeyedUpload {
 }
 
 interface Copy {
-  /** In bytes. */
+  /** Length of the copy in bytes. */
   readonly length: number;
-  /** Where a position in the source is in the copy. */
+  /** Converts a position in the source to the position in the copy. */
   readonly movedTo: (position: number) => number;
 }
 
-/** Copies the lines whose ids aren't in a set. */
+/** Copies the lines of a segment, except those of the uploads whose ids are in `removed`. */
 async function copyLines(source: DiskFile, copy: DiskFile, removed: ReadonlySet<string>): Promise<Copy> {
   let length = 0;
   const gaps: { readonly begin: number; readonly length: number }[] = [];

@@ -8,7 +8,7 @@ const BEHIND_ID = ID.length + ID_BYTES;
 const RECEIVED_AT = Buffer.from('"received_at":"');
 const TIME_BYTES = '2025-03-30T12:00:00.000Z'.length;
 
-/** What is known of a line without decoding all of it. */
+/** The members of an index line that can be read without decoding all of the line. */
 export interface LineHead {
   readonly uploadId: string;
   /** Milliseconds since 1970. */
@@ -29,7 +29,9 @@ export function headOf(line: Buffer): LineHead | undefined {
   return typeof parsed?.upload_id === 'string' && !Number.isNaN(time) ? { uploadId: parsed.upload_id, receivedAt: time } : undefined;
 }
 
-/** Returns a function that tells whether an index line of a kind is of a customer, without decoding all of the line. */
+/**
+ * Returns a function that reports whether an index line of a kind is of a customer, without decoding all of the line.
+ */
 export function isOfCustomer(kind: UploadKind, customerId: string): (line: Buffer) => boolean {
   const expected = Buffer.from(`","kind":"${kind}","customer_id":${JSON.stringify(customerId)},`);
   const begin = expected.subarray(0, expected.indexOf('"customer_id":') + '"customer_id":'.length);

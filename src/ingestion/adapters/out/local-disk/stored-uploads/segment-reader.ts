@@ -3,7 +3,7 @@ import type { DiskFile } from '../disk.js';
 import { NEWLINE } from '../index-lines.js';
 import { headOf } from './segment-lines.js';
 
-/** Long enough for most lines, in bytes. */
+/** How many bytes are read at first to find a single line. Long enough for most lines. */
 const PROBE_BYTES = 8 * 1024;
 /** `seek` is exact only up to this many bytes, because reading them costs no more than another probe. */
 const NEAR_BYTES = 64 * 1024;
@@ -16,13 +16,16 @@ export interface SegmentLine {
   readonly bytes: Buffer;
 }
 
-/** When the lines of a segment were received, apart from disorder. Milliseconds since 1970. */
+/**
+ * The `received_at` of the first and the last line of a segment, in milliseconds since 1970. The other lines are in
+ * between, give or take MAX_DISORDER_MS.
+ */
 export interface SegmentSpan {
   readonly first: number;
   readonly last: number;
 }
 
-/** Lines that were read together, and where they begin. */
+/** Lines that were read together, and the offset in bytes at which the first of them begins. */
 export interface SegmentChunk {
   readonly begin: number;
   readonly lines: readonly SegmentLine[];
@@ -35,7 +38,7 @@ export interface SegmentChunk {
 export class SegmentReader {
   constructor(
     private readonly file: DiskFile,
-    /** A path relative to the store's root. */
+    /** Path of the segment, relative to the store's root. */
     readonly path: string,
     /** The length of the durable lines in bytes. */
     readonly length: number,
@@ -73,7 +76,7 @@ export class SegmentReader {
     return { low: low.position, high: high.position };
   }
 
-  /** The lines that end before a position, which is the beginning of a line or the segment's end; a chunk of them. */
+  /** A chunk of lines: the last ones before a position, which is the beginning of a line or the segment's end. */
   async linesBefore(end: number, chunkBytes = CHUNK_BYTES): Promise<SegmentChunk> {
     for (let size = chunkBytes; ; size *= 2) {
       const from = Math.max(0, end - size);
@@ -85,7 +88,7 @@ export class SegmentReader {
     }
   }
 
-  /** The lines that begin at a position or after it; a chunk of them. Empty if there are none. */
+  /** A chunk of lines: the first ones that begin at a position or after it. Empty if there are none. */
   async linesFrom(position: number, chunkBytes = CHUNK_BYTES): Promise<readonly SegmentLine[]> {
     const from = Math.max(0, position - 1);
     for (let size = chunkBytes; ; size *= 2) {
@@ -110,7 +113,7 @@ export class SegmentReader {
     }
   }
 
-  /** The bytes between two positions. */
+  /** The bytes of the segment between two positions. */
   async read(from: number, to: number): Promise<Buffer> {
     const bytes = Buffer.allocUnsafe(to - from);
     return bytes.subarray(0, await this.file.read(bytes, from));
@@ -121,7 +124,7 @@ export class SegmentReader {
   }
 }
 
-/** The complete lines of `bytes` from an offset on. `position` is that of the bytes in their segment. */
+/** The complete lines of `bytes` from an offset on. `position` is the offset of `bytes` in the segment. */
 function linesIn(bytes: Buffer, from: number, position: number): SegmentLine[] {
   const lines: SegmentLine[] = [];
   let begin = from;

@@ -5,12 +5,12 @@ import { hasCode, NotAFileError, unlessAbsent } from '../disk-error.js';
 import type { StoreDirectory } from '../store-directory.js';
 import { SegmentReader, type SegmentSpan } from './segment-reader.js';
 
-/** How many spans are remembered. One takes about 200 bytes. */
+/** How many spans of segments are remembered at most. A span takes about 200 bytes. */
 const MOST_SPANS = 10_000;
 
-/** The segments of a store as they are on disk. Anything else in their directories is passed over. */
+/** The segments of a store as they are on disk. Anything else in their directories is skipped. */
 export class Segments {
-  /** The spans of segments by path. A span is true as long as its segment has that length. */
+  /** The spans of segments by path. A span is valid as long as its segment has the given length. */
   private readonly spans = new Map<string, { readonly length: number; readonly span: SegmentSpan | undefined }>();
 
   constructor(private readonly store: StoreDirectory) {}
@@ -34,7 +34,8 @@ export class Segments {
 
   /** Opens a segment; undefined if it was removed meanwhile, is no regular file, or has no durable line. */
   async open(path: string): Promise<SegmentReader | undefined> {
-    // The length is asked for before the file is opened: a segment that is closed in between is complete.
+    // The durable length is looked up before the file is opened: if the segment is closed in between, its file is
+    // complete.
     const durableLength = this.store.openSegments.get(path)?.durableLength;
     const file = await unlessAbsent(this.store.disk.open(this.store.at(path))).catch((error: unknown) => {
       if (error instanceof NotAFileError) return undefined;
@@ -53,8 +54,8 @@ export class Segments {
   }
 
   /**
-   * The span of a segment, without opening the segment if it is known. Undefined if the segment was removed meanwhile,
-   * or its first or last line isn't valid.
+   * The span of a segment. Opens the segment only if its span isn't remembered. Undefined if the segment was removed
+   * meanwhile, or its first or last line isn't valid.
    */
   async span(path: string): Promise<SegmentSpan | undefined> {
     const length = this.store.openSegments.get(path)?.durableLength ?? (await this.store.disk.plainFileSize(this.store.at(path)));

@@ -7,9 +7,12 @@ import { headOf, isOfCustomer } from './segment-lines.js';
 import type { SegmentReader, SegmentSpan } from './segment-reader.js';
 import type { Segments } from './segments.js';
 
-/** A page ends early after this many bytes of lines were read for it, provided that the next page then begins later. */
+/**
+ * A page ends early after this many bytes of lines were read for it, provided that the next page then begins at an
+ * older position than this one.
+ */
 const MOST_READ_BYTES = 32 * 1024 * 1024;
-/** Lines up to this length are kept until the page is made. */
+/** Lines up to this length in bytes are held in memory until the page is made. Longer lines are read again. */
 const SHORT_LINE_BYTES = 2 * 1024;
 /** How many more candidates than a page needs are held before the oldest are dropped. */
 const SPARE_CANDIDATES = 10_000;
@@ -29,11 +32,11 @@ interface BackwardReader {
   readonly path: string;
   readonly span: SegmentSpan | undefined;
   readonly isWanted: (line: Buffer) => boolean;
-  /** Opened when its first lines are needed; undefined before. */
+  /** The segment, opened when its first lines are needed; undefined before. */
   segment?: SegmentReader;
-  /** All lines from here on were read, or are too new. */
+  /** Offset in bytes. All lines from there on were read, or are too new for the page. */
   end: number;
-  /** No unread line was received later than this, in milliseconds since 1970. */
+  /** No unread line that belongs in the list has a later `received_at` than this, in milliseconds since 1970. */
   frontier: number;
 }
 
@@ -103,9 +106,9 @@ export class UploadList {
     return segment;
   }
 
-  /** Adds the uploads of a day. Returns where the next page begins if the page ends here. */
+  /** Adds the uploads of a day to the page. Returns where the next page begins if this page ends here. */
   private async addDay(readers: readonly BackwardReader[], day: string): Promise<UploadPosition | undefined> {
-    // One more than the page takes tells whether more follow.
+    // One candidate more than the page takes shows whether uploads follow the page.
     const wanted = this.limit - this.uploads.length + 1;
     const { candidates, readTo } = await this.readBack(readers, wanted);
     for (const { segment, begin, bytes: copy, uploadId, receivedAt } of candidates) {
@@ -125,8 +128,8 @@ export class UploadList {
   /**
    * Reads lines, the newest first, until the page is full or enough was read.
    *
-   * @returns the newest selected lines, and the time after which none of the day is missing from them; undefined if
-   *   none of the whole day is missing.
+   * @returns the newest selected lines of the day, and a time `readTo`: no selected line that was received after that
+   *   time is missing. The time is undefined if no line of the whole day is missing.
    */
   private async readBack(readers: readonly BackwardReader[], wanted: number): Promise<{ candidates: Candidate[]; readTo: number | undefined }> {
     const selection = new Selection(wanted);

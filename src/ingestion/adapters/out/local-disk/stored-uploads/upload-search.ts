@@ -9,25 +9,29 @@ import type { SegmentReader, SegmentSpan } from './segment-reader.js';
 import type { Segments } from './segments.js';
 
 const MIB = 1024 * 1024;
-/** Most uploads are complete soon after they began. Their lines are within this many bytes. */
+/**
+ * Most uploads are complete soon after they began. Their lines are within this many bytes of the place where lines have
+ * the time of the upload's id.
+ */
 const NEAR_BYTES = MIB / 4;
 const CHUNK_BYTES = MIB;
 
-/** A line, and the segment in which it was found. */
+/** The upload of the line that was found, and the path of its segment, relative to the store's root. */
 export interface FoundLine {
   readonly segment: string;
   readonly upload: Upload;
 }
 
-/** A segment that may contain a line. */
+/** A segment that may contain the line of the wanted upload. */
 interface Candidate {
   readonly path: string;
   readonly span: SegmentSpan;
 }
 
 /**
- * Finds the line of an upload: in segments of the days on which it may have been complete, from the time of its id on.
- * Looks first where the line is if the upload took a short time. Reads at most the lines of the 24 hours after the id.
+ * Finds the line of an upload: in segments of the days on which it may have been complete, from the time in its id on.
+ * Looks first where the line is if the upload took a short time. Reads at most the lines of the 24 hours after the
+ * time in the id.
  */
 export async function findLine(segments: Segments, uploadId: string): Promise<FoundLine | undefined> {
   const beganAt = timeOfUuid(uploadId);
@@ -41,7 +45,7 @@ export async function findLine(segments: Segments, uploadId: string): Promise<Fo
 /** The end of the year 9999, the last time that RFC 3339 can write. */
 const LATEST_MS = Date.parse('9999-12-31T23:59:59.999Z');
 
-/** The segments that may have lines received in the 24 hours after a time. */
+/** The segments that may have lines of uploads that were received in the 24 hours after a time. */
 async function candidates(segments: Segments, beganAt: number): Promise<Candidate[]> {
   const endedAt = beganAt + MAX_UPLOAD_DURATION_MS;
   const days = new Set([utcDate(new Date(beganAt)), utcDate(new Date(endedAt))]);
@@ -50,7 +54,7 @@ async function candidates(segments: Segments, beganAt: number): Promise<Candidat
   for (const group of groupsOf(paths.flat(), SPANS_AT_ONCE)) {
     const spans = await Promise.all(group.map((path) => segments.span(path)));
     for (const [index, path] of group.entries()) {
-      // A segment with a line that isn't valid is searched as if it could have any line.
+      // A segment whose first or last line isn't valid is searched as if it could have any line.
       const span = spans[index] ?? { first: -Infinity, last: Infinity };
       if (span.first <= endedAt + MAX_DISORDER_MS && span.last >= beganAt - MAX_DISORDER_MS) found.push({ path, span });
     }
@@ -64,7 +68,7 @@ function* groupsOf<Item>(items: readonly Item[], size: number): Generator<readon
   for (let at = 0; at < items.length; at += size) yield items.slice(at, at + size);
 }
 
-/** Searches segments from the time of the id on; with `isNear`, only what is close to that time. */
+/** Searches segments from the time in the upload's id on; with `isNear`, only the lines close to that time. */
 async function search(segments: Segments, among: readonly Candidate[], uploadId: string, beganAt: number, isNear: boolean): Promise<FoundLine | undefined> {
   for (const { path, span } of among) {
     const segment = await segments.open(path);
@@ -83,7 +87,7 @@ async function search(segments: Segments, among: readonly Candidate[], uploadId:
 
 async function searchIn(segment: SegmentReader, { from, to }: { from: number; to: number }, uploadId: string): Promise<FoundLine | undefined> {
   const member = Buffer.from(`"upload_id":"${uploadId}"`);
-  // Chunks overlap, so that a member across their border is found.
+  // Chunks overlap, so that an `upload_id` across the border of two chunks is found.
   for (let at = from; at < to; at += CHUNK_BYTES) {
     const chunk = await segment.read(at, Math.min(to + member.length, segment.length, at + CHUNK_BYTES + member.length));
     for (let found = chunk.indexOf(member); found >= 0; found = chunk.indexOf(member, found + 1)) {
@@ -96,7 +100,7 @@ async function searchIn(segment: SegmentReader, { from, to }: { from: number; to
 
 /** The upload of the line around a position. */
 async function uploadAt(segment: SegmentReader, position: number): Promise<Upload | undefined> {
-  // The id is the first member of a line.
+  // The id is the first member of a line, so the line begins behind the last newline before the id.
   let begin = position;
   const before = await segment.read(Math.max(0, position - CHUNK_BYTES), position);
   begin -= before.length - (before.lastIndexOf(NEWLINE) + 1);

@@ -27,7 +27,10 @@ export interface AzureBlobBucketOptions {
 /** The body of a download as the SDK actually returns it. The SDK's types declare less. */
 type Body = AsyncIterable<Uint8Array> & { destroy(): void };
 
-/** Attempts for one request, and milliseconds before the third. The second follows at once; later pauses grow. */
+/**
+ * The SDK's attempts for one request: at most 5. The second follows at once, the third after 100 ms. Later pauses grow
+ * to at most 2 s.
+ */
 const RETRIES = { maxTries: 5, retryDelayInMs: 100, maxRetryDelayInMs: 2_000 };
 const LEAST_BLOCK_BYTES = 4 * 1024 * 1024;
 /** The maximum number of blocks of an object in Azure. */
@@ -178,7 +181,11 @@ export class AzureBlobBucket extends Bucket {
     // Nothing to close: the SDK has one connection pool for the whole process, which doesn't keep the process alive.
   }
 
-  /** @param answeredAt the store's time in an answer. */
+  /**
+   * Notes how far the store's clock is ahead of this machine's.
+   *
+   * @param answeredAt the store's time in an answer; undefined if the answer has none.
+   */
   private noteTime(answeredAt: Date | undefined): void {
     if (answeredAt) this.offsetMs = answeredAt.getTime() - Date.now();
   }
@@ -212,9 +219,11 @@ export class AzureBlobBucket extends Bucket {
       } catch (error) {
         if (!hasCode(error, 'BlobAlreadyExists', 'ConditionNotMet', 'InvalidBlockList')) throw error;
         const there = await unlessAbsent(blob.getProperties({ abortSignal }));
-        // The write may have succeeded with its answer lost, and the SDK has repeated it.
+        // The SDK may have repeated a write that had succeeded, because its answer was lost. The object at the key is
+        // then our own.
         if (there?.metadata?.nonce === nonce) return given(there.etag);
-        // If an object is there, its commit dropped our blocks. If not, they were dropped for another reason.
+        // An object at the key dropped our blocks when it was committed. Without an object, our blocks were dropped for
+        // another reason.
         if (!there && hasCode(error, 'InvalidBlockList')) throw error;
         return undefined;
       }

@@ -2,22 +2,29 @@ import { MAX_EVENTS_BYTES, type OutboxEvent } from '../../../../application/port
 
 const READS_AT_ONCE = 16;
 
-/** Events that are being collected, and what is to be remembered once they were told. */
+/** A batch of events that is being collected, and the actions to run once the receiver has confirmed them. */
 export class BatchDraft {
   readonly events: OutboxEvent[] = [];
-  /** The number of steps, such as segments that were read to their end. Some have no event. */
+  /**
+   * The number of actions that were added by `onceTold`. A batch may have actions but no event, for example if a
+   * segment was read to its end and all its events had been confirmed before.
+   */
   steps = 0;
   private bytes = 0;
   private readonly onTold: (() => void)[] = [];
 
   constructor(private readonly limit: number) {}
 
-  /** For how many events there is room. */
+  /** How many more events the batch may take. */
   get room(): number {
     return this.bytes >= MAX_EVENTS_BYTES ? 0 : this.limit - this.events.length;
   }
 
-  /** Adds an event unless there is no room for it. */
+  /**
+   * Adds an event unless the batch has no room for it. Returns whether the event was added.
+   *
+   * @param bytes the length of the event's index line, or an estimate for an event without one.
+   */
   add(event: OutboxEvent, bytes: number): boolean {
     const fits = this.room > 0 && (this.events.length === 0 || this.bytes + bytes <= MAX_EVENTS_BYTES);
     if (!fits) return false;
@@ -26,29 +33,31 @@ export class BatchDraft {
     return true;
   }
 
-  /** Adds what is to be done when the events so far were told. */
+  /** Adds an action to run once the receiver has confirmed the events that the batch has so far. */
   onceTold(action: () => void): void {
     this.steps += 1;
     this.onTold.push(action);
   }
 
-  /** Takes the events for told. */
+  /** Runs the actions of `onceTold`. Call it when the receiver has confirmed the events, or if there are none. */
   settle(): void {
     for (const action of this.onTold.splice(0)) action();
   }
 }
 
-/** Events of one sort that wait, the oldest first. */
+/** Events of one sort, such as removals, that the receiver hasn't confirmed yet, the oldest first. */
 export interface EventSource {
-  /** When the first event happened, about, in milliseconds since 1970; undefined if no event waits. */
+  /** About when the oldest of these events happened, in milliseconds since 1970; undefined if no event waits. */
   readonly since: number | undefined;
   /** Adds events to a batch. Resolves to false if there are more than the batch has room for. */
   fill(batch: BatchDraft): Promise<boolean>;
 }
 
 /**
- * The next objects that probably fit into a batch together, at least one and at most 16. They can be read at once.
+ * The next objects of a queue, from index `from` on, whose events probably fit into a batch together: at least one and
+ * at most 16. They can be read at once.
  *
+ * @param room for how many events the batch has room.
  * @param eventsIn returns about how many events an object has.
  */
 export function nextToRead<Listed>(queue: readonly Listed[], from: number, room: number, eventsIn: (listed: Listed) => number): Listed[] {

@@ -43,14 +43,14 @@ function storageOn(on: InMemoryBucket = bucket.another()): ObjectStorageFileStor
   return storage;
 }
 
-/** An outbox as another process has it. */
+/** The outbox of another process on the same bucket. */
 function outboxOn(on: InMemoryBucket = bucket.another()): BucketEventOutbox {
   const outbox = new BucketEventOutbox(on, 0);
   open.push(outbox);
   return outbox;
 }
 
-/** A process that crashes: its outbox is never closed. */
+/** The outbox of a process that will crash, so it is never closed. */
 const mortalOutboxOn = (on: InMemoryBucket): BucketEventOutbox => new BucketEventOutbox(on, 0);
 
 async function begin(): Promise<BucketEventOutbox> {
@@ -61,7 +61,7 @@ async function begin(): Promise<BucketEventOutbox> {
 
 const idOf = (event: OutboxEvent) => (event.type === 'stored' ? event.upload.uploadId : `${event.uploadId}-removed`);
 
-/** Tells everything that waits. Returns the ids in their order. */
+/** Takes and confirms all waiting events. Returns their upload ids in order; those of removals end with `-removed`. */
 async function tell(outbox: EventOutbox, limit = 500): Promise<string[]> {
   const ids: string[] = [];
   for (;;) {
@@ -75,7 +75,7 @@ async function tell(outbox: EventOutbox, limit = 500): Promise<string[]> {
 
 const store = (storage: ObjectStorageFileStorage, draft: UploadDraftBuilder = anUploadDraft().with({ receivedAt: new Date() })) => storeUpload(storage, draft.build());
 
-/** An upload that was complete `ms` after it began. */
+/** Stores an upload with a file that is complete `ms` milliseconds after it began. */
 async function storeSlow(storage: ObjectStorageFileStorage, ms: number): Promise<Upload> {
   const draft = anUploadDraft().with({ receivedAt: new Date() }).file('bytes').build();
   return storeUpload(storage, {
@@ -87,7 +87,10 @@ async function storeSlow(storage: ObjectStorageFileStorage, ms: number): Promise
   });
 }
 
-/** Uploads of each sort: without a file, with a file, under a key, and a slow one. */
+/**
+ * Stores one upload of each sort: without a file, with a file, under a key, of the kind nowcast, and a slow one.
+ * Returns their ids.
+ */
 async function storeEach(storage: ObjectStorageFileStorage): Promise<string[]> {
   const draft = anUploadDraft().with({ receivedAt: new Date() });
   const uploads: Upload[] = [];
@@ -101,7 +104,7 @@ async function storeEach(storage: ObjectStorageFileStorage): Promise<string[]> {
 const sorted = (ids: readonly string[]) => [...ids].sort();
 const linesOf = (uploads: readonly Upload[]) => Buffer.from(uploads.map((upload) => `${indexLine(upload)}\n`).join(''));
 
-/** Uploads that share a segment. */
+/** Writes `count` uploads without a file to one segment that they share. */
 async function share(count: number, on: InMemoryBucket = bucket.another(), at = Date.now()): Promise<{ key: string; ids: string[]; uploads: Upload[] }> {
   const uploads = await Promise.all(Array.from({ length: count }, (_, index) => anUploadDraft().with({ receivedAt: new Date(at + index), customerId: `customer-${index % 2}` }).build().conclude(null)));
   const key = segmentOf({ kind: 'historical', receivedAt: new Date(at), uploadId: uuidAt(new Date(at)) });
@@ -249,7 +252,8 @@ describe('segments that are not found by their names', () => {
     const on = bucket.another();
     const storage = storageOn(on);
     for (let at = 0; at < 30; at++) {
-      // The clock of the whole machine is off while it stores: so its names are, and the store's clock isn't.
+      // The clock of the process's machine is off by `seconds` while it stores, and the store's clock isn't. So the
+      // times in the segments' names are off too.
       const now = Date.now();
       on.aheadMs = -seconds * SECOND_MS;
       vi.setSystemTime(now + seconds * SECOND_MS);
@@ -297,7 +301,7 @@ describe('segments that are not found by their names', () => {
       await outbox.open();
       const told: string[] = [];
       const stored: string[] = [];
-      // A segment that is announced, and written only later.
+      // The announcement of a segment that is written only later, by the loop below.
       const late = await share(1, new InMemoryBucket(), NOON - 2 * MINUTE_MS);
       await bucket.create(`events/late/${uuidAt(new Date())}`, Buffer.from(JSON.stringify({ segment: late.key, upload_ids: late.ids })));
       stored.push(...late.ids);
@@ -349,7 +353,7 @@ describe('segments that are not found by their names', () => {
 });
 
 describe('many objects', () => {
-  /** Counts the operations of one sort that a process has in progress. */
+  /** Counts a process's operations of one sort: `most` of them in progress at once, and `all` of them. */
   function countAtOnce(on: InMemoryBucket, counted: 'read' | 'open'): { most: number; all: number } {
     const reads = { most: 0, all: 0 };
     let now = 0;
@@ -468,7 +472,8 @@ describe('many objects', () => {
   });
 
   it('that were told are rarely listed again, and when uploads are few, few requests are needed again', async () => {
-    // A multiple of the longest time that one listing covers, so that the number of requests is the same.
+    // The clock is set to a fixed distance from a multiple of the longest span that one listing covers, so that the
+    // number of requests doesn't depend on where a span begins.
     const LONGEST_MS = 16 ** 5;
     vi.setSystemTime(Math.ceil(NOON / LONGEST_MS) * LONGEST_MS - 2 * MINUTE_MS);
     const on = bucket.another();
@@ -546,7 +551,10 @@ describe('several processes that tell', () => {
     expect(await tell(other)).toEqual([uploadId]);
   });
 
-  /** Tells with a process that fails for good at its operation `at`; another one tells the rest. Returns what was told. */
+  /**
+   * Delivers events with a process that crashes before or after its operation `at`. Another process then delivers the
+   * rest. Returns the ids that either has delivered, and the number of operations.
+   */
   async function crashAt(at: number, moment: 'before' | 'after'): Promise<{ told: Set<string>; operations: number }> {
     const told = new Set<string>();
     const on = bucket.another();
@@ -600,7 +608,10 @@ describe('several processes that tell', () => {
 });
 
 describe('a day that is compacted', () => {
-  /** Segments that are old enough to be compacted. */
+  /**
+   * Writes segments that are old enough to be compacted: for each hour of the day, one that three uploads share and one
+   * of a single upload. Returns the uploads' ids.
+   */
   async function storeDay(hours: readonly number[]): Promise<string[]> {
     const ids: string[] = [];
     for (const hour of hours) {
@@ -756,7 +767,7 @@ describe('a removal', () => {
     const told: string[] = [];
     stalled.before = async (operation, key) => {
       if (operation === 'create' && key.startsWith('staging/')) {
-        // Another process removes one of both, so that this one doesn't.
+        // Another process removes the first of the two uploads, so that the stalled process doesn't remove it.
         await new BucketUploads(bucket.another()).remove(first.uploadId);
         told.push(...(await tell(outbox)));
       }

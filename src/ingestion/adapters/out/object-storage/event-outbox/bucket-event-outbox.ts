@@ -17,25 +17,31 @@ import { AHEAD_MS, SegmentScan, SETTLED_MS, timedSegments } from './segment-scan
 
 /** How often the store is asked for events of other processes, in milliseconds. */
 const POLL_EVERY_MS = 5_000;
-/** While uploads arrive, the store is listed at most once in this time, in milliseconds, but some times at once. */
+/**
+ * The average time between two listings of the store while uploads arrive, in milliseconds. After a quiet time, up to
+ * LISTINGS_AT_ONCE listings follow each other without a pause.
+ */
 const LISTING_PAUSE_MS = 1_000;
 const LISTINGS_AT_ONCE = 20;
-/** How many announcements, and objects with removals, wait in memory at most. */
+/** How many announcements of late segments, and how many objects in `events/removed/`, are held in memory at most. */
 const MOST_LISTED = 1_000;
 
 /**
- * The events of a bucket that were not told yet. The index lines are the events, so an upload costs no further request:
- * the teller lists the segments whose names are of the last minute, and remembers in `events/cursor` which it has told.
- * Segments that can't be found so are announced (`LateSegments`), and removals are written down (`writeRemoved`).
+ * The events of a bucket that the receiver hasn't confirmed yet. The index lines are the events, so an upload costs no
+ * further request. The process that delivers events lists the segments whose names have times of the last minute, and
+ * remembers in `events/cursor` the segments whose events were confirmed. Segments that can't be found this way are
+ * announced in `events/late/` (`LateSegments`), and removals of uploads are written to `events/removed/`
+ * (`writeRemoved`).
  *
- * One process tells at a time, the one that holds the cursor. If it crashes, another takes over within a minute.
+ * One process at a time delivers events: the one that holds the cursor. If it crashes, another takes over within a
+ * minute.
  */
 export class BucketEventOutbox extends EventOutbox {
   private readonly lease: CursorLease;
   private readonly clock: CautiousClock;
   private telling: Telling | undefined;
   private isUnconfirmed = false;
-  /** Announces what this process has stored, and the last listing may not have. */
+  /** Ends `wait` if this process has stored or removed an upload that the last listing may not have found. */
   private readonly news = new Wakeup();
   /** When this process last tried to take the cursor, by this machine's clock. */
   private triedAt = -Infinity;
@@ -78,7 +84,7 @@ export class BucketEventOutbox extends EventOutbox {
 
   /** Ends `wait`, because this process has stored or removed an upload. */
   wake(): void {
-    // Only the process that tells needs to look at once.
+    // Only the process that holds the cursor needs to list the store at once. The others keep polling.
     if (this.telling) this.news.wake();
   }
 
@@ -86,7 +92,7 @@ export class BucketEventOutbox extends EventOutbox {
     this.triedAt = -Infinity;
     for await (const { key } of this.bucket.list(CURSOR)) if (key === CURSOR) return;
     this.clock.note();
-    // One answer may have a wrong time.
+    // A second answer of the store, because the time in one of them may be wrong.
     await this.bucket.read(CURSOR);
     this.clock.note();
     const now = this.clock.time;
@@ -118,7 +124,7 @@ export class BucketEventOutbox extends EventOutbox {
 
   private async take(): Promise<Telling | undefined> {
     if (this.telling) return this.telling;
-    // A clock may also be set back.
+    // The absolute difference, because this machine's clock may have been set back since.
     if (this.closing || Math.abs(Date.now() - this.triedAt) < POLL_EVERY_MS) return undefined;
     this.triedAt = Date.now();
     const cursor = await this.lease.take();
@@ -135,7 +141,10 @@ export class BucketEventOutbox extends EventOutbox {
     await telling?.release();
   }
 
-  /** Lists what waits, unless that was done a moment ago and not everything was told. Resolves to whether it did. */
+  /**
+   * Lists the segments, announcements and removals with unconfirmed events. Doesn't list them if the last listing is
+   * less than 5 s old and some of its events are still unconfirmed. Resolves to whether it has listed them.
+   */
   private async refresh(telling: Telling, mustList: boolean): Promise<boolean> {
     const isDue = mustList || performance.now() - telling.listedAt >= POLL_EVERY_MS;
     if (!isDue && !telling.isDrained) return false;
@@ -173,7 +182,7 @@ export class BucketEventOutbox extends EventOutbox {
   }
 }
 
-/** What the process that tells knows. */
+/** The state of the process that holds the cursor: the cursor, and the listed objects whose events are unconfirmed. */
 class Telling {
   readonly obsolete: ObsoleteObjects;
   listedAt = -Infinity;
@@ -193,12 +202,18 @@ class Telling {
     this.removed = new RemovedSource(bucket, cursor, this.obsolete);
   }
 
-  /** Whether nothing that was listed waits. */
+  /**
+   * Whether all events of the listed segments and removals were confirmed. Announced segments don't count, because they
+   * may not be written yet.
+   */
   get isDrained(): boolean {
     return this.scans.every(({ since }) => since === undefined) && this.removed.since === undefined;
   }
 
-  /** Whether there is more to list at once. */
+  /**
+   * Whether the last listing ended early because it had found many segments, and all their events were confirmed. The
+   * next segments can then be listed at once.
+   */
   get isBehind(): boolean {
     return this.scans.some(({ isBehind, since }) => isBehind && since === undefined);
   }
@@ -207,7 +222,8 @@ class Telling {
     await this.obsolete.remove();
     this.listedAt = performance.now();
     const scans = this.scans.filter(({ isBehind, since }) => !isBehind || since === undefined);
-    // A segment that is announced is told once, because it is known before segments are listed.
+    // Announcements are listed before segments. So if a segment is both announced and listed, its announcement is
+    // known, and its events are delivered only once.
     const { late, removed, isWhole } = await this.listObjects();
     this.clock.note();
     this.removed.list(removed);
@@ -215,7 +231,10 @@ class Telling {
     await Promise.all(scans.map((scan) => scan.list()));
   }
 
-  /** The first announcements and removals, with one request if there are few. */
+  /**
+   * The first announcements of late segments and the first objects in `events/removed/`, with one request if there are
+   * few. `isWhole` is true if all announcements were listed.
+   */
   private async listObjects(): Promise<{ late: ListedObject[]; removed: ListedObject[]; isWhole: boolean }> {
     const late: ListedObject[] = [];
     let removed: ListedObject[] = [];
@@ -231,7 +250,7 @@ class Telling {
     return { late, removed, isWhole: false };
   }
 
-  /** Collects the oldest events. */
+  /** Collects a batch of at most `limit` events, beginning with the source that has the oldest one. */
   async collect(limit: number): Promise<BatchDraft> {
     const batch = new BatchDraft(limit);
     const sources: EventSource[] = [...this.scans, this.late, this.removed];

@@ -1,20 +1,24 @@
 import type { Bucket } from '../bucket.js';
 
-/** An answer counts for as long as this, up to twice as long. In milliseconds. */
+/** An answer of the store counts at least for this time, and at most for twice as long. In milliseconds. */
 const WINDOW_MS = 60_000;
 
 /**
- * The earliest time that the store's answers of the last minute allow. Of several clocks in a store, or several answers,
- * one may be minutes ahead. If it were believed, the watermark would pass segments that are still to appear.
+ * A cautious estimate of the store's time: the earliest time that its answers of the last one to two minutes allow. A
+ * store may have several clocks, and one answer may be minutes ahead. If such an answer were believed, the watermark of
+ * the event outbox would pass segments that are still to appear, and their events would never be delivered.
  */
 export class CautiousClock {
-  /** How far the store's clock was ahead of this machine's at least, in milliseconds, in this window and the one before. */
+  /**
+   * How far the store's clock was ahead of this machine's at least, in milliseconds, in this window of time and the one
+   * before. Infinity for a window without an answer.
+   */
   private aheadMs: readonly [now: number, before: number] = [Infinity, Infinity];
   private windowEnd = performance.now() + WINDOW_MS;
 
   constructor(private readonly bucket: Bucket) {}
 
-  /** In milliseconds since 1970. This machine's time before the first answer. */
+  /** The estimated time, in milliseconds since 1970. Before the first call of `note`, the bucket's `storeTime`. */
   get time(): number {
     const aheadMs = Math.min(...this.aheadMs);
     return aheadMs === Infinity ? this.bucket.storeTime : Date.now() + aheadMs;

@@ -30,7 +30,7 @@ describe('the lease of the cursor', () => {
     const other = leaseOn();
     for (let second = 0; second < seconds; second++) {
       await vi.advanceTimersByTimeAsync(SECOND_MS);
-      // The operations of the bucket take turns of the event loop, not time.
+      // The operations of the in-memory bucket take turns of the event loop, but none of the fake clock's time.
       for (let turn = 0; turn < 10; turn++) await new Promise(setImmediate);
       if (await other.take()) return true;
     }
@@ -61,7 +61,7 @@ describe('the lease of the cursor', () => {
     on.before = () => new Promise<void>(() => undefined);
     expect(await isTakenWithin(41)).toBe(true);
     on.before = () => undefined;
-    // What hangs is given up, so that the lease can be released.
+    // The requests that hang are abandoned after their time limit, so that the lease can be released.
     await vi.advanceTimersByTimeAsync(30 * SECOND_MS);
   });
 });

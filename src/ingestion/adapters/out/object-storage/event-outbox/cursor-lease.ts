@@ -5,12 +5,18 @@ import { CURSOR } from '../keys.js';
 import { type Cursor, cursorBytes, parseCursor } from './cursor.js';
 
 const RENEW_EVERY_MS = 15_000;
-/** How long a request may take, in milliseconds. One that hangs thus leaves time for the next renewal. */
+/**
+ * How long a request for the cursor may take, in milliseconds. After a request that hangs, there is thus time for
+ * another renewal before the lease expires.
+ */
 const LONGEST_CALL_MS = 10_000;
-/** How long after its last write a teller is taken to have crashed, in milliseconds by the store's clock. */
+/**
+ * How long after its last write of the cursor the process that delivers events is taken to have crashed, in
+ * milliseconds by the store's clock.
+ */
 export const TELLER_LOST_AFTER_MS = 40_000;
 
-/** Another process tells now, because it took this one for crashed. */
+/** Another process delivers the events now, because it took this one for crashed. */
 export class CursorLostError extends Error {
   constructor() {
     super('Another process tells the events now.');
@@ -19,9 +25,9 @@ export class CursorLostError extends Error {
 }
 
 /**
- * Holds the cursor, so that one process at a time tells. The cursor is rewritten regularly, always in place of the version
- * that this process knows. A process that stalled finds another version, and so never overwrites what its successor has
- * remembered.
+ * Holds the cursor of the event outbox, so that one process at a time delivers events. The cursor is rewritten
+ * regularly, always in place of the version that this process knows. A process that stalled finds another version, and
+ * so never overwrites what its successor has written.
  */
 export class CursorLease {
   private readonly id = randomUUID();
@@ -30,13 +36,19 @@ export class CursorLease {
   private writing: Promise<unknown> = Promise.resolve();
   private isClosed = false;
 
-  /** @param onRenew called with each renewal, and when the lease is released or lost. Must not reject. */
+  /**
+   * @param onRenew called with true at each renewal, and with false when the lease is released or lost. Must not
+   *   reject.
+   */
   constructor(
     private readonly bucket: Bucket,
     private readonly onRenew: (isHeld: boolean) => Promise<void>,
   ) {}
 
-  /** The cursor, if this process holds it, or if no process has for 40 s. Throws errors of the bucket. */
+  /**
+   * Takes the cursor, or returns it if this process holds it already. Resolves to undefined if there is no cursor, or
+   * if another process holds it and has written it within the last 40 s. Throws errors of the bucket.
+   */
   async take(): Promise<Cursor | undefined> {
     if (this.held) return this.held.cursor;
     if (this.isClosed) return undefined;
@@ -64,7 +76,7 @@ export class CursorLease {
     return writing;
   }
 
-  /** Lets another process tell. A failure is ignored: the lease expires. */
+  /** Lets another process take the cursor. A failure is ignored, because the lease expires. */
   async release(): Promise<void> {
     this.isClosed = true;
     if (!this.held) return;
@@ -74,7 +86,7 @@ export class CursorLease {
   }
 
   private async renew(): Promise<void> {
-    // A failure is harmless: if the lease is lost, the next write finds that out.
+    // A failed renewal is harmless: if the lease is lost, the next write finds that out.
     await this.write().catch(() => undefined);
     if (this.held) await this.onRenew(true);
   }
@@ -104,5 +116,5 @@ export class CursorLease {
   }
 }
 
-/** Gives a request up after a while. It may still be carried out then. */
+/** Rejects if a request takes longer than LONGEST_CALL_MS. The store may still carry it out later. */
 const within = <T>(request: Promise<T>): Promise<T> => withTimeLimit(LONGEST_CALL_MS, request, () => new StoreSilentError(LONGEST_CALL_MS));

@@ -6,38 +6,54 @@ import { CURSOR } from '../keys.js';
 import { dateAt, type Day, endOf, NAME_TOLERANCE_MS, parseName, uploadIdIn } from '../segment-names.js';
 
 const DAY_MS = 24 * 60 * 60_000;
-/** How far ahead of the watermark segments may have been told, in milliseconds, with a margin. */
+/**
+ * How far after the watermark the time in a segment's name may be although the segment's events were already confirmed,
+ * in milliseconds, with a margin.
+ */
 const TOLD_AHEAD_MS = 5 * 60_000;
 const SHORT_LENGTH = 16;
 
-/** How far a long segment was told. */
+/** How far the receiver has confirmed the events of a long segment. */
 const PART = z.object({
-  /** The offset of the last line that was told, and its upload. */
+  /**
+   * The offset in bytes of the last line whose event was confirmed. The other member is the id of that line's upload.
+   */
   offset: z.number().int().nonnegative(),
   upload_id: z.string(),
 });
 export type Part = Readonly<z.infer<typeof PART>>;
 
 const POSITION = z.object({
-  /** Segments with an earlier time in their names were told. In milliseconds since 1970. */
+  /** The events of all segments with an earlier time in their names were confirmed. In milliseconds since 1970. */
   watermark: z.number(),
-  /** The short names of segments that were told although their names aren't earlier, one after the other. */
+  /**
+   * The short names of segments whose events were confirmed although their names aren't earlier than the watermark.
+   * Each has 16 characters; there are no separators.
+   */
   told: z.string(),
-  /** The segments of compaction that were told, of the days around the watermark. */
+  /**
+   * The keys of the segments that compaction created and whose events were confirmed, for the days around the
+   * watermark.
+   */
   targets: z.array(z.string()),
 });
 
 const CURSOR_CONTENT = z.object({
-  /** The process that tells; null if none does. */
+  /** The id of the process that delivers events; null if none does. */
   teller: z.string().nullable(),
   /** Counts the writes, so that no two versions have the same bytes. */
   writes: z.number(),
   positions: z.object({ historical: POSITION, nowcast: POSITION }),
-  /** Long segments that were told in part, by their keys. */
+  /** Segments of which only the first events were confirmed, by their keys. */
   parts: z.record(z.string(), PART),
-  /** How many uploads of an object in `events/` were told, if not all. */
+  /**
+   * For objects in `events/` of which only the first events were confirmed: the number of these, by the object's key.
+   */
   counts: z.record(z.string(), z.number().int()),
-  /** The short names of segments that may be announced as late although they were told, and until when by the store's clock. */
+  /**
+   * The short names of segments whose events were confirmed, but which may still be announced as late. The value says
+   * until when, in milliseconds since 1970 by the store's clock.
+   */
   late: z.record(z.string(), z.number()),
 });
 
@@ -52,14 +68,14 @@ export function shortName(segment: string): string {
 
 const timeOfShort = (short: string): number => Buffer.from(short, 'base64url').readUIntBE(0, 6);
 
-/** How far the uploads of one kind were told. */
+/** How far the receiver has confirmed the events of the uploads of one kind. */
 export interface Position {
   watermark: number;
   told: Set<string>;
   targets: Set<string>;
 }
 
-/** What is remembered of telling (`events/cursor`). */
+/** The content of `events/cursor`: which events the receiver has confirmed, and which process delivers them. */
 export interface Cursor {
   teller: string | null;
   writes: number;
@@ -69,7 +85,10 @@ export interface Cursor {
   readonly late: Map<string, number>;
 }
 
-/** A cursor that begins at a time, after the segments with these keys. */
+/**
+ * The first cursor of a bucket. Events of segments with names before `watermark`, and of the segments whose keys are in
+ * `told`, aren't delivered.
+ */
 export function newCursor(watermark: number, told: Readonly<Record<UploadKind, readonly string[]>>): Cursor {
   const positionOf = (kind: UploadKind): Position => ({ watermark, told: new Set(told[kind].map(shortName)), targets: new Set() });
   return {
@@ -115,19 +134,26 @@ export function parseCursor(bytes: Buffer): Cursor {
   };
 }
 
-/** Whether a segment was told, by its key or by the id of its only upload. */
+/**
+ * Whether the cursor names a segment as one whose events were all confirmed. Doesn't look at the watermark.
+ *
+ * @param segment the segment's key, or the id of its only upload.
+ */
 export const isTold = ({ positions, late }: Cursor, segment: string): boolean => {
   const short = shortName(segment);
   return late.has(short) || UPLOAD_KINDS.some((kind) => positions[kind].told.has(short));
 };
 
-/** Whether no segment of a day was told yet, all were, or some. A line of a day may be in a segment that is named 10 s off. */
+/**
+ * Whether the events of none, all or some of a day's segments were confirmed. The time in a segment's name may be up to
+ * 10 s outside of the day.
+ */
 export function stateOf(day: Day, { watermark }: Pick<Position, 'watermark'>): 'untold' | 'told' | 'partly' {
   if (watermark >= endOf(day) + NAME_TOLERANCE_MS) return 'told';
   return watermark <= endOf(day) - DAY_MS - TOLD_AHEAD_MS ? 'untold' : 'partly';
 }
 
-/** Moves a watermark forward, and forgets the segments that it has passed. */
+/** Moves a watermark forward, and forgets the segments in `told` and `targets` that it has passed. */
 export function advance(position: Position, watermark: number): void {
   if (watermark <= position.watermark) return;
   position.watermark = watermark;
@@ -139,8 +165,8 @@ export function advance(position: Position, watermark: number): void {
 }
 
 /**
- * Whether some segments of a day were told and others not, so that compaction would mix them. Throws errors of the
- * bucket, and if the cursor is damaged.
+ * Whether the events of some segments of a day were confirmed and those of others not, so that compaction would mix
+ * them. Throws errors of the bucket, and an error if the cursor is damaged.
  */
 export async function isPartlyTold(bucket: Bucket, day: Day): Promise<boolean> {
   const found = await bucket.read(CURSOR);
@@ -153,7 +179,10 @@ export const daysBetween = (kind: UploadKind, begin: number, end: number): Day[]
   return [...dates].sort().map((date) => ({ kind, date }));
 };
 
-/** Whether uploads have written a segment, under a name that says when its uploads began. */
+/**
+ * Whether a segment was written by uploads that weren't slow. The time in its name is then about when the uploads
+ * began.
+ */
 export const isTimed = (day: Day, key: string): boolean => {
   const { origin, isSlow } = parseName(day, key);
   return origin === 'original' && !isSlow;

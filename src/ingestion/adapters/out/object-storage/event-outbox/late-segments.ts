@@ -6,22 +6,34 @@ import { CURSOR, LATE_SEGMENTS } from '../keys.js';
 import { dayOf, parseName } from '../segment-names.js';
 import { isTimed } from './cursor.js';
 
-/** The longest time between a segment's name and its writing by which it is found without being announced. */
+/**
+ * How long after the time in its name a segment may be written, in milliseconds, and still be found by the event outbox
+ * without an announcement.
+ */
 export const MOST_LATE_MS = 40_000;
-/** A segment that isn't written yet is announced before when it is this late, so that a crash can't come between. */
+/**
+ * If the time in its name is this long ago, in milliseconds, when a segment is about to be written, the segment is
+ * announced before the write. Otherwise a crash after the write could hide the segment from the event outbox.
+ */
 const SOON_LATE_MS = 20_000;
-/** How long an announced segment may take to be written before it is announced again. */
+/** How long after its announcement a segment may be written, in milliseconds, before it has to be announced again. */
 const ANNOUNCED_FOR_MS = 5 * 60_000;
-/** How long an announcement waits for its segment, by the store's clock. */
+/**
+ * How long an announcement waits for its segment, in milliseconds by the store's clock. Afterwards its uploads are
+ * searched for by their ids.
+ */
 export const ANNOUNCEMENT_AGE_MS = 15 * 60_000;
 
 const LATE_SEGMENT = z.object({ segment: z.string(), upload_ids: z.array(z.string()) });
 export type LateSegment = Readonly<z.infer<typeof LATE_SEGMENT>>;
 
-/** An announcement of a late segment; undefined if the bytes are none. */
+/** Parses the announcement of a late segment, an object in `events/late/`; undefined if the bytes aren't one. */
 export const parseLateSegment = (bytes: Buffer): LateSegment | undefined => LATE_SEGMENT.safeParse(parseJson(bytes)).data;
 
-/** Whether telling has begun in a bucket. Looks again until it has. */
+/**
+ * Knows whether the event outbox of a bucket was ever opened: `events/cursor` then exists. Reads the cursor at each
+ * call until it exists.
+ */
 export class TellingState {
   private hasBegun = false;
 
@@ -34,9 +46,10 @@ export class TellingState {
 }
 
 /**
- * Announces segments that the teller wouldn't find by their names: it only looks at names of the last minute. These are
- * segments of slow uploads, and those written long after their names were given: because bytes, the store or the process
- * were slow, or the clock is wrong. An announcement is an object in `events/late/`. Other segments need none.
+ * Announces segments to the process that delivers events, if it wouldn't find them: it only lists names with times of
+ * the last minute. These are segments of slow uploads, and segments that are written long after they got their names,
+ * because bytes, the store or the process were slow, or the clock is wrong. An announcement is an object in
+ * `events/late/`. Other segments need none.
  */
 export class LateSegments {
   private readonly telling: TellingState;
@@ -60,8 +73,8 @@ export class LateSegments {
   }
 
   /**
-   * Announces a segment that another process has written, if it was late and not slow: a slow one was announced before.
-   * Throws errors of the bucket.
+   * Announces a segment that another process has written, if it was written late. A segment of a slow upload isn't
+   * announced here, because its writer did so before the write. Throws errors of the bucket.
    *
    * @param ageMs milliseconds since the segment was written, by the store's clock.
    */
@@ -77,7 +90,10 @@ export class LateSegments {
     return isSlow || Math.abs(this.bucket.storeTime - ageMs - time) > mostMs;
   }
 
-  /** Resolves to the time of the announcement by the store's clock; undefined if telling hasn't begun. */
+  /**
+   * Resolves to the time of the announcement by the store's clock, in milliseconds since 1970. Writes none, and
+   * resolves to undefined, if the event outbox was never opened.
+   */
   private async announce(segment: string, uploadIds: readonly string[]): Promise<number | undefined> {
     if (!(await this.telling.isBegun())) return undefined;
     const { storeTime } = this.bucket;

@@ -19,7 +19,7 @@ interface Announcement extends LateSegment {
   readonly isOld: boolean;
 }
 
-/** The segments that were announced as late, in the order of their announcements. */
+/** The events of segments that were announced as late, in the order of the announcements. */
 export class LateSource implements EventSource {
   private waiting: Announcement[] = [];
   private segments: ReadonlySet<string> = new Set();
@@ -37,16 +37,16 @@ export class LateSource implements EventSource {
     return this.waiting[0]?.time;
   }
 
-  /** Whether a segment was announced, and not told since. */
+  /** Whether a segment was announced as late, and its events aren't all confirmed yet. */
   isWaiting(segment: string): boolean {
     return this.segments.has(segment);
   }
 
   /**
-   * Reads announcements. Throws errors of the bucket.
+   * Reads the announcements of late segments. Throws errors of the bucket.
    *
-   * @param objects the announcements that were listed.
-   * @param isWhole whether they are all.
+   * @param objects the listed announcements, in the order of their keys.
+   * @param isWhole whether these are all announcements in the bucket.
    */
   async list(objects: readonly ListedObject[], isWhole: boolean): Promise<void> {
     const now = this.clock.time;
@@ -60,7 +60,8 @@ export class LateSource implements EventSource {
         continue;
       }
       const time = timeOfUuid(key.slice(LATE_SEGMENTS.length));
-      // By two clocks, because one answer of the store may have a wrong time.
+      // An announcement is old if its age by the store and the time in its key both say so, because the time in one
+      // answer of the store may be wrong.
       waiting.push({ ...content, key, time, isOld: Math.min(ageMs, now - time) > ANNOUNCEMENT_AGE_MS });
     }
     this.setWaiting(waiting);
@@ -85,7 +86,7 @@ export class LateSource implements EventSource {
   private async add(batch: BatchDraft, announcement: Announcement, reading: Reading): Promise<boolean> {
     const { segment, isOld } = announcement;
     if (!reading.isGone) return this.reader.add(batch, segment, reading, () => { this.forget(announcement); });
-    // It isn't written yet, or compaction has moved its lines, or it was removed.
+    // The segment isn't written yet, or compaction has moved its lines, or it was removed.
     return isOld ? this.addByIds(batch, announcement) : true;
   }
 
@@ -100,7 +101,10 @@ export class LateSource implements EventSource {
     return true;
   }
 
-  /** Forgets an announcement that was told. The segment isn't told again if it is listed, or announced twice. */
+  /**
+   * Forgets an announcement whose events were confirmed. Remembers its segment, so that the events aren't delivered
+   * again if the segment is also listed by its name, or was announced twice.
+   */
   private forget({ key, segment }: Announcement): void {
     this.setWaiting(this.waiting.filter((each) => each.key !== key));
     this.read.delete(key);

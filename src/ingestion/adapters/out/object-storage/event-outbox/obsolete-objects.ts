@@ -1,6 +1,6 @@
 import type { Bucket } from '../bucket.js';
 
-/** Objects in `events/` that were told, and are to be removed. */
+/** Objects in `events/` that are no longer needed, because all their events were confirmed. */
 export class ObsoleteObjects {
   private readonly keys = new Set<string>();
 
@@ -14,7 +14,10 @@ export class ObsoleteObjects {
     return this.keys.has(key);
   }
 
-  /** Removes them. Call it when the cursor was written. Throws errors of the bucket; the next call tries again. */
+  /**
+   * Removes these objects from the bucket. After a confirmation, write the cursor first. Throws errors of the bucket;
+   * the next call tries again.
+   */
   async remove(): Promise<void> {
     const keys = [...this.keys];
     if (keys.length === 0) return;

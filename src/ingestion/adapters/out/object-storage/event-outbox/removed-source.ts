@@ -7,15 +7,18 @@ import type { Cursor } from './cursor.js';
 import type { ObsoleteObjects } from './obsolete-objects.js';
 import { parseRemoved } from './removed-uploads.js';
 
-/** About how many bytes of a batch a removal takes. */
+/** About how many bytes the event of one removed upload takes in a batch. */
 const EVENT_BYTES = 200;
-/** About how many bytes a removal has in an object. */
+/** About how many bytes one removed upload takes in an object of `events/removed/`. */
 const LISTED_BYTES = 150;
 
-/** The uploads that were removed, in the order of their removals. */
+/** The events of removed uploads that the receiver hasn't confirmed yet, in the order of the removals. */
 export class RemovedSource implements EventSource {
   private waiting: readonly ListedObject[] = [];
-  /** The object that was told in part, which is needed again. */
+  /**
+   * The object in `events/removed/` of which the last batch had room for only some events, with all its events. Kept,
+   * so that the object needn't be read again.
+   */
   private partly: { readonly key: string; readonly events: readonly RemovedEvent[] } | undefined;
 
   constructor(
@@ -29,7 +32,11 @@ export class RemovedSource implements EventSource {
     return first && timeOfUuid(first.key.slice(REMOVED_UPLOADS.length));
   }
 
-  /** @param objects the removals that were listed. */
+  /**
+   * Replaces the objects whose events wait.
+   *
+   * @param objects the objects in `events/removed/` that a listing found.
+   */
   list(objects: readonly ListedObject[]): void {
     this.waiting = objects.filter(({ key }) => !this.obsolete.has(key));
   }
@@ -46,7 +53,7 @@ export class RemovedSource implements EventSource {
     return true;
   }
 
-  /** Adds the events of an object. Returns false if there is no room for all of them. */
+  /** Adds the unconfirmed events of an object to a batch. Returns false if there is no room for all of them. */
   private add(batch: BatchDraft, key: string, events: readonly RemovedEvent[]): boolean {
     const told = this.cursor.counts.get(key) ?? 0;
     let count = told;

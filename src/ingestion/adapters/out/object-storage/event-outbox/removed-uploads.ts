@@ -11,10 +11,11 @@ const REMOVED = z.object({
 export type RemovedUpload = Readonly<z.infer<typeof REMOVED>['removed'][number]>;
 
 /**
- * Writes down that uploads were removed, so that it is told. If the sweeper and a process that stalled do so, the first
- * object stays: the teller may have counted its uploads.
+ * Writes the removal of uploads to `events/removed/`, from where it is delivered as events. If a process that stalled
+ * and the sweeper both write the same removal, the first object stays, because the cursor may already count its
+ * confirmed events.
  *
- * @param id of the removal, a version 7 UUID.
+ * @param id the id of the removal, a version 7 UUID.
  */
 export async function writeRemoved(bucket: Bucket, id: string, removed: readonly RemovedUpload[]): Promise<void> {
   await bucket.create(REMOVED_UPLOADS + id, Buffer.from(JSON.stringify({ removed })));

@@ -8,7 +8,7 @@ const NEWLINE = 0x0a;
 const BLOCK_BYTES = 512 * 1024;
 const MOST_REMEMBERED = 10_000;
 
-/** Lines of a segment that weren't told yet. */
+/** Index lines of a segment whose events the receiver hasn't confirmed yet. */
 export interface Reading {
   readonly lines: readonly Line[];
   /** Whether the segment has no further lines. */
@@ -18,9 +18,12 @@ export interface Reading {
 
 const GONE: Reading = { lines: [], isOver: true, isGone: true };
 
-/** Reads the lines of segments that weren't told, a batch at a time. */
+/** Reads the index lines of segments whose events aren't confirmed yet, one batch at a time. */
 export class SegmentReader {
-  /** The uploads of the segment that were told last, in case that a removal rewrites the segment. By key. */
+  /**
+   * The ids of the last uploads whose events were confirmed, for each segment of which lines are left, by the segment's
+   * key. Used if a removal of uploads rewrites the segment, because its offsets then change.
+   */
   private readonly remembered = new Map<string, string[]>();
 
   constructor(
@@ -29,9 +32,10 @@ export class SegmentReader {
   ) {}
 
   /**
-   * Reads as many lines as a batch may have.
+   * Reads the next lines of a segment whose events aren't confirmed, as many as fit into a batch.
    *
-   * @param size of the segment at least, in bytes.
+   * @param size the size of the segment in bytes, or a larger number if it is unknown.
+   * @param room the maximum number of lines.
    * @throws errors of the bucket.
    */
   async read(key: string, size: number, room: number): Promise<Reading> {
@@ -51,9 +55,10 @@ export class SegmentReader {
   }
 
   /**
-   * Adds what was read to a batch, without the lines that were told otherwise. Resolves to false if something is left.
+   * Adds the lines that were read to a batch, except those whose events were confirmed from another segment. Returns
+   * false if lines of the segment are left for a later batch.
    *
-   * @param onOver called when the whole segment was told.
+   * @param onOver called when all events of the segment were confirmed.
    */
   add(batch: BatchDraft, key: string, { lines, isOver }: Reading, onOver: () => void, isToldOtherwise = (_: string): boolean => false): boolean {
     const told: Line[] = [];
@@ -90,14 +95,19 @@ export class SegmentReader {
         isFirst = false;
       }
       if (!isFirst) return;
-      // A removal has rewritten the segment. Lines stay in their order, so those after the last one that was told follow.
+      // A removal of uploads has rewritten the segment. Its lines keep their order, so reading goes on after the last
+      // line whose event was confirmed.
       const told = new Set(this.remembered.get(key) ?? [part.upload_id]);
       for await (const { upload, end } of this.linesFrom(key, 0, size)) if (told.has(upload.uploadId)) begin = end;
     }
     yield* this.linesFrom(key, begin, size);
   }
 
-  /** @param offset of a line. Throws SegmentGoneError. */
+  /**
+   * Reads the lines of a segment from an offset on. Throws SegmentGoneError.
+   *
+   * @param offset the offset of a line's first byte.
+   */
   private async *linesFrom(key: string, offset: number, size: number): AsyncGenerator<Line> {
     let length = BLOCK_BYTES;
     for (let at = offset; at < size; ) {
@@ -106,7 +116,7 @@ export class SegmentReader {
       for await (const { upload, begin, end } of linesIn(part.bytes)) yield { upload, begin: part.offset + begin, end: part.offset + end };
       if (part.offset + part.bytes.length < at + length) return;
       const whole = part.bytes.lastIndexOf(NEWLINE) + 1;
-      // A line is longer than the block.
+      // Without a newline in the block, a line is longer than the block, so the next block is longer.
       length = whole === 0 ? length * 4 : BLOCK_BYTES;
       at = part.offset + whole;
     }

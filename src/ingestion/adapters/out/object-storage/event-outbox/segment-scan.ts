@@ -10,34 +10,53 @@ import { MOST_LATE_MS } from './late-segments.js';
 import type { SegmentReader } from './segment-reader.js';
 
 const DAY_MS = 24 * 60 * 60_000;
-/** A segment that wasn't announced has appeared when its name is this old by the store's clock. With a margin of 20 s. */
+/**
+ * A segment whose name is older than this, in milliseconds by the store's clock, exists already, or will be announced
+ * as late. Includes a margin of 20 s.
+ */
 export const SETTLED_MS = MOST_LATE_MS + 20_000;
 /** How far ahead of the store's clock names are listed, in milliseconds. */
 export const AHEAD_MS = 60_000;
-/** How late a segment is at least that may have been announced. */
+/**
+ * A segment may have been announced as late only if it was written at least this long before or after the time in its
+ * name, in milliseconds.
+ */
 const MAYBE_ANNOUNCED_MS = 10_000;
-/** How long an announcement may come after its segment. */
+/** How long after the writing of its segment an announcement may appear, in milliseconds. */
 export const ANNOUNCED_WITHIN_MS = 5 * 60_000;
-/** How many segments wait in memory at most. */
+/** The maximum number of listed segments that are held in memory until their events are confirmed. */
 const MOST_SEGMENTS = 5_000;
-/** The longest time that one listing covers; a store with many segments is listed in shorter ones. */
+/**
+ * The longest span of times in names that one listing covers, in milliseconds. In a store with many segments, shorter
+ * spans are listed.
+ */
 const LONGEST_UNIT_MS = FINEST_MS * 16 ** 2;
-/** How many segments that were told are listed at most before shorter times are listed. */
+/**
+ * If a listing returns more segments than this whose events were confirmed before, it is repeated with shorter spans of
+ * time.
+ */
 const MOST_WASTED = 10_000;
-/** About how long a line is, in bytes. */
+/** About how long an index line is, in bytes. */
 const LINE_BYTES = 600;
 
-/** A segment that wasn't told. */
+/** A listed segment whose events aren't all confirmed. */
 interface Segment {
   readonly key: string;
   readonly size: number;
-  /** The time in its name; -Infinity for a segment of compaction, which is told before the other segments of its day. */
+  /**
+   * The time in its name, in milliseconds since 1970. -Infinity for a segment that compaction created, because its
+   * events are delivered before those of the other segments of its day.
+   */
   readonly time: number;
   /** When the segment was written, by the store's clock. */
   readonly writtenAt: number;
 }
 
-/** The segments of a kind whose names have times from `begin` to `end`, of the days in which they can be. */
+/**
+ * Lists the segments of a day that uploads have written and whose names have times from `begin` (included) to `end`
+ * (excluded), in milliseconds since 1970. Yields undefined for each other object in the listing, so that the caller can
+ * count these too.
+ */
 export async function* timedSegments(bucket: Bucket, day: Day, begin: number, end: number, unitMs = LONGEST_UNIT_MS): AsyncGenerator<Segment | undefined> {
   const first = Math.max(begin, endOf(day) - DAY_MS - NAME_TOLERANCE_MS);
   const last = Math.min(end, endOf(day) + NAME_TOLERANCE_MS);
@@ -52,15 +71,21 @@ export async function* timedSegments(bucket: Bucket, day: Day, begin: number, en
 }
 
 /**
- * Finds the segments of one kind that weren't told, in the order of the times in their names. Holds at most 5,000.
+ * Finds the segments of one kind whose events aren't confirmed, in the order of the times in their names. Keeps at most
+ * 5,000 of these segments in memory.
  *
- * Days that compaction may have begun are kept from it, and their segments of compaction are told as a whole.
+ * While the events of a day are delivered, a hold (`DayHold`) keeps compaction from the day, if compaction may have
+ * begun there. The events of segments that compaction has created by then are delivered before those of the day's other
+ * segments.
  */
 export class SegmentScan implements EventSource {
-  /** Segments of compaction. */
+  /** Segments that compaction created and whose events aren't all confirmed. */
   private created: Segment[] = [];
   private segments: Segment[] = [];
-  /** Segments with earlier names were listed at `listedAt`, in milliseconds since 1970 by the store's clock. */
+  /**
+   * All segments whose names have earlier times were listed at `listedAt`. Both in milliseconds since 1970, by the
+   * store's clock.
+   */
   private coveredTo = -Infinity;
   private listedAt = -Infinity;
   private unitMs = LONGEST_UNIT_MS;
@@ -72,7 +97,7 @@ export class SegmentScan implements EventSource {
     private readonly kind: UploadKind,
     private readonly cursor: Cursor,
     private readonly reader: SegmentReader,
-    /** Whether a segment was announced, and so is told because of that. */
+    /** Whether a segment was announced as late. `LateSource` then delivers its events instead of this scan. */
     private readonly isAnnounced: (segment: string) => boolean,
   ) {}
 
@@ -81,7 +106,7 @@ export class SegmentScan implements EventSource {
     return first && Math.max(first.time, this.position.watermark);
   }
 
-  /** Whether there are more segments to list at once. */
+  /** Whether the last listing ended early, because it had found the maximum number of segments. */
   get isBehind(): boolean {
     return this.coveredTo < this.listedAt;
   }
@@ -110,7 +135,8 @@ export class SegmentScan implements EventSource {
       for (const [index, segment] of segments.entries()) {
         const reading = readings[index];
         if (reading?.isGone && !(await this.isRemoved(segment))) {
-          // Segments of compaction, which come first, have to be read.
+          // The segment's lines are in a segment that compaction created, which is now first in the queue. A batch with
+          // an action but no event makes the caller collect again.
           batch.onceTold(() => undefined);
           return false;
         }
@@ -123,7 +149,7 @@ export class SegmentScan implements EventSource {
     return true;
   }
 
-  /** Keeps compaction away for some more minutes. Never rejects. */
+  /** Renews the holds, which keep compaction from the days whose events are being delivered. Never rejects. */
   async renew(): Promise<void> {
     for (const [date, hold] of this.holds) {
       await hold.check().catch((error: unknown) => {
@@ -132,18 +158,21 @@ export class SegmentScan implements EventSource {
     }
   }
 
-  /** Lets compaction go on. Never rejects: a hold that isn't released expires. */
+  /** Releases the holds, so that compaction can go on. Never rejects: a hold that isn't released expires. */
   async release(): Promise<void> {
     await this.releaseWhere(() => true);
   }
 
-  /** Forgets segments that were announced and told. */
+  /** Drops the listed segments whose events `LateSource` has delivered since, because they were announced. */
   private dropTold(): void {
     this.segments = this.segments.filter(({ key }) => !isTold(this.cursor, key));
     this.advance();
   }
 
-  /** Moves the watermark to the first segment that wasn't told, or to the first that may still appear. */
+  /**
+   * Moves the watermark to the time of the first segment whose events aren't all confirmed, or to the earliest time at
+   * which a segment may still appear.
+   */
   private advance(): void {
     advance(this.position, Math.min(this.queue[0]?.time ?? Infinity, this.coveredTo, this.listedAt - SETTLED_MS));
     void this.releaseWhere((date) => stateOf({ kind: this.kind, date }, this.position) === 'told');
@@ -173,7 +202,10 @@ export class SegmentScan implements EventSource {
     this.advance();
   }
 
-  /** Resolves to false if the object is gone because compaction may have moved its lines, which are told from there. */
+  /**
+   * Whether a listed segment is gone because its uploads were removed. Resolves to false if compaction may have moved
+   * its lines. Their events are then delivered from the segment to which they were moved.
+   */
   private async isRemoved({ key }: Segment): Promise<boolean> {
     const day = dayOf(key);
     if (!day || !mayBeCompacted(day)) return true;
@@ -183,7 +215,10 @@ export class SegmentScan implements EventSource {
     return false;
   }
 
-  /** Keeps compaction from a day if it may have begun, and finds the segments that it has created. */
+  /**
+   * Keeps compaction from a day by a hold, if compaction may have begun there, and adds the segments that compaction
+   * has created for this day so far.
+   */
   private async enter(day: Day): Promise<void> {
     if (!mayBeCompacted(day) || this.holds.has(day.date) || stateOf(day, this.position) === 'told') return;
     const hold = await DayHold.take(this.bucket, day);
@@ -194,7 +229,10 @@ export class SegmentScan implements EventSource {
     this.holds.set(day.date, hold);
   }
 
-  /** Resolves to false if the store has so many segments that they must be listed in shorter units. */
+  /**
+   * Lists the segments once. Resolves to false if the store has so many segments that they must be listed in shorter
+   * spans of time.
+   */
   private async tryList(): Promise<boolean> {
     const now = this.clock.time;
     const end = now + AHEAD_MS;
@@ -224,7 +262,7 @@ export class SegmentScan implements EventSource {
     return true;
   }
 
-  /** Where the listing begins: at the watermark, or at the next day that has segments. */
+  /** The time at which the listing begins: the watermark, or the beginning of the next day that has segments. */
   private async beginning(now: number): Promise<number> {
     const { watermark } = this.position;
     const startOfToday = Date.parse(dateAt(now));

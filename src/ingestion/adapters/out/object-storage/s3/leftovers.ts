@@ -2,17 +2,21 @@ import { BackgroundRetries } from '../../../../../common/background-retries.js';
 
 const FIRST_PAUSE_MS = 1000;
 const LONGEST_PAUSE_MS = 60_000;
-/** Maximum number of pending operations. Further ones are left to the sweeper. */
+/** Maximum number of pending operations. Further ones aren't added: their parts are left to the sweeper. */
 const MOST = 1000;
 
 /**
- * Cleanup for a store that didn't answer. Each operation is retried with growing pauses until it succeeds. Keeps no
- * process alive.
+ * Removes the parts that uploads left in a store that didn't answer. Each removal is retried with growing pauses until
+ * it succeeds. Keeps no process alive.
  */
 export class Leftovers {
   private readonly retries = new BackgroundRetries();
 
-  /** @param times how often the action must succeed */
+  /**
+   * Adds an operation, which begins after a pause.
+   *
+   * @param times how often the operation must succeed before it is done.
+   */
   add(action: () => Promise<void>, times = 1): void {
     if (this.retries.size === MOST) return;
     let left = times;

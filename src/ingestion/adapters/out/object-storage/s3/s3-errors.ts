@@ -10,7 +10,10 @@ export const isNotFound = (error: unknown): boolean => ['NoSuchKey', 'NotFound']
 export const isForbidden = (error: unknown): boolean =>
   errorNameOf(error) === 'AccessDenied' || (error instanceof S3ServiceException && error.$metadata.httpStatusCode === 403);
 
-/** Whether the store refused a request because of its time, and the SDK has since learnt the store's time. */
+/**
+ * Whether the store refused a request because of the time in its signature, and the SDK has since learnt the store's
+ * time.
+ */
 export const isSkewLearnt = (error: unknown): boolean =>
   error instanceof S3ServiceException && 'clockSkewCorrected' in error.$metadata && error.$metadata.clockSkewCorrected === true;
 

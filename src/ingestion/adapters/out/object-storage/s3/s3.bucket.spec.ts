@@ -115,7 +115,7 @@ describe('S3Bucket', () => {
   });
 });
 
-/** Accepts an upload in parts. */
+/** A server that accepts an upload in parts. Calls `onPart` with the request of each part. */
 function accepting(onPart: (request: IncomingMessage) => void): RequestListener {
   return (request, response) => {
     if (request.url?.includes('partNumber')) onPart(request);

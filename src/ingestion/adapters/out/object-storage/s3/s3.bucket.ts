@@ -68,7 +68,7 @@ const MOST_REMOVED_AT_ONCE = 1000;
 /** Pause before a write is repeated that conflicted with another one at the same key, in milliseconds. */
 const CONFLICT_PAUSE_MS = 100;
 const CONFLICT_ATTEMPTS = 10;
-/** Pause before a request of an upload is repeated that the SDK gave up, in milliseconds. */
+/** Pause before a failed request of `upload` is repeated, in milliseconds. */
 const PART_PAUSE_MS = 500;
 const READ_ATTEMPTS = 3;
 /** Metadata by which a write recognizes its own object, if an answer was lost and the retry is refused. */
@@ -103,7 +103,7 @@ export class S3Bucket extends Bucket {
     this.timeoutMs = timeoutMs;
     this.memory = new PartMemory(Math.max(LEAST_PART, Math.ceil(maxUploadBytes / MOST_PARTS)));
     this.pageSize = pageSize;
-    // The SDK warns about Node 20 on standard error, although this release still supports it.
+    // The SDK warns about Node 20 on standard error, although this release of the SDK still supports it.
     env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED ??= 'true';
     const config: S3ClientConfig = {
       ...(region && { region }),
@@ -114,7 +114,8 @@ export class S3Bucket extends Bucket {
       requestHandler: {
         connectionTimeout: Math.min(MOST_CONNECT_MS, timeoutMs),
         socketTimeout: timeoutMs,
-        // The SDK takes a request that waits for a socket for one that can't connect.
+        // The number of sockets isn't limited, because the SDK treats a request that waits for a free socket as one
+        // that can't connect.
         httpAgent: { maxSockets: Infinity },
         httpsAgent: { maxSockets: Infinity },
       },
@@ -231,7 +232,7 @@ export class S3Bucket extends Bucket {
     while (marker) {
       const command: ListMultipartUploadsCommand = new ListMultipartUploadsCommand({
         Bucket: this.bucket,
-        // MinIO lists uploads only by a whole key.
+        // MinIO lists unfinished uploads only if the prefix is a whole key.
         Prefix,
         ...marker,
       });
@@ -248,7 +249,7 @@ export class S3Bucket extends Bucket {
     const prefix = { Bucket: this.bucket, Prefix: at.Key };
     const ask = <T>(right: string, call: (options: { readonly abortSignal: AbortSignal }) => Promise<T>) =>
       this.within(call).catch(missingRight(right, isForbidden));
-    // Without this right, a missing object can't be told from one that may not be read.
+    // Without the right to list, a store answers 403 for a missing object, as for an object that may not be read.
     await ask('s3:ListBucket', (options) => this.client.send(new ListObjectsV2Command({ ...prefix, MaxKeys: 1 }), options));
     await Promise.all([
       ask('s3:GetObject', (options) => orUndefined(this.client.send(new HeadObjectCommand(at), options))),
@@ -290,8 +291,9 @@ export class S3Bucket extends Bucket {
   }
 
   /**
-   * Performs a write that the store may refuse; undefined if it was refused. The first answer of a repeated write may
-   * have been lost. In that case the write is refused because of its own object, and the object is returned.
+   * Performs a conditional write. Resolves to undefined if the store refused it. If the answer to the first attempt was
+   * lost, a repeated write is refused because of the object that the first one wrote. Recognizes this object by
+   * `writeId`, and returns it like an answer.
    */
   private async unlessRefused<Output extends { readonly ETag?: string | undefined }>(
     key: string,
@@ -335,7 +337,8 @@ export class S3Bucket extends Bucket {
   }
 
   /**
-   * Like `sendPart`, may take longer than the time-out. A store may need long to join many parts, and shows progress.
+   * Completes an upload in parts. Like `sendPart`, this may take longer than the time-out. A store may need long to
+   * join many parts, and keeps sending bytes meanwhile.
    */
   private async complete(input: CompleteMultipartUploadCommandInput): Promise<CompleteMultipartUploadCommandOutput> {
     await this.within(() => this.uploading.config.credentials());
@@ -373,14 +376,16 @@ export class S3Bucket extends Bucket {
       else await this.abort(key, uploadId);
     };
     if (!isStoreWell) {
-      // Twice, because a part that was given up may arrive after the first removal.
+      // Twice, because the store may still carry out the request of a part after the first removal, although its answer
+      // is no longer awaited.
       this.leftovers.add(action, 2);
       return;
     }
     try {
       await withTimeLimit(LONGEST_GIVING_BACK_MS, action(), this.silence);
     } catch {
-      // The caller gets the error that the upload failed with.
+      // The removal is tried again later, and this error isn't reported: the caller gets the error that the upload
+      // failed with.
       this.leftovers.add(action);
     }
   }
@@ -421,7 +426,7 @@ interface UnfinishedUpload {
   readonly key: string;
   /** Undefined until the multipart upload has begun. */
   uploadId: string | undefined;
-  /** Whether there may be another upload, whose id was lost with an answer. */
+  /** Whether there may be another multipart upload of this key, whose id was lost with the store's answer. */
   isUnsure: boolean;
 }
 
@@ -432,8 +437,8 @@ const NO_UPLOAD_ID = 'bm9uZQ';
 const PART_CHECKSUM = { ChecksumAlgorithm: 'CRC32' } as const;
 
 /**
- * Errors that mean that another write of the object was in progress. versitygw also answers so while the last other
- * object of the same directory is being removed. A retry may succeed.
+ * Error codes that mean that another write of the object was in progress. versitygw also answers with
+ * `ExistingObjectIsDirectory` while the last other object of the same directory is being removed. A retry may succeed.
  */
 const CONFLICTS: ReadonlySet<string> = new Set(['ConditionalRequestConflict', 'ExistingObjectIsDirectory']);
 
@@ -448,7 +453,9 @@ const REFUSALS: ReadonlySet<string> = new Set([
   'NoSuchUpload',
 ]);
 
-/** Bytes, and whether reading them failed. */
+/**
+ * The bytes of an upload, and whether reading them failed. If it did, the store didn't cause the failure of the upload.
+ */
 class Source implements AsyncIterable<Uint8Array> {
   hasFailed = false;
 

@@ -3,12 +3,21 @@ import { type S3Client, S3ServiceException } from '@aws-sdk/client-s3';
 import { StoreSilentError } from '../bucket.js';
 import { errorNameOf } from './s3-errors.js';
 
-/** How early a timer may fire, in milliseconds. */
+/**
+ * How early the SDK's time-out may come, in milliseconds, and still count as the store's silence: timers may fire
+ * early.
+ */
 const EARLY_MS = 100;
-/** A request whose time is off by more may have been refused for that. S3 allows 15 minutes. In milliseconds. */
+/**
+ * If the time in a request's signature is off by more than this, in milliseconds, the store may have refused the
+ * request for that reason. S3 allows 15 minutes.
+ */
 const WRONG_CLOCK_MS = 240_000;
 
-/** Observes each request of some clients: the store's time in its answers, and whether the store was silent. */
+/**
+ * Observes each request of the S3 clients that it was given: the store's time in the answers, and whether the store was
+ * silent.
+ */
 export class StoreWatch {
   /** The time of each answer by the store's clock, in milliseconds since 1970. */
   private readonly answeredAt = new WeakMap<object, number>();
@@ -27,7 +36,12 @@ export class StoreWatch {
     return Date.now() + this.aheadMs;
   }
 
-  /** Age of an object in an answer of the store, in milliseconds. In S3 both times are in whole seconds. */
+  /**
+   * Age of an object when the store answered, in milliseconds. In S3 both times are in whole seconds.
+   *
+   * @param lastModified when the object was written.
+   * @param answer the output of the request that returned `lastModified`.
+   */
   ageOf(lastModified: Date | undefined, answer: object): number {
     const now = this.answeredAt.get(answer) ?? Date.now();
     return Math.max(0, now - (lastModified?.getTime() ?? now));

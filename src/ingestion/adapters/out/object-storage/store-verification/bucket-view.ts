@@ -29,10 +29,10 @@ import { type KeyEntry, walkKeys } from './key-walk.js';
 /** How many segments are requested ahead, because each answer takes time. Long segments are not requested ahead. */
 const SEGMENTS_AT_ONCE = 8;
 const LONGEST_WHOLE = 1024 * 1024;
-/** How much too high a reported age may be, in milliseconds. */
+/** By how much the store may report too high an age for an object, in milliseconds. */
 const CLOCK_MS = 10_000;
 const MOST_ROUNDS = 5;
-/** Some more lines than are checked at once. */
+/** How many lines are remembered for `stays`: some more than are checked at once. */
 const LATEST_LINES = 64;
 
 /**
@@ -77,7 +77,7 @@ class BucketView implements StoreView {
     for (let round = 0; gone.size > 0 && round < MOST_ROUNDS; round++) {
       const directories = [...gone];
       gone.clear();
-      // A segment that replaced another one is younger than the walk, or was part of it.
+      // A segment that replaced a missing one either was created after the walk began, or was part of the walk.
       for (const directory of directories) yield* this.linesOf(this.youngerThan(began, directory), gone, onBytes);
     }
     for (const path of gone) yield { path, error: new Error('its segments are replaced faster than they can be read') };
@@ -102,8 +102,8 @@ class BucketView implements StoreView {
   }
 
   /**
-   * A marker exists from before its file is created until after its line is written, and a marker of removals from
-   * before the line is removed until after the file is.
+   * An upload's marker exists from before its file is created until after its line is written. A marker of removals
+   * exists from before the upload's line is removed until after its file is removed.
    */
   async publications(): Promise<(uploadId: string, contentPath: string) => Promise<boolean>> {
     const staged = new Set<string>();
@@ -133,7 +133,10 @@ class BucketView implements StoreView {
     return isThere ?? this.isMoved(segment, line.uploadId);
   }
 
-  /** A claim is created before its line, and removed an hour after the line has expired. */
+  /**
+   * Whether the claim of an upload is missing although the upload is less than 24 hours old. The claim is created
+   * before the upload's line, and removed after 25 hours.
+   */
   async isClaimAbsent(scope: string, receivedAt: Date): Promise<boolean> {
     if (!isKeptUnderKey(receivedAt, Date.now() + this.bucket.clockOffsetMs)) return false;
     return (await this.bucket.read(claimKey(scope))) === undefined;
@@ -142,6 +145,7 @@ class BucketView implements StoreView {
   async relation(first: string, second: string): ReturnType<StoreView['relation']> {
     if (this.neighbours.of !== second) {
       // Both segments were read before. If one replaces the other, the plan is emptied only after the other is removed.
+      // So either the plan is found now, or the other segment is missing.
       this.neighbours = { of: second, plans: await readPlans(this.bucket), there: new Map() };
     }
     if (this.neighbours.plans.some((plan) => plan.has(first) && plan.has(second))) return 'replaces';
@@ -180,7 +184,11 @@ class BucketView implements StoreView {
     }
   }
 
-  /** @param gone receives the directories of segments that were removed after they were listed. */
+  /**
+   * The lines of the listed segments.
+   *
+   * @param gone receives the directories of segments that were removed after they were listed.
+   */
   private async *linesOf(entries: AsyncIterable<KeyEntry>, gone: Set<string>, onBytes: OnBytes): AsyncGenerator<SegmentLine | UnreadableLines> {
     for await (const { path, pieces } of concurrently(withBytes(entries), SEGMENTS_AT_ONCE, (entry) => this.begin(entry))) {
       const splitter = new LineSplitter();

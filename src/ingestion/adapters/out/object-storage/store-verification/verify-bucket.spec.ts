@@ -22,9 +22,12 @@ const drafts = anUploadDraft().with({ receivedAt: TIME });
 type FileUpload = Upload & { content: NonNullable<Upload['content']> };
 
 let bucket: InMemoryBucket;
-/** The bucket as other services use it in the meantime. */
+/** The same bucket as other services use it in the meantime. Hooks of `bucket` don't see their operations. */
 let others: InMemoryBucket;
-/** An upload with a file in its own segment, and two without a file that share a segment. */
+/**
+ * `file` is an upload with a file, and `segment` is the segment of only its line. Two uploads without a file share the
+ * segment `shared`.
+ */
 let file: FileUpload;
 let segment: string;
 let shared: string;
@@ -367,7 +370,10 @@ describe('unreadable objects are reported, and the rest is checked', () => {
 });
 
 describe('a segment of many megabytes', () => {
-  /** Ends each read after some pieces, like a store that closes slow reads. */
+  /**
+   * A bucket that ends each read with an error after `pieces` pieces, like a store that closes slow reads. Each read
+   * gets `patience` pieces more than the one before.
+   */
   class ImpatientBucket extends InMemoryBucket {
     pieces = Infinity;
     patience = 0;

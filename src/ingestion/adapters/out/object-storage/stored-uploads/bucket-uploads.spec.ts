@@ -34,8 +34,9 @@ const share = (bucket: InMemoryBucket, uploads: readonly Upload[]) => bucket.cre
 const own = (bucket: InMemoryBucket, upload: Upload) => bucket.create(segmentOf(upload), linesOf([upload]));
 
 /**
- * A day with 1,534 segments until `now`: every 90 s one of its own, half as many that uploads share, and some of slow
- * uploads.
+ * Stores the uploads of a day until `now`; a whole day has 1,534 segments. Every 90 s there is a segment of one upload,
+ * half as often a segment that three uploads share, and sometimes a segment of a slow upload. Returns the uploads,
+ * newest first.
  */
 async function storeDay(bucket: InMemoryBucket, now: number): Promise<Upload[]> {
   const uploads: Upload[] = [];
@@ -68,7 +69,10 @@ async function listed(bucket: InMemoryBucket, filter: UploadFilter, limit: numbe
   return all;
 }
 
-/** Counts requests, and how many of them were sent one after the other. All that are waiting are answered at once. */
+/**
+ * Counts requests (`requests`), and how many of them were sent one after the other (`rounds`). All requests that wait
+ * at the same time are answered in one round.
+ */
 function countRequests(bucket: InMemoryBucket) {
   const count = { requests: 0, rounds: 0 };
   let round: Promise<void> | undefined;

@@ -12,7 +12,10 @@ import { UploadRemoval } from './upload-removal.js';
 import { findLine } from './upload-search.js';
 
 const MOST_ROUNDS = 10;
-/** Expired uploads are looked for once in this time, whichever process does it. A service looks every hour. */
+/**
+ * Expired uploads are removed at most once in this time, in milliseconds, by whichever process tries first. Each
+ * process tries every hour.
+ */
 const RETENTION_TURN_MS = 50 * 60_000;
 
 /** The uploads in a bucket. They are found by the names of segments (segment-names.ts), without another index. */

@@ -7,7 +7,10 @@ import type { Day } from '../segment-names.js';
 const RENEW_AFTER_MS = 60_000;
 const MOST_TURNS = 20;
 
-/** Another process has compacted the day, because it took this one for crashed. */
+/**
+ * Another process has taken away this process's hold on a day, because it took the process for crashed. Compaction may
+ * have gone on since.
+ */
 export class HoldLostError extends Error {
   constructor(day: Day) {
     super(`The hold on ${planKey(day)} was lost.`);
@@ -16,12 +19,13 @@ export class HoldLostError extends Error {
 }
 
 /**
- * Keeps compaction from a day while its segments are rewritten. Compaction copies segments, so it could restore a line
- * from a copy that it read before the line was removed.
+ * Keeps compaction from a day while the day's segments are rewritten by a removal of uploads, or read by the event
+ * outbox. Compaction copies segments, so it could restore a line from a copy that it read before the line was removed.
  *
- * The hold is in place of the plan, and so only one of both exists. Removals of several processes share a hold. A hold
- * that wasn't written for ten minutes is taken to belong to a crashed process. So a removal checks its hold after it
- * has rewritten a segment. Its id can't be in a hold again after it was taken away.
+ * The hold is in the same object as the plan of a compaction, and so only one of both exists. Several processes share a
+ * hold, which lists an id for each of them. A hold that wasn't written for ten minutes is taken to belong to crashed
+ * processes, and then another process may replace it. So a removal checks its hold after it has rewritten a segment. An
+ * id that was taken out of a hold never comes back.
  */
 export class DayHold {
   private readonly id = randomUUID();
@@ -32,7 +36,10 @@ export class DayHold {
     private readonly day: Day,
   ) {}
 
-  /** Ends or completes a compaction in progress. Throws errors of the bucket. */
+  /**
+   * Takes a hold on a day. First completes or ends a compaction of the day that is in progress. Throws errors of the
+   * bucket.
+   */
   static async take(bucket: Bucket, day: Day): Promise<DayHold> {
     const hold = new DayHold(bucket, day);
     if (!(await hold.change((ids) => [...ids, hold.id]))) throw new HoldLostError(day);
@@ -40,9 +47,9 @@ export class DayHold {
   }
 
   /**
-   * Renews the hold if it was taken a minute ago.
+   * Checks that this process still has the hold. Renews the hold if it was last written more than a minute ago.
    *
-   * @throws HoldLostError
+   * @throws HoldLostError if the hold was lost; an error of the bucket.
    */
   async check(): Promise<void> {
     const isOld = performance.now() - this.writtenAt > RENEW_AFTER_MS;
@@ -60,7 +67,11 @@ export class DayHold {
     return plan && isHold(plan) ? plan.removals : [];
   }
 
-  /** @param change the ids of removals to write; undefined to write nothing. Resolves to whether they were written. */
+  /**
+   * Changes the ids in the hold. Resolves to whether the hold was written.
+   *
+   * @param change returns the ids to write for the present ones; undefined to write nothing.
+   */
   private async change(change: (ids: readonly string[]) => readonly string[] | undefined): Promise<boolean> {
     const key = planKey(this.day);
     for (let turn = 0; turn < MOST_TURNS; turn++) {
@@ -78,7 +89,10 @@ export class DayHold {
     throw new Error(`${key} changes faster than it can be written.`);
   }
 
-  /** Completes a plan if its target exists. Otherwise takes care that the target is never created. */
+  /**
+   * Completes a compaction's plan if its target exists. Otherwise creates a fence in place of the target, so that the
+   * target is never created.
+   */
   private async end({ target, sources, bytes }: Plan): Promise<void> {
     if ((await this.bucket.create(target, FENCE)) !== undefined) return;
     let size: number | undefined;

@@ -5,7 +5,7 @@ import type { UploadKind } from '../../../../domain/upload.js';
 import { type Day, DAY_GRACE_MS, directoryOf, endOf, listNamed, slowPrefix, parseName } from '../segment-names.js';
 
 const HOUR_MS = 60 * 60_000;
-/** The number of objects that a listing has at least on its first page. */
+/** How many objects `firstPage` lists at most. Stores return this many in answer to one request. */
 const FIRST_PAGE = 1_000;
 /** A day with fewer and shorter segments is read whole, whatever their names say. */
 const FEW = { segments: 64, bytes: 4 * 1024 * 1024 };
@@ -17,7 +17,10 @@ export const mayBeCompacted = (day: Day): boolean => Date.now() > endOf(day) - H
 export const isFew = (segments: readonly ListedObject[]): boolean =>
   segments.length <= FEW.segments && segments.reduce((sum, { size }) => sum + size, 0) <= FEW.bytes;
 
-/** The first segments of a day that aren't empty, and whether they are all. */
+/**
+ * The segments among the first 1,000 objects of a day, without empty ones. `isWhole` is true if the day has no more
+ * objects.
+ */
 export async function firstPage(bucket: Bucket, day: Day): Promise<{ segments: ListedObject[]; isWhole: boolean }> {
   const segments: ListedObject[] = [];
   let listed = 0;
@@ -29,20 +32,21 @@ export async function firstPage(bucket: Bucket, day: Day): Promise<{ segments: L
 }
 
 /**
- * The segments that compaction has created, of a day with more segments than a page.
+ * The segments that compaction has created for a day, listed by the times in their names. So a listing needs few
+ * requests, however many segments the day has. Leaves out empty ones.
  *
- * @param prefix the day's directory, or its prefix of slow uploads.
+ * @param prefix the day's directory, or the prefix of its segments of slow uploads.
  */
 export async function targets(bucket: Bucket, day: Day, prefix = directoryOf(day)): Promise<ListedObject[]> {
   if (!mayBeCompacted(day)) return [];
-  // Rounded, so that it takes few requests.
+  // Both times are rounded to powers of 16 ms, so that the listing takes few requests.
   const begin = Math.floor((endOf(day) + DAY_GRACE_MS) / 16 ** 5) * 16 ** 5;
   const end = Math.ceil((Date.now() + HOUR_MS) / 16 ** 6) * 16 ** 6;
   const segments = await listNamed(bucket, prefix, begin, end);
   return segments.filter(({ key, size }) => size > 0 && parseName(day, key).origin === 'target');
 }
 
-/** Like `targets`, with those of slow uploads. */
+/** Like `targets`, but also with the segments of slow uploads. */
 export const allTargets = async (bucket: Bucket, day: Day): Promise<ListedObject[]> =>
   (await Promise.all([targets(bucket, day), targets(bucket, day, slowPrefix(day))])).flat();
 

@@ -13,11 +13,14 @@ const LONGEST_WINDOW_MS = FINEST_MS * 16 ** 3;
 const FEW_IN_WINDOW = 100;
 const MANY_IN_WINDOW = 3_000;
 
-/** The sources of a list: first the days, which become segments when they are read. */
+/**
+ * The sources that a list of uploads is read from. At first, each source is a day. When a day is read, its segments
+ * become sources in its place.
+ */
 export class DaySources {
   /** The uploads of the list were received at this time or earlier, in milliseconds since 1970. */
   private readonly until: number;
-  /** The keys of segments that compaction had created when they were listed, of days with many segments. */
+  /** For each day with many segments: the keys of the segments that compaction had created when the day was listed. */
   private readonly created = new Map<Day, ReadonlySet<string>>();
 
   constructor(
@@ -43,8 +46,8 @@ export class DaySources {
   }
 
   /**
-   * Whether compaction has created segments after they were listed. The segments that they replace may then be missing
-   * from a later listing.
+   * Whether compaction has created further segments since a day's segments were listed. The segments that they replace
+   * may have been missing from a listing that was made afterwards, so lines may be missing from the page.
    */
   async hasMoved(): Promise<boolean> {
     const moved = [...this.created].map(async ([day, known]) => (await allTargets(this.bucket, day)).some(({ key }) => !known.has(key)));
@@ -66,7 +69,10 @@ export class DaySources {
     return [...(newest ? (await newest).flat() : windows), ...created.flatMap((segment) => this.segment(day, segment))];
   }
 
-  /** The newest part of a day's segments, by their names. */
+  /**
+   * A source for a day's newest segments, by the times in their names. Reading it returns these segments, and a source
+   * for the older ones.
+   */
   private window(day: Day, prefix: string): Source & { read(): Promise<Source[]> } {
     const tolerance = prefix === slowPrefix(day) ? 0 : NAME_TOLERANCE_MS;
     const earliest = Math.max(endOf(day) - DAY_MS, this.filter.from?.getTime() ?? -Infinity) - tolerance;
@@ -89,7 +95,11 @@ export class DaySources {
     return below(Math.min(this.until, endOf(day) - 1, Date.now() + DAY_MS) + tolerance + 1, FIRST_WINDOW_MS);
   }
 
-  /** @param isFew whether to read the segment whatever its name says. */
+  /**
+   * The sources for one segment: none if the times in its name are too late for the list.
+   *
+   * @param isFew whether to read the segment whatever its name says.
+   */
   private segment(day: Day, segment: ListedObject, isFew = false): Source[] {
     const { key, size } = segment;
     const { origin, isSlow, time } = parseName(day, key);

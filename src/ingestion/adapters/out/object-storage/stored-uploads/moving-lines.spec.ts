@@ -32,7 +32,7 @@ describe.each([
   ['many', 1_010],
 ])('a day with %s segments that is compacted while it is read', (_, segments) => {
   let whole: InMemoryBucket;
-  /** Newest first. */
+  /** The uploads of the day, newest first. */
   let uploads: Upload[];
   beforeAll(async () => {
     vi.useFakeTimers({ toFake: ['Date'], now: Date.parse(DATE) + 50 * HOUR_MS });

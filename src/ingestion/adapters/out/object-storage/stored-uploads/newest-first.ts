@@ -3,7 +3,10 @@ import { comparePositions, isSelected, positionBehind } from '../../../../domain
 import type { Upload } from '../../../../domain/upload.js';
 
 const READS_AT_ONCE = 32;
-/** How many bytes of segments are read at once, and for one page. More if one read, or the progress of a page, needs it. */
+/**
+ * How many bytes of segments are read at once (MOST_BYTES_AT_ONCE), and for one page (MOST_BYTES). More are read if a
+ * single read is longer, or if the page wouldn't get beyond its beginning otherwise.
+ */
 const MOST_BYTES_AT_ONCE = 8 * 1024 * 1024;
 const MOST_BYTES = 64 * 1024 * 1024;
 const MOST_READS = 2_000;
@@ -13,14 +16,17 @@ export type OnLine = (upload: Upload, length: number) => void;
 
 /** A part of the index that wasn't read yet. */
 export interface Source {
-  /** No line in it was received later than this, in milliseconds since 1970. */
+  /** No upload in this source was received later than this, in milliseconds since 1970. */
   readonly latest: number;
-  /** About how many bytes `read` reads. Undefined for a listing, which isn't read before it is needed. */
+  /**
+   * About how many bytes `read` reads. Undefined if the source has to list segments first; such a source is read only
+   * when it is needed.
+   */
   readonly size: number | undefined;
   /**
-   * Reads the source, or the part with its newest lines.
+   * Reads the whole source, or the part with its newest lines.
    *
-   * @returns what is left of it.
+   * @returns the sources for the part that wasn't read.
    */
   read(onLine: OnLine): Promise<readonly Source[]>;
 }
@@ -40,7 +46,8 @@ export async function readPage(sources: readonly Source[], filter: UploadFilter,
     rest.sort((one, other) => other.latest - one.latest);
     const [newest] = rest;
     if (!newest) return page.end(false);
-    // An upload that is received at the same time may be in a source that wasn't read.
+    // One more millisecond, because the unread source may have another upload of the same time. All uploads from
+    // `bound` on were read.
     const bound = newest.latest + 1;
     if (page.isFullAbove(bound)) return page.end(true);
     if ((reads >= MOST_READS || bytes >= MOST_BYTES) && page.isProgress(bound)) return page.endAbove(bound);
@@ -54,8 +61,8 @@ export async function readPage(sources: readonly Source[], filter: UploadFilter,
 }
 
 /**
- * The sources to read at once: the newest ones, up to the first listing. If the segments before that don't fill a page,
- * the next two listings too, which may be of the same day.
+ * The sources to read at once: the newest ones, up to the first source that lists segments. If the sources before that
+ * one can't fill the page, up to two such sources are read too, because both may be of the same day.
  */
 function nextReads(sources: readonly Source[], room: number): Source[] {
   const [newest] = sources;
@@ -91,7 +98,7 @@ class Page {
     return this.limit - this.entries.length;
   }
 
-  /** Whether a source may have lines of the list. */
+  /** Whether a source may have uploads that are late enough for the list's filter. */
   mayHave({ latest }: Source): boolean {
     return latest >= (this.filter.from?.getTime() ?? -Infinity);
   }
@@ -107,26 +114,35 @@ class Page {
     this.cut();
   }
 
-  /** Whether no line that was received before `bound` belongs to the page. */
+  /**
+   * Whether the page is full of uploads that were received at `bound` or later, so that no earlier upload belongs to
+   * it.
+   */
   isFullAbove(bound: number): boolean {
     const last = this.entries.at(-1);
     const isFull = this.isCut || this.entries.length === this.limit;
     return isFull && last !== undefined && last.upload.receivedAt.getTime() >= bound;
   }
 
-  /** Whether a page that ends at `bound` is a step forward. */
+  /**
+   * Whether a page that ends at `bound` gets beyond its own beginning, so that a client that reads page by page doesn't
+   * stand still.
+   */
   isProgress(bound: number): boolean {
     return !this.after || comparePositions(positionBehind(bound), this.after) < 0;
   }
 
-  /** The page, from which no upload is missing. */
+  /** The finished page. `hasMore` says whether there are older uploads that weren't added to it. */
   end(hasMore: boolean): UploadPage {
     const uploads = this.entries.map(({ upload }) => upload);
     const last = uploads.at(-1);
     return { uploads, next: last && (hasMore || this.isCut) ? { receivedAt: last.receivedAt, uploadId: last.uploadId } : null };
   }
 
-  /** The uploads that were received at `bound` or later, which are all known. */
+  /**
+   * A page of only the uploads that were received at `bound` or later, all of which are known. The next page begins
+   * there.
+   */
   endAbove(bound: number): UploadPage {
     const uploads = this.entries.map(({ upload }) => upload).filter(({ receivedAt }) => receivedAt.getTime() >= bound);
     return { uploads, next: positionBehind(bound) };

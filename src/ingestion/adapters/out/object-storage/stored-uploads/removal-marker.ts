@@ -6,7 +6,10 @@ import { UPLOAD_KINDS, type Upload } from '../../../../domain/upload.js';
 import type { RemovedUpload } from '../event-outbox/removed-uploads.js';
 import { claimKey, MARKERS } from '../keys.js';
 
-/** Claims are removed 25 hours after they were written, or later if no process compacts. In milliseconds. */
+/**
+ * How long after an upload was received its claim may still exist, in milliseconds. Claims are removed after 25 hours,
+ * or later if no process compacts.
+ */
 const CLAIMED_FOR_MS = 7 * 24 * 60 * 60_000;
 const SUFFIX = '.removal';
 
@@ -16,19 +19,19 @@ const REMNANT = z.object({
   content_path: z.string().startsWith('files/').nullable(),
   /** Key of the claim of the upload's idempotency key; null if there is none. */
   claim: z.string().nullable(),
-  /** What is told of the removal; missing if telling hasn't begun. */
+  /** The data of the removal's event; missing if the event outbox was never opened. */
   told: z.object({ kind: z.enum(UPLOAD_KINDS), customer_id: z.string(), removed_at: z.string() }).optional(),
 });
 
-/** What is left of an upload when its line was removed. */
+/** What is left of an upload when its index line was removed: a file and a claim to remove, and an event to deliver. */
 export type Remnant = Readonly<z.infer<typeof REMNANT>>;
 
 const REMOVAL = z.object({ removed: z.array(REMNANT) });
 
 /**
- * What will be left of an upload; undefined if nothing will.
+ * What will be left of an upload when its index line is removed; undefined if nothing will.
  *
- * @param removedAt if the removal is to be told.
+ * @param removedAt the time of the removal; undefined if no event is to be delivered.
  */
 export function remnantOf(upload: Upload, removedAt?: Date): Remnant | undefined {
   const { uploadId, kind, customerId, content, receivedAt } = upload;
@@ -39,17 +42,17 @@ export function remnantOf(upload: Upload, removedAt?: Date): Remnant | undefined
   return { upload_id: uploadId, content_path: content?.path ?? null, claim: isClaimed ? claimKey(scope) : null, ...(told && { told }) };
 }
 
-/** What is told of uploads that were removed. */
+/** The data of the events of removed uploads. Leaves out uploads whose removal isn't delivered. */
 export const toldOf = (remnants: readonly Remnant[]): RemovedUpload[] =>
   remnants.flatMap(({ upload_id, told }) => (told ? { upload_id, ...told } : []));
 
 /** The key of a marker of removals, which exists from before the first line is removed until nothing is left. */
 export const newRemovalKey = (time: number): string => `${MARKERS}${uuidAt(new Date(time))}${SUFFIX}`;
-/** The id in the key of a marker. */
+/** The id of a removal, from the key of its marker. */
 export const removalIdOf = (key: string): string => key.slice(MARKERS.length, -SUFFIX.length);
 export const isRemovalKey = (key: string): boolean => key.startsWith(MARKERS) && key.endsWith(SUFFIX);
 
 export const removalBytes = (removed: readonly Remnant[]): Buffer => Buffer.from(JSON.stringify({ removed }));
 
-/** What a marker says; undefined if the bytes aren't a marker of removals. */
+/** The remnants that a marker of removals lists; undefined if the bytes aren't such a marker. */
 export const parseRemoval = (bytes: Buffer): readonly Remnant[] | undefined => REMOVAL.safeParse(parseJson(bytes)).data?.removed;

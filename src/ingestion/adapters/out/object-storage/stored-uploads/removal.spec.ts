@@ -25,7 +25,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** Another process, whose clock is `aheadMs` ahead. */
+/** The bucket as another process sees it, for which the store's clock is `aheadMs` ahead. */
 function later(aheadMs: number): InMemoryBucket {
   const another = bucket.another();
   another.aheadMs = aheadMs;
@@ -64,7 +64,7 @@ async function defectsIn(looking: InMemoryBucket): Promise<unknown[]> {
   return defects;
 }
 
-/** Pauses a process before or after its operation `at`, or lets it fail there. */
+/** Pauses a process before or after its operation `at`, counted from 0, until `goOn` is called. */
 function stopAt(process: InMemoryBucket, moment: 'before' | 'after', at: number) {
   let count = 0;
   let stop = (): void => undefined;

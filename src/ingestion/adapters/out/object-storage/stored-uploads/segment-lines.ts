@@ -6,7 +6,7 @@ import type { Bucket, ByteRange } from '../bucket.js';
 
 const NEWLINE = 0x0a;
 
-/** A segment was removed after it was listed, because compaction has moved its lines to another one. */
+/** A segment was removed after it was listed. Usually compaction has moved its lines to another segment. */
 export class SegmentGoneError extends Error {
   constructor(key: string) {
     super(`${key} is gone.`);
@@ -23,7 +23,10 @@ export interface Line {
   readonly end: number;
 }
 
-/** The lines in some bytes that begin with a line. Leaves out what isn't a whole and valid line. Yields to other work. */
+/**
+ * The index lines in `bytes`, which must begin where a line begins. Leaves out incomplete and invalid lines. Lets other
+ * work run in between.
+ */
 export async function* linesIn(bytes: Buffer): AsyncGenerator<Line> {
   const turns = new Turns();
   for (let begin = 0; ; ) {
@@ -38,13 +41,13 @@ export async function* linesIn(bytes: Buffer): AsyncGenerator<Line> {
 }
 
 /**
- * Reads a part of a segment, from the first line that begins in it.
+ * Reads a range of a segment, and leaves out the bytes before the first line that begins in the range.
  *
- * @returns the lines and the offset of the first one; undefined if no line begins in the part.
+ * @returns the bytes and their offset in the segment; undefined if no line begins in the range.
  * @throws SegmentGoneError
  */
 export async function readPart(bucket: Bucket, key: string, range: ByteRange): Promise<{ bytes: Buffer; offset: number } | undefined> {
-  // With the byte before, to see whether a line begins at the first one.
+  // The byte before the range is read too. If it is a newline, a line begins at the first byte of the range.
   const first = Math.max(0, range.first - 1);
   const bytes = await readRange(bucket, key, { first, last: range.last });
   const begin = range.first === 0 ? 0 : bytes.indexOf(NEWLINE) + 1;
@@ -64,9 +67,10 @@ async function opened(bucket: Bucket, key: string, range?: ByteRange): Promise<A
 }
 
 /**
- * The lines of a segment of any length that contain a text. Holds one line, or one piece of the segment, in memory.
+ * The index lines that contain a text, in a segment of any length: their uploads and their lengths in bytes. Holds one
+ * line, or one piece of the segment, in memory.
  *
- * @param range begins and ends with whole lines.
+ * @param range the part of the segment to search, which must begin and end with whole lines.
  * @throws SegmentGoneError
  */
 export async function* linesWith(bucket: Bucket, key: string, text: string, range?: ByteRange): AsyncGenerator<{ upload: Upload; length: number }> {
@@ -91,9 +95,9 @@ export async function* linesWith(bucket: Bucket, key: string, text: string, rang
 }
 
 /**
- * Whether a segment mentions an upload; undefined if the segment is gone.
+ * Whether a segment contains the id of an upload; undefined if the segment is gone.
  *
- * @param range the part of the segment in which the upload's line was, and probably is.
+ * @param range the part of the segment in which the upload's line was. It is searched before the whole segment.
  */
 export async function mentions(bucket: Bucket, key: string, uploadId: string, range?: ByteRange): Promise<boolean | undefined> {
   const text = JSON.stringify(uploadId);

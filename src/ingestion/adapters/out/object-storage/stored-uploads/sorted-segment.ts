@@ -9,15 +9,15 @@ const PROBE_BYTES = 16 * 1024;
 const FIRST_BLOCK_BYTES = 256 * 1024;
 const MOST_PROBES = 16;
 
-/** A line somewhere in a long segment. */
+/** One line of a long segment, read to find out which times are where in the segment. */
 export interface Probe {
   readonly offset: number;
   readonly upload: Upload;
 }
 
 /**
- * Looks at lines of a long segment, at equal distances of at least 1 MiB. Sends all requests at once. Where lines are
- * longer than 16 KiB, it may see none.
+ * Reads single lines of a long segment at equal distances: one for each MiB, at most 16. Sends all requests at once.
+ * Where lines are longer than 16 KiB, it may find none.
  *
  * @throws SegmentGoneError
  */
@@ -37,20 +37,22 @@ interface Sorting {
   readonly latest: number;
   /** Lines that were received later than this aren't needed. */
   readonly until: number;
-  /** How much earlier than a line before it a line may have been received, in milliseconds. */
+  /**
+   * How much earlier than the upload of a line the upload of a following line may have been received, in milliseconds.
+   */
   readonly disorderMs: number;
 }
 
 /**
  * A long segment whose lines are in the order of their times, read from its end in blocks.
  *
- * A removal may shorten the segment in the meantime. Then the lines of a block are ones that were after it before, and
- * the next blocks have all lines that weren't read.
+ * A removal of uploads may shorten the segment in the meantime, so that lines move towards its beginning. Then a block
+ * may repeat lines that were read before, and all unread lines are still in the next blocks.
  */
 export class SortedSource implements Source {
   readonly latest: number;
 
-  /** @param end the offset to which the segment is read; unknown before the first block. */
+  /** @param end the offset up to which the segment still has to be read; undefined before the first block. */
   constructor(
     private readonly bucket: Bucket,
     private readonly segment: ListedObject,
@@ -65,7 +67,7 @@ export class SortedSource implements Source {
     const end = this.end ?? (await this.seek());
     const { key } = this.segment;
     const part = await readPart(this.bucket, key, { first: Math.max(0, end - this.size), last: end - 1 });
-    // A line is longer than the block.
+    // Without the beginning of a line in the block, a line is longer than the block. So a longer block is read next.
     if (!part) return end <= this.size ? [] : [this.below(end, this.latest, this.size * 4)];
     let first: Upload | undefined;
     for await (const { upload, begin, end: lineEnd } of linesIn(part.bytes)) {
@@ -76,7 +78,7 @@ export class SortedSource implements Source {
     return part.offset === 0 ? [] : [this.below(part.offset, latest, Math.min(WHOLE_BYTES, this.size * 2))];
   }
 
-  /** The offset after which no line is needed. */
+  /** The offset from which on all lines are too late for the list. */
   private async seek(): Promise<number> {
     const { until, latest, disorderMs } = this.sorting;
     if (until >= latest) return this.segment.size;

@@ -16,10 +16,15 @@ import { linesIn } from './segment-lines.js';
 import { findLine, type FoundLine } from './upload-search.js';
 
 const DAY_MS = 24 * 60 * 60_000;
-/** Compaction removes empty segments that are older. In milliseconds. */
+/**
+ * Segments that are older than this, in milliseconds, are removed when they become empty. Compaction also removes only
+ * empty segments that are older.
+ */
 const FENCE_AGE_MS = DAY_MS;
 const MOST_ROUNDS = 10;
-/** The segments that are rewritten together have at most this many lines to remove, and this many bytes; or are one. */
+/**
+ * At most this many segments are read and rewritten together, and at most this many bytes; or a single longer segment.
+ */
 const MOST_SEGMENTS = 500;
 const MOST_BYTES = 8 * 1024 * 1024;
 const AT_ONCE = 16;
@@ -38,15 +43,15 @@ interface Rewriting {
 /**
  * Removes uploads. Any number of processes may remove uploads at once, and each may crash or stall at any step:
  *
- * 1. Keep compaction from the day (`DayHold`), if it may have begun.
+ * 1. Keep compaction from the day (`DayHold`), if compaction may have begun there.
  * 2. Write a marker that names the files and claims of the uploads.
- * 3. Rewrite the segments without the lines, each in one request. A segment without any other line becomes empty, or is
- *    removed if it is older than 24 hours: no request of its writer can create it again then.
- * 4. Check the hold. If it was lost, a copy of a line may exist again: begin again.
+ * 3. Rewrite the segments without the lines of the uploads, each in one request. A segment without any other line
+ *    becomes empty, or is removed if it is older than 24 hours: no request of its writer can create it again then.
+ * 4. Check the hold. If it was lost, compaction may have restored a line from a copy: begin again.
  * 5. Remove the files and free the claims.
- * 6. Write down what is to be told, if telling has begun, and remove the marker.
+ * 6. Write the events of the removals to `events/removed/`, if the event outbox was ever opened, and remove the marker.
  *
- * If the process crashes after step 2, the sweeper of any process removes the uploads of the marker.
+ * If the process crashes after step 2, the sweeper of any process removes the uploads that the marker names.
  */
 export class UploadRemoval {
   private readonly telling: TellingState;
@@ -67,8 +72,10 @@ export class UploadRemoval {
   }
 
   /**
-   * Removes the uploads of a crashed process's marker. Does nothing if the marker is younger than a minute by the store's
-   * clock. Throws errors of the bucket.
+   * Completes the removal of a crashed process, from its marker. Does nothing if the marker is younger than a minute by
+   * the store's clock. Throws errors of the bucket.
+   *
+   * @param key the key of the marker.
    */
   async resume(key: string): Promise<void> {
     const found = await this.bucket.read(key);
@@ -107,9 +114,10 @@ export class UploadRemoval {
   }
 
   /**
-   * Segments of a day that are read and rewritten together.
+   * The segments of a day, in batches that are read and rewritten together.
    *
-   * @param isMoving whether compaction may go on, so that segments are left out whose lines it has already copied.
+   * @param isMoving whether compaction may go on meanwhile. Segments whose lines it has already copied are then left
+   *   out, so that no line counts twice.
    */
   private async *batches(day: Day, isMoving = false): AsyncGenerator<ListedObject[]> {
     const copied = isMoving ? await copiedSegments(this.bucket, day) : undefined;
@@ -128,7 +136,10 @@ export class UploadRemoval {
     if (batch.length > 0) yield batch;
   }
 
-  /** Runs an action under the hold of a day, again if the hold was lost. Without a hold if compaction can't have begun. */
+  /**
+   * Runs an action under the hold of a day, and again if the hold was lost. Takes no hold if compaction can't have
+   * begun.
+   */
   private async held(day: Day | undefined, action: (hold?: DayHold) => Promise<void>): Promise<void> {
     for (let round = 0; round < MOST_ROUNDS; round++) {
       const hold = day && mayBeCompacted(day) ? await DayHold.take(this.bucket, day) : undefined;
@@ -184,7 +195,10 @@ export class UploadRemoval {
     await this.conclude(marks, ({ upload_id: uploadId }) => gone.has(uploadId));
   }
 
-  /** Writes a segment without some lines. Resolves to the uploads that were removed. */
+  /**
+   * Writes a segment without the lines to remove, or removes it. If another process has changed the segment, reads it
+   * and tries again. Resolves to the uploads whose lines were removed.
+   */
   private async rewrite(first: Rewriting, isWanted: (upload: Upload) => boolean): Promise<readonly Upload[]> {
     let rewriting: Rewriting | undefined = first;
     for (let turn = 0; rewriting && turn < MOST_ROUNDS; turn++) {
@@ -207,7 +221,10 @@ export class UploadRemoval {
     if (line) await this.removeLine(line, dayOf(line.segment));
   }
 
-  /** Resolves to whether a line was removed. */
+  /**
+   * Removes the index line of an upload from its segment; on a day with a hold, from all segments that contain it.
+   * Resolves to whether a line was removed.
+   */
   private async removeLine({ upload: { uploadId }, segment }: FoundLine, day: Day | undefined): Promise<boolean> {
     const isWanted = (upload: Upload): boolean => upload.uploadId === uploadId;
     let removed = 0;
@@ -233,12 +250,15 @@ export class UploadRemoval {
     return Date.now() + this.bucket.clockOffsetMs;
   }
 
-  /** The time of a removal, if it is to be told. */
+  /**
+   * The time for the events of a removal; undefined if the event outbox was never opened, so that no events are to be
+   * delivered.
+   */
   private async timeToTell(): Promise<Date | undefined> {
     return (await this.telling.isBegun()) ? new Date(this.now()) : undefined;
   }
 
-  /** Writes a marker of what will be left, or several if there are many uploads. */
+  /** Writes a marker that lists what will be left of the uploads, or several markers if there are many uploads. */
   private async mark(remnants: readonly Remnant[]): Promise<Mark[]> {
     const marks: Mark[] = [];
     for (let at = 0; at < remnants.length; at += REMNANTS_AT_ONCE) {
@@ -249,7 +269,12 @@ export class UploadRemoval {
     return marks;
   }
 
-  /** @param isTold whether this process has removed the line, or a crashed one. */
+  /**
+   * Ends removals: removes what is left of their uploads, writes the events, and then removes the markers.
+   *
+   * @param isTold whether an upload's event is written: true if this process, or the crashed one whose removal it
+   *   completes, has removed the upload's line.
+   */
   private async conclude(marks: readonly Mark[], isTold: (remnant: Remnant) => boolean = () => true): Promise<void> {
     for (const { key, remnants } of marks) {
       await this.clear(remnants);
@@ -269,7 +294,7 @@ export class UploadRemoval {
   }
 }
 
-/** A marker, and what it names. */
+/** The key of a marker of removals, and the remnants that it lists. */
 interface Mark {
   readonly key: string;
   readonly remnants: readonly Remnant[];
@@ -280,12 +305,15 @@ interface BatchRemoval {
   readonly dryRun: boolean;
   readonly hold: DayHold | undefined;
   readonly signal: AbortSignal | undefined;
-  /** If the removals are to be told. */
+  /** The time for the events of the removals; undefined if no events are to be delivered. */
   readonly removedAt: Date | undefined;
   readonly onRemoved: (count: number) => void;
 }
 
-/** A segment without some lines; undefined if it has none of them. Uses the memory of the segment. */
+/**
+ * The segment without the lines of the uploads that `isWanted` selects; undefined if it has no such line. Overwrites
+ * the object's bytes.
+ */
 async function without(key: string, { bytes, version, ageMs }: ReadObject, isWanted: (upload: Upload) => boolean): Promise<Rewriting | undefined> {
   const removed: Upload[] = [];
   let length = 0;

@@ -11,9 +11,14 @@ const HOUR_MS = 60 * 60_000;
 const DAY_MS = 24 * HOUR_MS;
 /** How far the clocks of replicas and the store may be apart, in milliseconds. */
 const CLOCKS_APART_MS = 15 * 60_000;
-/** How far the time of an id and the name of its shared segment are apart at most, in milliseconds. */
+/**
+ * How far the time in an upload's id and the time in the name of its shared segment are apart at most, in milliseconds.
+ */
 const ID_TOLERANCE_MS = 2 * NAME_TOLERANCE_MS;
-/** The names that are tried first, because a line is usually written at once, and those that the line can have. */
+/**
+ * How far the time in a segment's name may be from the time of the upload's id, in milliseconds. SOON is tried first,
+ * because a line is usually written at once. WIDE covers all names that the line's segment can have.
+ */
 const SOON: Window = { before: 5_000, after: 5_000 };
 const WIDE: Window = { before: ID_TOLERANCE_MS, after: ID_TOLERANCE_MS };
 const MOST_ROUNDS = 10;
@@ -38,7 +43,10 @@ export async function findLine(bucket: Bucket, uploadId: string): Promise<FoundL
   return new UploadSearch(bucket, uploadId, began).run();
 }
 
-/** Which names to list of a day that has more segments than a page. */
+/**
+ * Which segments of a large day to look at: those with a time in their name at most `before` earlier and at most
+ * `after` later than the time of the upload's id. Both in milliseconds.
+ */
 interface Window {
   readonly before: number;
   readonly after: number;
@@ -49,7 +57,10 @@ class UploadSearch {
   private readonly days: readonly Day[];
   /** The days whose segments may contain the line of a slow upload. */
   private readonly slowDays: readonly Day[];
-  /** What was read. A segment that has another size now was rewritten in the meantime. */
+  /**
+   * The segments that were read, as `<key> <size>`. A segment that has another size now was rewritten in the meantime,
+   * and is read again.
+   */
   private readonly searched = new Set<string>();
   /** How many listed segments were gone when they were read. */
   private missed = 0;
@@ -67,7 +78,7 @@ class UploadSearch {
   async run(): Promise<FoundLine | undefined> {
     const own = this.search(this.days.map((day) => ({ key: `${directoryOf(day)}${this.uploadId}.ndjson`, size: 0, ageMs: 0 })));
     const listed = Promise.all([...this.slowDays.map((day) => this.slow(day)), ...this.days.map((day) => this.near(day, SOON))]);
-    // Isn't awaited if the upload has a segment of its own.
+    // `listed` isn't awaited if the upload has a segment of its own, so its rejection needs a handler.
     listed.catch(() => undefined);
     return (await own) ?? (await this.search((await listed).flat())) ?? this.everywhere();
   }
@@ -88,7 +99,10 @@ class UploadSearch {
     throw new Error('The segments are compacted faster than they can be read.');
   }
 
-  /** The segments of slow uploads that may contain the line; with `all`, those of compaction too. */
+  /**
+   * The segments of slow uploads that may contain the line: the upload's own one, and with `all` also those that
+   * compaction created.
+   */
   private async slow(day: Day, all = false): Promise<ListedObject[]> {
     const segments: ListedObject[] = [];
     for await (const segment of this.bucket.list(slowPrefix(day))) {
@@ -110,7 +124,8 @@ class UploadSearch {
     if (!isCompacted && !all) return (await windowed()).filter(wanted);
     const page = await firstPage(this.bucket, day);
     if (page.isWhole) return all && isFew(page.segments) ? page.segments : page.segments.filter(wanted);
-    // Segments of compaction are listed last, because they exist before those that they replace are gone.
+    // Segments that compaction created are listed last, because they exist before the segments that they replace are
+    // gone.
     return [...(await windowed()), ...(await targets(this.bucket, day))].filter(wanted);
   }
 
@@ -148,7 +163,7 @@ class UploadSearch {
     return undefined;
   }
 
-  /** The part of a segment that compaction created in which the line must be. */
+  /** For a long segment that compaction created: the range of bytes in which the upload's line must be. */
   private async region(segment: ListedObject): Promise<ByteRange> {
     let first = 0;
     let end = segment.size;
