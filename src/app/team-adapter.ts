@@ -1,3 +1,4 @@
+import { createRequire } from 'node:module';
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { AuthenticationOptions } from '../authentication/authentication.options.js';
@@ -58,13 +59,13 @@ export interface LoadedAdapter<Definition> {
 }
 
 /**
- * Imports a team's adapter, given as a path, relative to the working directory, or as the name of a package.
+ * Imports a team's adapter, given as a path, relative to the working directory, or as the name of a package that is
+ * installed for the working directory or beside the service.
  *
  * @throws EnvironmentError with one line for each problem of the module and of its variables.
  */
 export async function loadAdapter<Definition extends Adapter<unknown, never>>({ variable, specifier, variables }: AdapterModule, members: readonly string[]): Promise<LoadedAdapter<Definition>> {
-  const isPath = /^\.{0,2}\//.test(specifier);
-  const imported = (await import(isPath ? pathToFileURL(resolve(specifier)).href : specifier).catch((error: unknown) => {
+  const imported = (await import(importable(specifier)).catch((error: unknown) => {
     throw refusal(variable, `${specifier} can't be imported: ${messageOf(error)}`);
   })) as { default?: unknown };
   const definition = imported.default;
@@ -72,6 +73,17 @@ export async function loadAdapter<Definition extends Adapter<unknown, never>>({ 
   if (missing.length > 0) throw refusal(variable, `the default export of ${specifier} has no function ${missing.map((member) => `"${member}"`).join(', ')}`);
   const { variables: schema } = definition as Definition;
   return { definition: definition as Definition, settings: (schema ? await validated(schema, variables) : variables) as never };
+}
+
+/** A path or package in the form that `import` accepts here. */
+function importable(specifier: string): string {
+  if (/^\.{0,2}\//.test(specifier)) return pathToFileURL(resolve(specifier)).href;
+  try {
+    return pathToFileURL(createRequire(resolve('package.json')).resolve(specifier)).href;
+  } catch {
+    // The package isn't installed for the working directory, or only for "import".
+    return specifier;
+  }
 }
 
 /**

@@ -1,4 +1,4 @@
-import { ConfigurableModuleBuilder, type DynamicModule, Module, type Provider } from '@nestjs/common';
+import { ConfigurableModuleBuilder, type DynamicModule, Logger, Module, type OnApplicationBootstrap, type Provider } from '@nestjs/common';
 import { AccessTokenVerifier } from '../authentication/access-token.js';
 import { HttpModule } from '../http/http.module.js';
 import { HistoricalIngestionController, NowcastIngestionController } from './adapters/in/http/ingestion.controllers.js';
@@ -70,4 +70,13 @@ function withAdapters(definition: DynamicModule, { fileStorage, authentication, 
   ],
   exports: [FileStorage],
 })
-export class IngestionModule extends ConfigurableModuleClass {}
+export class IngestionModule extends ConfigurableModuleClass implements OnApplicationBootstrap {
+  constructor(private readonly fileStorage: FileStorage) {
+    super();
+  }
+
+  onApplicationBootstrap(): void {
+    if (this.fileStorage.storedUploads) return;
+    new Logger(IngestionModule.name).log("The store doesn't offer its uploads, so the operations on /uploads answer 404.");
+  }
+}

@@ -291,17 +291,19 @@ describe('DELETE', () => {
   });
 });
 
-it('answers 404 if the store does not offer its uploads', async () => {
+it('answers 404 if the store does not offer its uploads, and says so at boot', async () => {
   class PlainStorage extends FileStorage {
     private readonly memory = new InMemoryFileStorage();
     override store = this.memory.store.bind(this.memory);
     override checkHealth = this.memory.checkHealth.bind(this.memory);
   }
-  const plain = await startService({}, (builder) => builder.overrideProvider(FileStorage).useValue(new PlainStorage()));
+  const plain = await startService({ RETENTION_DAYS: '30' }, (builder) => builder.overrideProvider(FileStorage).useValue(new PlainStorage()));
   try {
+    expect(plain.log.text).toContain('the operations on /uploads answer 404');
+    expect(plain.log.text).toContain('RETENTION_DAYS is 30, but');
     const token = await plain.adminToken();
-    for (const target of ['/uploads', `/uploads/${UNKNOWN}`, `/uploads/${UNKNOWN}/content`]) {
-      await expectError(await fetch(plain.url + target, { headers: { Authorization: `Bearer ${token}` } }), 404, 'Not found.');
+    for (const [method, target] of [['GET', '/uploads'], ['GET', `/uploads/${UNKNOWN}`], ['GET', `/uploads/${UNKNOWN}/content`], ['DELETE', `/uploads/${UNKNOWN}`], ['DELETE', '/uploads?customer_id=a']] as const) {
+      await expectError(await fetch(plain.url + target, { method, headers: { Authorization: `Bearer ${token}` } }), 404, 'Not found.');
     }
   } finally {
     await plain.close();

@@ -63,6 +63,10 @@ describe("a team's adapter, named by a variable", () => {
     await writeFile(join(directory, 'team-store.js'), outputText);
     await writeFile(join(directory, 'team-storage.js'), STORAGE);
     await writeFile(join(directory, 'team-provider.js'), PROVIDER);
+    const inPackage = join(directory, 'node_modules/team-provider');
+    await mkdir(inPackage, { recursive: true });
+    await writeFile(join(inPackage, 'package.json'), JSON.stringify({ name: 'team-provider', type: 'module', exports: './index.js' }));
+    await writeFile(join(inPackage, 'index.js'), "export { default } from '../../team-provider.js';");
     await writeFile(join(directory, 'broken.js'), 'throw new Error("no licence");');
     await writeFile(join(directory, 'nothing.js'), 'export const create = 1;');
     await writeFile(join(directory, 'half.js'), 'export default { create: () => ({ store() {} }) };');
@@ -80,7 +84,8 @@ describe("a team's adapter, named by a variable", () => {
     const service = await start({
       FILE_STORAGE: 'module:./team-store.js',
       TEAM_STORE_URL: 'https://store.example',
-      IDENTITY_PROVIDER: `module:${directory}/team-provider.js`,
+      // A package that is installed for the working directory alone.
+      IDENTITY_PROVIDER: 'module:team-provider',
       TEAM_ISSUER: 'https://login.example',
     });
     const query = 'customer_id=a&filename=b.csv&manufacturer=c';

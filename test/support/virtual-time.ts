@@ -11,15 +11,15 @@ const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve)
  * depend on how busy the machine is, and waits cost no time. Only for servers in this process that read the same clock;
  * `AbortSignal.timeout` and the time limits of `node:http` are real.
  */
-export async function inVirtualTime<T>(work: () => Promise<T>): Promise<T> {
+export async function inVirtualTime<T>(begin: () => Promise<T>): Promise<T> {
   vi.useFakeTimers({ now: Date.now(), toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval', 'Date', 'performance'] });
-  let isOver = false;
+  const work = { isOver: false };
   try {
-    const outcome = work().finally(() => { isOver = true; });
+    const outcome = begin().finally(() => { work.isOver = true; });
     // The rejection is the caller's.
     outcome.catch(() => undefined);
-    while (!isOver) {
-      for (let count = 0; count < TURNS_PER_STEP && !isOver; count++) await turn();
+    while (!work.isOver) {
+      for (let count = 0; count < TURNS_PER_STEP; count++) await turn();
       await vi.advanceTimersByTimeAsync(STEP_MS);
     }
     return await outcome;

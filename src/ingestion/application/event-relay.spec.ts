@@ -115,9 +115,9 @@ describe('EventRelay', () => {
     await start(failing);
     await failing.atLeast(1);
     expect(attempts.slice(0, 4)).toEqual([[uploadId], [uploadId], [uploadId], [uploadId]]);
-    await vi.waitUntil(() => log.text.includes('told again'));
-    expect(log.entries.filter(({ level }) => level === 'warn').map(({ text }) => text)).toEqual([expect.stringMatching(/^Telling of uploads failed; retrying until it succeeds\. .*secret-free reason/)]);
-    expect(log.entries.filter(({ text }) => text.startsWith('Uploads are told again.'))).toHaveLength(1);
+    await vi.waitUntil(() => log.text.includes('delivered again'));
+    expect(log.entries.filter(({ level }) => level === 'warn').map(({ text }) => text)).toEqual([expect.stringMatching(/^Delivering events failed; retrying until it succeeds\. .*secret-free reason/)]);
+    expect(log.entries.filter(({ text }) => text.startsWith('Events are delivered again.'))).toHaveLength(1);
   });
 
   it.each<[string, Error, (failure: number) => [number, number]]>([
@@ -152,7 +152,7 @@ describe('EventRelay', () => {
       if (pauses.length > 3) storage.recover();
     };
     const first = await upload();
-    await vi.waitUntil(() => log.text.includes('told again'));
+    await vi.waitUntil(() => log.text.includes('delivered again'));
     const second = await upload();
     expect(idsOf(await receiver.atLeast(2))).toEqual([first.uploadId, second.uploadId]);
   });

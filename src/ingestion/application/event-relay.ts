@@ -56,14 +56,14 @@ export class EventRelay implements OnApplicationBootstrap, BeforeApplicationShut
   async onApplicationBootstrap(): Promise<void> {
     const { eventOutbox: outbox } = this.fileStorage;
     if (!outbox) {
-      this.logger.warn("Nobody is told of uploads, because the store doesn't offer an outbox (FileStorage.eventOutbox).");
+      this.logger.warn("Events are not delivered, because the store doesn't offer an outbox (FileStorage.eventOutbox).");
       return;
     }
     const opened = this.untilSuccess(() => outbox.open());
     this.running = opened
       .then(() => this.relay(outbox))
       .catch((error: unknown) => {
-        this.logger.error('Telling of uploads has ended; restart the service.', error);
+        this.logger.error('The delivery of events has ended; restart the service.', error);
       });
     await Promise.race([opened, delay(OPENING_MS, undefined, { signal: this.stopping.signal, ref: false })]).catch(() => undefined);
   }
@@ -113,11 +113,11 @@ export class EventRelay implements OnApplicationBootstrap, BeforeApplicationShut
     for (let failures = 1; ; failures++) {
       try {
         const result = await step();
-        if (failures > 1) this.logger.log('Uploads are told again.');
+        if (failures > 1) this.logger.log('Events are delivered again.');
         return result;
       } catch (error) {
         if (!this.isStopping()) {
-          if (failures === 1) this.logger.warn('Telling of uploads failed; retrying until it succeeds.', error);
+          if (failures === 1) this.logger.warn('Delivering events failed; retrying until it succeeds.', error);
           await this.pause(pauseAfter(failures, error));
         }
         if (this.isStopping()) return undefined;

@@ -29,7 +29,10 @@ export class Retention implements OnApplicationBootstrap, OnApplicationShutdown 
   ) {}
 
   onApplicationBootstrap(): void {
-    if (this.period.days > 0) this.run();
+    const { days } = this.period;
+    if (days === 0) return;
+    if (this.fileStorage.storedUploads) this.run();
+    else this.logger.warn(`RETENTION_DAYS is ${days}, but the store can't remove uploads, so all are kept.`);
   }
 
   async onApplicationShutdown(): Promise<void> {

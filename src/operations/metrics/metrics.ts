@@ -60,7 +60,7 @@ export class Metrics {
     const oldestAt = (): number => this.oldestEvent?.getTime() ?? Infinity;
     return new Gauge({
       name: 'load_data_events_lag_seconds',
-      help: 'Age of the oldest event that was not told',
+      help: 'Age of the oldest undelivered event, in seconds',
       registers: [],
       collect() {
         this.set(Math.max(0, (Date.now() - oldestAt()) / 1000));

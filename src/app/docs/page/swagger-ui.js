@@ -17,8 +17,8 @@ const operationOf = (element) => element.closest('.opblock');
 const fileField = (operation) => operation.querySelector('input[type=file]');
 const touched = new WeakSet();
 
-/** Remembers the fields that a person typed in. They keep their values when a file is chosen. */
-document.addEventListener('keydown', ({ target }) => touched.add(target), true);
+/** Remembers the fields that a person changed. They keep their values when a file is chosen. */
+document.addEventListener('input', ({ target, isTrusted }) => isTrusted && touched.add(target), true);
 
 document.addEventListener('change', ({ target }) => {
   if (!(target instanceof HTMLInputElement) || target.type !== 'file') return;

@@ -7,7 +7,8 @@ import { idempotencyScope, isKeptUnderKey } from '../../../domain/idempotency.js
 import type { Upload } from '../../../domain/upload.js';
 import type { Disk } from './disk.js';
 import type { DurableDirectories } from './durable-directories.js';
-import { IdempotencyIndex, type IndexedUpload, type KeyedUpload, type ListedSegment, OPEN } from './idempotency-index.js';
+import { IdempotencyIndex } from './idempotency-index.js';
+import { type IndexedUpload, type KeyedUpload, type ListedSegment, OPEN } from './key-entries.js';
 import { StoreAwayError } from './disk-error.js';
 import { DamagedDatabaseError } from './self-checking-database.js';
 import type { StorePresence } from './store-presence.js';

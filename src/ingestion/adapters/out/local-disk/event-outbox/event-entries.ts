@@ -102,7 +102,7 @@ export class EventEntries {
       await this.disk.assertDirectory(this.path);
     } catch (error) {
       if ((await this.disk.plainFileSize(this.path)) === undefined) throw error;
-      this.logger.warn(`${this.path} is not a directory, so uploads are stored without being told. Move it away, and restart.`, error);
+      this.logger.warn(`${this.path} is not a directory, so uploads are stored without events. Move it away, and restart.`, error);
       return;
     }
     await this.disk.assertWritable(this.path);

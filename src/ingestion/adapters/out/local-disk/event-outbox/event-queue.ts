@@ -128,7 +128,7 @@ export class EventQueue {
       // The presence of the store is checked only now, because without its volume a store looks empty.
       this.store.presence.assertHere();
       if (open) return undefined;
-      if (await this.store.disk.isNameTaken(this.store.at(entry.lines))) this.warnOnce(id, `${this.store.at(entry.lines)} is not a file of this store, so its uploads are not told.`);
+      if (await this.store.disk.isNameTaken(this.store.at(entry.lines))) this.warnOnce(id, `${this.store.at(entry.lines)} is not a file of this store, so the events of its uploads are not delivered.`);
       else await this.entries.remove(id);
       this.forget(id);
       return undefined;
@@ -151,7 +151,7 @@ export class EventQueue {
         if (events.length === limit || (events.length > 0 && end - begin > MAX_EVENTS_BYTES)) break;
         const event = await decode(bytes);
         if (event) events.push(event);
-        else this.warnOnce(entry.lines, `${this.store.at(entry.lines)} has a line that is not valid, so it is not told.`);
+        else this.warnOnce(entry.lines, `${this.store.at(entry.lines)} has a line that is not valid, so its event is not delivered.`);
         offset = end + 1;
       }
       if (events.length > 0) return this.inFlight(events, { id, end: offset, isLast: isComplete && offset >= file.length }, entry.lines);
@@ -201,7 +201,7 @@ export class EventQueue {
       if (isTaken) this.warnOnce(id, `${path} is not an entry of this store; leaving it alone.`);
       return undefined;
     }
-    if (isTaken) this.warnOnce(`${id} is repaired`, `${path} is damaged; the events of ${lines} are told again.`);
+    if (isTaken) this.warnOnce(`${id} is repaired`, `${path} is damaged; the events of ${lines} are delivered again.`);
     const entry = { lines, offset: 0 };
     await this.entries.replace(id, entry);
     return entry;

@@ -151,7 +151,7 @@ describe('the outbox on a local disk', () => {
     expect(batch?.events.map(idOf)).toEqual([second]);
     expect((await outbox.next(1))?.events.map(idOf)).toEqual([second]);
     expect(await tellAll()).toEqual([second]);
-    expect(warnings).toEqual([expect.stringContaining('has a line that is not valid, so it is not told')]);
+    expect(warnings).toEqual([expect.stringContaining('has a line that is not valid, so its event is not delivered')]);
     expect(await entries()).toEqual([]);
   });
 
@@ -194,7 +194,7 @@ describe('the outbox on a local disk', () => {
     await writeFile(view.at('events'), 'x');
     await open();
     await store();
-    expect(warnings).toEqual([expect.stringContaining('is not a directory, so uploads are stored without being told')]);
+    expect(warnings).toEqual([expect.stringContaining('is not a directory, so uploads are stored without events')]);
     await expect(outbox.open()).rejects.toMatchObject({ kind: 'storage-failure' });
     await store();
     expect(await outbox.next(1)).toBeUndefined();

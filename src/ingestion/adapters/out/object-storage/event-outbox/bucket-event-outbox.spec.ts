@@ -213,7 +213,7 @@ describe('the outbox of a bucket', () => {
   it('says what to do about a damaged cursor', async () => {
     await begin().then((outbox) => outbox.close());
     await bucket.another().replace('events/cursor', Buffer.from('{}'));
-    const message = 'events/cursor is damaged, so nothing is told. If it is removed, and the service restarted, telling begins with what is stored from then on.';
+    const message = 'events/cursor is damaged, so no events are delivered. If it is removed, and the service restarted, events begin with what is stored from then on.';
     await expect(outboxOn().next(1)).rejects.toMatchObject({ kind: 'storage-failure', cause: { message } });
   });
 });

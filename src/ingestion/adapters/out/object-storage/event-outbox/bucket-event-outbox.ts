@@ -62,7 +62,7 @@ export class BucketEventOutbox extends EventOutbox {
   }
 
   override open(): Promise<void> {
-    return this.begin().catch(storageFailure('Telling could not begin.'));
+    return this.begin().catch(storageFailure('The event outbox could not be opened.'));
   }
 
   override next(limit: number): Promise<OutboxBatch | undefined> {
@@ -171,7 +171,7 @@ export class BucketEventOutbox extends EventOutbox {
       }
       await telling.obsolete.remove();
     });
-    return confirming.catch(storageFailure('It could not be remembered that events were told.'));
+    return confirming.catch(storageFailure('The delivery of events could not be recorded.'));
   }
 
   /** Runs one action at a time. */

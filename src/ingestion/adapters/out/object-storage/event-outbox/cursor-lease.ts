@@ -19,7 +19,7 @@ export const TELLER_LOST_AFTER_MS = 40_000;
 /** Another process delivers the events now, because it took this one for crashed. */
 export class CursorLostError extends Error {
   constructor() {
-    super('Another process tells the events now.');
+    super('Another process delivers the events now.');
     this.name = new.target.name;
   }
 }

@@ -117,7 +117,7 @@ export function cursorBytes({ teller, writes, positions, parts, counts, late }: 
 /** Throws if the bytes aren't a cursor. */
 export function parseCursor(bytes: Buffer): Cursor {
   const { success, data } = CURSOR_CONTENT.safeParse(parseJson(bytes));
-  if (!success) throw new Error(`${CURSOR} is damaged, so nothing is told. If it is removed, and the service restarted, telling begins with what is stored from then on.`);
+  if (!success) throw new Error(`${CURSOR} is damaged, so no events are delivered. If it is removed, and the service restarted, events begin with what is stored from then on.`);
   const { teller, writes, positions, parts, counts, late } = data;
   const live = ({ watermark, told, targets }: z.infer<typeof POSITION>): Position => ({
     watermark,

@@ -1,0 +1,259 @@
+import { basename, join } from 'node:path';
+import { DataDirectoryError } from '../../../../common/data-directory/data-directory-error.js';
+import { DATABASE_SUFFIXES } from '../../../../common/data-directory/database-files.js';
+import type { StorageLogger } from '../../../application/storage-logger.js';
+import { utcDate } from '../../../domain/layout.js';
+import { hasCode, unlessAbsent } from './disk-error.js';
+import type { Disk } from './disk.js';
+import type { DurableDirectories } from './durable-directories.js';
+import { DamagedDatabaseError, type SelfCheckingDatabase } from './self-checking-database.js';
+
+/** How many days a database is kept after its last key expired, so that a clock that jumps causes no rebuild. */
+const DAYS_KEPT = 7;
+/** How many damaged databases of one day are kept for inspection, at most. */
+const MOST_SET_ASIDE = 5;
+const DAY_MS = 24 * 60 * 60 * 1000;
+
+export interface KeyDatabasesOptions {
+  readonly disk: Disk;
+  readonly directories: DurableDirectories;
+  readonly logger: StorageLogger;
+  /** Absolute path of the store's root directory. */
+  readonly root: string;
+  /**
+   * Throws if the store is away or closed. Called after each look at the disk: while the store is away, its databases
+   * would be created elsewhere.
+   */
+  readonly assertUsable: () => void;
+  /** Called when the databases may have lost keys: one is damaged or was set aside. */
+  readonly onLoss: () => void;
+}
+
+/**
+ * The databases of idempotency keys in `idempotency/`, one for each UTC day. A database is created when its day is first
+ * used. A damaged database is set aside: it is renamed and reported once, and an empty one takes its place. If five of
+ * its day were renamed already, it is removed instead.
+ */
+export class KeyDatabases {
+  /** Absolute path of the directory of the databases. */
+  readonly directory: string;
+  /** How many databases, or directories of databases, were set aside. */
+  setAsides = 0;
+  private readonly days = new Map<string, SelfCheckingDatabase>();
+  /** Days whose database was found damaged by `read`, and is still in its place. */
+  private readonly damaged = new Map<string, DamagedDatabaseError>();
+  /** Days whose database file was missing, so that a new one was created. */
+  private readonly absent = new Set<string>();
+  /** Days whose database was set aside (renamed or removed) by this process, so that it isn't reported as missing. */
+  private readonly rebuilt = new Set<string>();
+
+  constructor(private readonly options: KeyDatabasesOptions) {
+    this.directory = join(options.root, 'idempotency');
+  }
+
+  /** The days whose databases are open, the earliest first. */
+  openDays(): string[] {
+    return [...this.days.keys()].sort();
+  }
+
+  /**
+   * Reads from the open database of a day; undefined if that isn't open.
+   *
+   * @throws DamagedDatabaseError; the database is then set aside by `setDamagedAside`.
+   */
+  read<T>(day: string, work: (database: SelfCheckingDatabase) => T): T | undefined {
+    const database = this.days.get(day);
+    if (!database) return undefined;
+    try {
+      return work(database);
+    } catch (error) {
+      this.options.onLoss();
+      if (error instanceof DamagedDatabaseError) this.damaged.set(day, error);
+      throw error;
+    }
+  }
+
+  /** Sets aside the databases that `read` found damaged. */
+  async setDamagedAside(): Promise<void> {
+    for (const [day, error] of this.damaged) await this.setAside(day, error);
+  }
+
+  /** Whether the database of a day exists. */
+  async exists(day: string): Promise<boolean> {
+    const names = await unlessAbsent(this.options.disk.readDirectory(this.directory));
+    return names?.includes(basename(this.pathOf(day))) ?? false;
+  }
+
+  /** The days from `from` on that have a database. */
+  async daysFrom(from: string): Promise<string[]> {
+    const names = await this.makeDirectory();
+    return names.flatMap((name) => /^(\d{4}-\d\d-\d\d)\.db$/.exec(name)?.[1] ?? []).filter((day) => day >= from);
+  }
+
+  /** Absolute path of the database of a day. */
+  pathOf(day: string): string {
+    return join(this.directory, `${day}.db`);
+  }
+
+  /** Forgets which databases were missing so far (see `wasMissing`). */
+  forgetMissing(): void {
+    this.absent.clear();
+  }
+
+  /** Whether the database of a day was missing, and not set aside, when it was opened. True only once for each day. */
+  wasMissing(day: string): boolean {
+    return this.absent.delete(day);
+  }
+
+  /**
+   * Resolves if databases can be written. Also resolves if none exist yet, or if the next upload can set aside what is
+   * in their way.
+   *
+   * @throws DataDirectoryError if the directory can't be written and can't be set aside, for example on a read-only
+   *   volume.
+   */
+  async assertWritable(): Promise<void> {
+    const { disk } = this.options;
+    await unlessAbsent(disk.assertWritable(this.directory)).catch((error: unknown) => {
+      if (isObstacle(error)) return;
+      throw new DataDirectoryError(`${this.directory} can't be written (${(error as Error).message}): mount it for writing`, { cause: error });
+    });
+  }
+
+  /** Closes all databases. */
+  close(): void {
+    for (const database of this.days.values()) database.close();
+    this.days.clear();
+  }
+
+  /** Works on the database of a day. If the database is damaged, sets it aside and repeats the work on a new one. */
+  async use<T>(day: string, work: (database: SelfCheckingDatabase) => T | Promise<T>): Promise<T> {
+    const database = await this.open(day);
+    try {
+      return await work(database);
+    } catch (error) {
+      if (!(error instanceof DamagedDatabaseError)) throw error;
+      await this.setAside(day, error);
+      return work(await this.open(day));
+    }
+  }
+
+  private async open(day: string): Promise<SelfCheckingDatabase> {
+    const known = this.days.get(day);
+    if (known) return known;
+    const { disk } = this.options;
+    const path = this.pathOf(day);
+    const isThere = (await this.makeDirectory()).includes(basename(path));
+    if (!isThere && !this.rebuilt.has(day)) this.absent.add(day);
+    let database: SelfCheckingDatabase;
+    try {
+      database = disk.openDatabase(path);
+    } catch (error) {
+      if (!(error instanceof DamagedDatabaseError)) throw error;
+      await this.assertNotOverloaded(path);
+      await this.setAside(day, error);
+      database = disk.openDatabase(path);
+    }
+    this.days.set(day, database);
+    return database;
+  }
+
+  /**
+   * Throws if the process lacks file descriptors or memory. SQLite reports this in the same way as a damaged file that
+   * can't be opened, but the file must not be set aside.
+   */
+  private async assertNotOverloaded(path: string): Promise<void> {
+    const { disk } = this.options;
+    if ((await disk.plainFileSize(path)) === undefined) return;
+    try {
+      await (await disk.open(path)).close();
+    } catch (error) {
+      if (hasCode(error, 'EMFILE', 'ENFILE', 'ENOMEM')) throw error;
+    }
+  }
+
+  /**
+   * Renames the database of a day, or removes it if five of the day were renamed already. The next use of the day creates
+   * an empty database.
+   */
+  async setAside(day: string, reason: DamagedDatabaseError): Promise<void> {
+    this.setAsides += 1;
+    this.options.onLoss();
+    this.damaged.delete(day);
+    this.rebuilt.add(day);
+    this.days.get(day)?.close();
+    this.days.delete(day);
+    const name = `${day}.db`;
+    const names = await this.makeDirectory();
+    const aside = freeName(name, names);
+    try {
+      // SQLite would apply a log that was left behind to the new database.
+      for (const suffix of DATABASE_SUFFIXES) {
+        if (names.includes(name + suffix)) await unlessAbsent(this.moveAside(name + suffix, aside && aside + suffix));
+      }
+    } catch (error) {
+      if (!hasCode(error, 'EACCES', 'EPERM')) throw error;
+      await this.setDirectoryAside(error);
+    }
+    const fate = aside === undefined ? 'removed, as there are damaged ones already' : `renamed to ${aside}`;
+    this.options.logger.warn(`${reason.message}. It was ${fate}; its keys are read again from the lines of ${day}.`);
+  }
+
+  private moveAside(name: string, aside: string | undefined): Promise<void> {
+    const { disk } = this.options;
+    const path = join(this.directory, name);
+    return aside === undefined ? disk.remove(path) : disk.rename(path, join(this.directory, aside));
+  }
+
+  /**
+   * The names in the directory of the databases. Creates the directory if it is missing, and sets aside anything
+   * unusable in its place.
+   */
+  private async makeDirectory(): Promise<string[]> {
+    const { disk, directories } = this.options;
+    const list = () => directories.within(this.directory, () => disk.readDirectory(this.directory));
+    let names: string[];
+    try {
+      names = await list();
+    } catch (error) {
+      if (!isObstacle(error)) throw error;
+      await this.setDirectoryAside(error);
+      names = await list();
+    }
+    this.options.assertUsable();
+    return names;
+  }
+
+  private async setDirectoryAside(reason: unknown): Promise<void> {
+    const { disk, root, logger } = this.options;
+    const aside = freeName('idempotency', await disk.readDirectory(root));
+    this.options.assertUsable();
+    if (aside === undefined) throw reason;
+    await disk.rename(this.directory, join(root, aside));
+    this.setAsides += 1;
+    logger.warn(`${this.directory} can't be used (${(reason as Error).message}). It was renamed to ${aside}, which may be removed.`);
+  }
+
+  /** Closes the databases of days before `from`, and removes those that expired a week before. */
+  async removeExpired(from: string): Promise<void> {
+    for (const [day, database] of this.days) {
+      if (day >= from) continue;
+      database.close();
+      this.days.delete(day);
+    }
+    const first = utcDate(new Date(Date.parse(from) - DAYS_KEPT * DAY_MS));
+    for (const name of await this.makeDirectory()) {
+      if (/^\d{4}-\d\d-\d\d\.db/.test(name) && name < first) await this.options.disk.remove(join(this.directory, name));
+    }
+  }
+}
+
+/** Whether an error means that the directory is unusable, but a new one in its place would not be. */
+const isObstacle = (error: unknown): boolean =>
+  error instanceof DataDirectoryError || hasCode(error, 'ENOTDIR', 'ENOENT', 'ELOOP', 'EACCES', 'EPERM');
+
+/** A free name for something that is set aside; undefined if all five names are taken. */
+function freeName(name: string, taken: readonly string[]): string | undefined {
+  const names = Array.from({ length: MOST_SET_ASIDE }, (_, index) => `${name}.damaged-${index + 1}`);
+  return names.find((candidate) => !taken.some((other) => other.startsWith(candidate)));
+}
