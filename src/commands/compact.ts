@@ -5,9 +5,10 @@ import { openBucket } from '../app/bucket.factory.js';
 import { CommandError, commandArguments, runCommand } from './command.js';
 import { ProgressLine } from './progress-line.js';
 import { loadEnvironment } from '../configuration/service.js';
-import { closedDays, type Day, isClosed } from '../ingestion/adapters/out/object-storage/compaction.js';
+import { closedDays, isClosed } from '../ingestion/adapters/out/object-storage/compaction-days.js';
 import { type CompactionReport, jsonReport, textReport } from '../ingestion/adapters/out/object-storage/compaction-report.js';
 import { CompactionRun } from '../ingestion/adapters/out/object-storage/compaction-run.js';
+import type { Day } from '../ingestion/adapters/out/object-storage/segment-names.js';
 import { UPLOAD_KINDS, type UploadKind } from '../ingestion/domain/upload.js';
 
 const USAGE = 'load-data-service compact [--date YYYY-MM-DD] [--kind historical|nowcast] [--dry-run] [--json]';

@@ -1,5 +1,7 @@
 import type { Bucket } from './bucket.js';
-import { compactDay, type Day, type DayReport, removeOldClaims } from './compaction.js';
+import { compactDay, type DayReport } from './compaction.js';
+import { removeOldClaims } from './old-claims.js';
+import type { Day } from './segment-names.js';
 
 /**
  * A step of a compaction run that failed: compacting one day, or removing old claims. The other steps are carried out

@@ -3,7 +3,9 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { uuidAt } from '../../../../common/uuid.js';
 import { InMemoryBucket } from '../../../../testing/in-memory.bucket.js';
 import type { Bucket, ListedObject } from './bucket.js';
-import { closedDays, compactDay, type CompactionOptions, plannedDays, removeOldClaims } from './compaction.js';
+import { closedDays, plannedDays } from './compaction-days.js';
+import { compactDay, type CompactionOptions } from './compaction.js';
+import { removeOldClaims } from './old-claims.js';
 
 const MIB = 1024 * 1024;
 const HOUR_MS = 3_600_000;

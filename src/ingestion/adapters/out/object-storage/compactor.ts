@@ -1,8 +1,11 @@
 import { Logger } from '@nestjs/common';
 import { UPLOAD_KINDS } from '../../../domain/upload.js';
 import type { Bucket } from './bucket.js';
-import { compactDay, type Day, lastDays, plannedDays, removeOldClaims } from './compaction.js';
+import { lastDays, plannedDays } from './compaction-days.js';
+import { compactDay } from './compaction.js';
 import { COMPACTION_TURN } from './keys.js';
+import { removeOldClaims } from './old-claims.js';
+import type { Day } from './segment-names.js';
 import type { StorageLogger } from '../../../application/storage-logger.js';
 import { Turn } from './turn.js';
 

@@ -4,7 +4,7 @@ import { S3ServiceException } from '@aws-sdk/client-s3';
 export const errorNameOf = (error: unknown): string => (error instanceof Error ? error.name : '');
 
 /** Whether an object is missing. A missing bucket is another error. */
-export const isNotFound = (error: unknown): boolean => ['NoSuchKey', 'NotFound'].includes(errorNameOf(error));
+const isNotFound = (error: unknown): boolean => ['NoSuchKey', 'NotFound'].includes(errorNameOf(error));
 
 /** Whether the store doesn't permit the request. */
 export const isForbidden = (error: unknown): boolean =>
@@ -25,3 +25,13 @@ export const isPassing = (error: unknown): boolean => {
   }
   return errorNameOf(error) === 'TimeoutError' || (error instanceof Error && 'code' in error);
 };
+
+/** The result of a request; undefined if the object is missing. Rejects with any other error of the request. */
+export async function orUndefined<T>(found: Promise<T>): Promise<T | undefined> {
+  try {
+    return await found;
+  } catch (error) {
+    if (isNotFound(error)) return undefined;
+    throw error;
+  }
+}

@@ -1,44 +1,26 @@
 import type { RemovalOptions, UploadFilter } from '../../../../application/ports/stored-uploads.port.js';
 import { isSelected } from '../../../../domain/upload-filter.js';
 import { UPLOAD_KINDS, type Upload } from '../../../../domain/upload.js';
-import type { Bucket, ListedObject, ReadObject } from '../bucket.js';
+import type { Bucket, ListedObject } from '../bucket.js';
 import { isHold, parsePlan, planKey } from '../compaction-plan.js';
-import { TellingState } from '../event-outbox/late-segments.js';
-import { writeRemoved } from '../event-outbox/removed-uploads.js';
-import { freeRemoved } from '../idempotency-claims.js';
 import { LOST_AFTER_MS } from '../lease.js';
 import { readAhead } from '../read-ahead.js';
 import { type Day, dayOf, directoryOf, endOf } from '../segment-names.js';
 import { DayHold, HoldLostError } from './day-hold.js';
 import { daysOf, mayBeCompacted } from './day-listing.js';
-import { newRemovalKey, parseRemoval, type Remnant, remnantOf, removalBytes, removalIdOf, toldOf } from './removal-marker.js';
-import { linesIn } from './segment-lines.js';
+import { eachOf } from './each-of.js';
+import { RemnantRemoval } from './remnant-removal.js';
+import { parseRemoval, remnantOf } from './removal-marker.js';
+import { rewrite, type Rewriting, withoutLines } from './segment-rewriting.js';
 import { findLine, type FoundLine } from './upload-search.js';
 
 const DAY_MS = 24 * 60 * 60_000;
-/**
- * Segments that are older than this, in milliseconds, are removed when they become empty. Compaction also removes only
- * empty segments that are older.
- */
-const FENCE_AGE_MS = DAY_MS;
 const MOST_ROUNDS = 10;
 /**
  * At most this many segments are read and rewritten together, and at most this many bytes; or a single longer segment.
  */
 const MOST_SEGMENTS = 500;
 const MOST_BYTES = 8 * 1024 * 1024;
-const AT_ONCE = 16;
-const REMNANTS_AT_ONCE = 1_000;
-
-/** A segment without the lines that are to be removed. */
-interface Rewriting {
-  readonly key: string;
-  readonly version: string;
-  readonly bytes: Buffer;
-  readonly removed: readonly Upload[];
-  /** Whether the segment is removed, because it has no other line, and is too old to be written late. */
-  readonly isOver: boolean;
-}
 
 /**
  * Removes uploads. Any number of processes may remove uploads at once, and each may crash or stall at any step:
@@ -54,20 +36,20 @@ interface Rewriting {
  * If the process crashes after step 2, the sweeper of any process removes the uploads that the marker names.
  */
 export class UploadRemoval {
-  private readonly telling: TellingState;
+  private readonly remnantRemoval: RemnantRemoval;
 
   constructor(private readonly bucket: Bucket) {
-    this.telling = new TellingState(bucket);
+    this.remnantRemoval = new RemnantRemoval(bucket);
   }
 
   /** Removes the upload with an id. Resolves to false if there is none. Throws errors of the bucket. */
   async remove(uploadId: string): Promise<boolean> {
     const found = await findLine(this.bucket, uploadId);
     if (!found) return false;
-    const remnant = remnantOf(found.upload, await this.timeToTell());
-    const marks = await this.mark(remnant ? [remnant] : []);
+    const remnant = remnantOf(found.upload, await this.remnantRemoval.timeToTell());
+    const marks = await this.remnantRemoval.mark(remnant ? [remnant] : []);
     const isRemoved = await this.removeLine(found, dayOf(found.segment));
-    await this.conclude(marks, () => isRemoved);
+    await this.remnantRemoval.conclude(marks, () => isRemoved);
     return isRemoved;
   }
 
@@ -82,14 +64,14 @@ export class UploadRemoval {
     const remnants = found && found.ageMs >= LOST_AFTER_MS ? parseRemoval(found.bytes) : undefined;
     if (!remnants) return;
     await eachOf(remnants, ({ upload_id: uploadId }) => this.removeCopies(uploadId));
-    await this.conclude([{ key, remnants }]);
+    await this.remnantRemoval.conclude([{ key, remnants }]);
   }
 
   /** Removes all uploads that a filter selects, one day after the other. Throws errors of the bucket. */
   async removeAll(filter: UploadFilter, { dryRun = false, onProgress, signal }: RemovalOptions = {}): Promise<number> {
     signal?.throwIfAborted();
     const days = await this.days(filter);
-    const removedAt = dryRun ? undefined : await this.timeToTell();
+    const removedAt = dryRun ? undefined : await this.remnantRemoval.timeToTell();
     const progress = { segments: 0, allSegments: 0, uploads: 0 };
     if (onProgress) for (const day of days) for await (const segments of this.batches(day)) progress.allSegments += segments.length;
     for (const day of days) {
@@ -162,7 +144,7 @@ export class UploadRemoval {
     let isMissed = false;
     for await (const [{ key }, object] of readAhead(this.bucket, segments, signal)) {
       isMissed ||= !object;
-      const rewriting = object && (await without(key, object, isWanted));
+      const rewriting = object && (await withoutLines(key, object, isWanted));
       if (!rewriting) continue;
       if (dryRun) onRemoved(rewriting.removed.length);
       else rewritings.push(rewriting);
@@ -173,7 +155,7 @@ export class UploadRemoval {
       return;
     }
     const removed = rewritings.flatMap((rewriting) => rewriting.removed);
-    const marks = await this.mark(removed.flatMap((upload) => remnantOf(upload, removedAt) ?? []));
+    const marks = await this.remnantRemoval.mark(removed.flatMap((upload) => remnantOf(upload, removedAt) ?? []));
     const gone = new Set<string>();
     const onGone = (uploads: readonly Upload[]): void => {
       for (const { uploadId } of uploads) gone.add(uploadId);
@@ -183,36 +165,16 @@ export class UploadRemoval {
     const [over, others] = [rewritings.filter(({ isOver }) => isOver), rewritings.filter(({ isOver }) => !isOver)];
     if (over.length > 0) await this.bucket.remove(over.map(({ key }) => key));
     onGone(over.flatMap((rewriting) => rewriting.removed));
-    await eachOf(others, async (rewriting) => { onGone(await this.rewrite(rewriting, isWanted)); });
+    await eachOf(others, async (rewriting) => { onGone(await rewrite(this.bucket, rewriting, isWanted)); });
     try {
       await hold?.check();
     } catch (error) {
       if (!(error instanceof HoldLostError)) throw error;
       await eachOf(removed, ({ uploadId }) => this.removeCopies(uploadId));
-      await this.conclude(marks);
+      await this.remnantRemoval.conclude(marks);
       throw error;
     }
-    await this.conclude(marks, ({ upload_id: uploadId }) => gone.has(uploadId));
-  }
-
-  /**
-   * Writes a segment without the lines to remove, or removes it. If another process has changed the segment, reads it
-   * and tries again. Resolves to the uploads whose lines were removed.
-   */
-  private async rewrite(first: Rewriting, isWanted: (upload: Upload) => boolean): Promise<readonly Upload[]> {
-    let rewriting: Rewriting | undefined = first;
-    for (let turn = 0; rewriting && turn < MOST_ROUNDS; turn++) {
-      const { key, bytes, version, removed, isOver }: Rewriting = rewriting;
-      if (isOver) {
-        await this.bucket.remove([key]);
-        return removed;
-      }
-      if ((await this.bucket.replace(key, bytes, version)) !== undefined) return removed;
-      const object: ReadObject | undefined = await this.bucket.read(key);
-      rewriting = object && (await without(key, object, isWanted));
-    }
-    if (rewriting) throw new Error(`${rewriting.key} changes faster than it can be rewritten.`);
-    return [];
+    await this.remnantRemoval.conclude(marks, ({ upload_id: uploadId }) => gone.has(uploadId));
   }
 
   /** Removes the line of an upload from all segments that contain it. */
@@ -230,8 +192,8 @@ export class UploadRemoval {
     let removed = 0;
     const removeFrom = async (key: string): Promise<void> => {
       const object = await this.bucket.read(key);
-      const rewriting = object && (await without(key, object, isWanted));
-      if (rewriting) removed += (await this.rewrite(rewriting, isWanted)).length;
+      const rewriting = object && (await withoutLines(key, object, isWanted));
+      if (rewriting) removed += (await rewrite(this.bucket, rewriting, isWanted)).length;
     };
     await this.held(day, async (hold) => {
       if (!hold) {
@@ -244,60 +206,6 @@ export class UploadRemoval {
     });
     return removed > 0;
   }
-
-  /** The time, by the store's clock if it differs by minutes, in milliseconds since 1970. */
-  private now(): number {
-    return Date.now() + this.bucket.clockOffsetMs;
-  }
-
-  /**
-   * The time for the events of a removal; undefined if the event outbox was never opened, so that no events are to be
-   * delivered.
-   */
-  private async timeToTell(): Promise<Date | undefined> {
-    return (await this.telling.isBegun()) ? new Date(this.now()) : undefined;
-  }
-
-  /** Writes a marker that lists what will be left of the uploads, or several markers if there are many uploads. */
-  private async mark(remnants: readonly Remnant[]): Promise<Mark[]> {
-    const marks: Mark[] = [];
-    for (let at = 0; at < remnants.length; at += REMNANTS_AT_ONCE) {
-      const mark = { key: newRemovalKey(this.now()), remnants: remnants.slice(at, at + REMNANTS_AT_ONCE) };
-      if ((await this.bucket.create(mark.key, removalBytes(mark.remnants))) === undefined) throw new Error(`${mark.key} exists.`);
-      marks.push(mark);
-    }
-    return marks;
-  }
-
-  /**
-   * Ends removals: removes what is left of their uploads, writes the events, and then removes the markers.
-   *
-   * @param isTold whether an upload's event is written: true if this process, or the crashed one whose removal it
-   *   completes, has removed the upload's line.
-   */
-  private async conclude(marks: readonly Mark[], isTold: (remnant: Remnant) => boolean = () => true): Promise<void> {
-    for (const { key, remnants } of marks) {
-      await this.clear(remnants);
-      const removed = toldOf(remnants.filter(isTold));
-      if (removed.length > 0) await writeRemoved(this.bucket, removalIdOf(key), removed);
-    }
-    if (marks.length > 0) await this.bucket.remove(marks.map(({ key }) => key));
-  }
-
-  /** Removes what is left of uploads whose lines are gone. */
-  private async clear(remnants: readonly Remnant[]): Promise<void> {
-    const paths = remnants.flatMap(({ content_path: path }) => path ?? []);
-    if (paths.length > 0) await this.bucket.remove(paths);
-    await eachOf(remnants, async ({ upload_id: uploadId, claim }) => {
-      if (claim !== null) await freeRemoved(this.bucket, claim, uploadId);
-    });
-  }
-}
-
-/** The key of a marker of removals, and the remnants that it lists. */
-interface Mark {
-  readonly key: string;
-  readonly remnants: readonly Remnant[];
 }
 
 interface BatchRemoval {
@@ -310,29 +218,6 @@ interface BatchRemoval {
   readonly onRemoved: (count: number) => void;
 }
 
-/**
- * The segment without the lines of the uploads that `isWanted` selects; undefined if it has no such line. Overwrites
- * the object's bytes.
- */
-async function without(key: string, { bytes, version, ageMs }: ReadObject, isWanted: (upload: Upload) => boolean): Promise<Rewriting | undefined> {
-  const removed: Upload[] = [];
-  let length = 0;
-  let keptFrom = 0;
-  const keepTo = (end: number): void => {
-    bytes.copyWithin(length, keptFrom, end);
-    length += end - keptFrom;
-  };
-  for await (const { upload, begin, end } of linesIn(bytes)) {
-    if (!isWanted(upload)) continue;
-    keepTo(begin);
-    keptFrom = end;
-    removed.push(upload);
-  }
-  if (removed.length === 0) return undefined;
-  keepTo(bytes.length);
-  return { key, version, bytes: bytes.subarray(0, length), removed, isOver: length === 0 && ageMs > FENCE_AGE_MS };
-}
-
 /** The segments whose lines compaction has already copied to another one. */
 async function copiedSegments(bucket: Bucket, day: Day): Promise<ReadonlySet<string>> {
   const found = await bucket.read(planKey(day));
@@ -340,14 +225,4 @@ async function copiedSegments(bucket: Bucket, day: Day): Promise<ReadonlySet<str
   if (!plan || isHold(plan)) return new Set();
   for await (const { key, size } of bucket.list(plan.target)) if (key === plan.target && size === plan.bytes) return new Set(plan.sources);
   return new Set();
-}
-
-/** Runs an action for each item, 16 at once. Rejects with the first error, when none is running any more. */
-async function eachOf<Item>(items: readonly Item[], action: (item: Item) => Promise<void>): Promise<void> {
-  const rest = items.values();
-  const workers = Array.from({ length: Math.min(AT_ONCE, items.length) }, async () => {
-    for (const item of rest) await action(item);
-  });
-  const outcomes = await Promise.allSettled(workers);
-  for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason;
 }

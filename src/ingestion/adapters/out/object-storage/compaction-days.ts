@@ -1,0 +1,33 @@
+import { utcDate } from '../../../domain/layout.js';
+import { UPLOAD_KINDS, type UploadKind } from '../../../domain/upload.js';
+import type { Bucket } from './bucket.js';
+import { PLANS } from './keys.js';
+import { type Day, DAY_GRACE_MS } from './segment-names.js';
+
+const DAY_MS = 24 * 60 * 60_000;
+
+/** Whether, by this machine's clock, a day ended so long ago that no new segment gets a name in it. */
+export const isClosed = (date: string): boolean => Date.now() >= Date.parse(date) + DAY_MS + DAY_GRACE_MS;
+
+/** The days that are over (`isClosed`) among the last `count` days before today, newest first. */
+export const lastDays = (count: number): string[] =>
+  Array.from({ length: count }, (_, index) => utcDate(new Date(Date.now() - (index + 1) * DAY_MS))).filter(isClosed);
+
+/** The days that are over and have segments. */
+export async function* closedDays(bucket: Bucket, kinds: readonly UploadKind[] = UPLOAD_KINDS): AsyncGenerator<Day> {
+  for (const kind of kinds) {
+    for await (const directory of bucket.listDirectories(`uploads/kind=${kind}/`)) {
+      const date = /\/date=(\d{4}-\d\d-\d\d)\/$/.exec(directory)?.[1];
+      if (date !== undefined && isClosed(date)) yield { kind, date };
+    }
+  }
+}
+
+/** The past days that have a plan: merging their segments was begun but not finished. */
+export async function* plannedDays(bucket: Bucket): AsyncGenerator<Day> {
+  for await (const { key, size } of bucket.list(PLANS)) {
+    const [, name, date] = /^compaction\/kind=([a-z]+)\/date=(\d{4}-\d\d-\d\d)$/.exec(key) ?? [];
+    const kind = UPLOAD_KINDS.find((known) => known === name);
+    if (size > 0 && kind && date !== undefined) yield { kind, date };
+  }
+}

@@ -1,0 +1,130 @@
+import { uuidAt } from '../../../../common/uuid.js';
+import type { Bucket, ListedObject, ReadObject } from './bucket.js';
+import type { Plan } from './compaction-plan.js';
+import { listSegments, markedUploads } from './day-segments.js';
+import { isPartlyTold } from './event-outbox/cursor.js';
+import { readAhead } from './read-ahead.js';
+import { checkSegment } from './segment-check.js';
+import { type Day, directoryOf, endOf, parseName, targetName, uploadIdIn } from './segment-names.js';
+
+const MIB = 1024 * 1024;
+const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
+/** Younger segments are left alone: a writer that got no answer from the store may still retry or undo its write. */
+const LEAST_AGE_MS = 10 * MINUTE_MS;
+/**
+ * A segment with a line under an idempotency key isn't merged while it is younger than this, in milliseconds. A claim
+ * refers to the segment of its upload for 24 hours.
+ */
+const KEYED_AGE_MS = 25 * HOUR_MS;
+const LARGE_BYTES = 16 * MIB;
+const MOST_TARGET_BYTES = 64 * MIB;
+const MOST_SOURCES = 10_000;
+
+export interface PlannerOptions {
+  /** Stops the compaction at its next step. A later compaction continues. */
+  readonly signal?: AbortSignal | undefined;
+  /** Called for each segment that was read. */
+  readonly onRead?: () => void;
+  /**
+   * Object keys of segments that can't be merged until the `Idempotency-Key` of one of their lines expires. The
+   * compaction adds such segments when it finds them, so that the next call needn't read them.
+   */
+  readonly waiting?: Set<string>;
+}
+
+/** A segment that compaction doesn't touch. */
+export interface MalformedSegment {
+  readonly key: string;
+  /** Describes what is wrong with the segment. */
+  readonly problem: string;
+}
+
+/**
+ * Plans the compaction of a day: which of its small segments are merged next. Writes nothing to the store.
+ *
+ * These segments are not merged:
+ *
+ * - Segments of 16 MiB or more, malformed ones, and those younger than ten minutes.
+ * - Segments with a marker in `staging/`, because their upload may have to be looked up.
+ * - Segments of a day of whose events the receiver has confirmed only some. The event outbox remembers the segments
+ *   whose events were confirmed, so a target must not mix lines of these segments with others.
+ * - Segments with a line under an `Idempotency-Key`, until their claim has expired. Those of a day wait together until
+ *   the day has been over for 25 hours.
+ *
+ * Holds in memory at most 32 MiB of segments, and the list of the day's segments.
+ */
+export class CompactionPlanner {
+  private readonly malformedByKey = new Map<string, MalformedSegment>();
+  private readonly waiting: Set<string>;
+  /** Segments that this dry run has already counted as merged. */
+  private readonly taken = new Set<string>();
+
+  constructor(
+    private readonly bucket: Bucket,
+    private readonly day: Day,
+    private readonly options: PlannerOptions,
+  ) {
+    this.waiting = options.waiting ?? new Set();
+  }
+
+  /** The malformed segments that were found so far. */
+  get malformed(): readonly MalformedSegment[] {
+    return [...this.malformedByKey.values()];
+  }
+
+  /**
+   * The next plan; undefined if fewer than two segments can be merged. Segments of slow uploads are merged last, among
+   * themselves. Rejects with errors of the bucket, and with the reason of the signal.
+   */
+  async nextPlan(): Promise<Plan | undefined> {
+    if (await isPartlyTold(this.bucket, this.day)) return undefined;
+    const segments = await listSegments(this.bucket, this.day, this.options.signal);
+    // An upload's marker exists before its segment, so a segment without a marker now never gets one.
+    const marked = await markedUploads(this.bucket);
+    const candidates = segments.filter((segment) => this.isCandidate(segment) && !marked.has(uploadIdIn(segment.key)));
+    const isSlow = ({ key }: ListedObject): boolean => parseName(this.day, key).isSlow;
+    return (await this.planOf(candidates.filter((segment) => !isSlow(segment)), false)) ?? this.planOf(candidates.filter(isSlow), true);
+  }
+
+  /** Leaves the sources of a plan out of later plans. For a dry run, in which the sources stay. */
+  leaveOut({ sources }: Plan): void {
+    for (const key of sources) this.taken.add(key);
+  }
+
+  private async planOf(candidates: readonly ListedObject[], isSlow: boolean): Promise<Plan | undefined> {
+    const sources: string[] = [];
+    let bytes = 0;
+    for await (const [segment, object] of readAhead(this.bucket, candidates, this.options.signal)) {
+      if (object?.bytes.length !== segment.size || !(await this.isSound(segment, object))) continue;
+      if (sources.length === MOST_SOURCES || bytes + segment.size > MOST_TARGET_BYTES) break;
+      sources.push(segment.key);
+      bytes += segment.size;
+    }
+    return sources.length < 2 ? undefined : { target: directoryOf(this.day) + targetName(uuidAt(new Date()), isSlow), sources, bytes };
+  }
+
+  private isCandidate(segment: ListedObject): boolean {
+    const { key, size, ageMs } = segment;
+    if (size === 0 || size >= LARGE_BYTES || ageMs <= LEAST_AGE_MS || !this.isOriginal(key)) return false;
+    return !this.malformedByKey.has(key) && !this.taken.has(key) && !(this.waiting.has(key) && this.mayBeClaimed(segment));
+  }
+
+  /** Whether a segment was written by an upload: it has a segment's name and isn't a target. */
+  private isOriginal(key: string): boolean {
+    return parseName(this.day, key).origin === 'original';
+  }
+
+  private mayBeClaimed({ ageMs }: ListedObject): boolean {
+    return ageMs <= KEYED_AGE_MS || Date.now() <= endOf(this.day) + KEYED_AGE_MS;
+  }
+
+  /** Whether a segment that was read can be merged now. */
+  private async isSound(segment: ListedObject, { bytes }: ReadObject): Promise<boolean> {
+    this.options.onRead?.();
+    const { problem, isKeyed } = await checkSegment(bytes);
+    if (problem !== undefined) this.malformedByKey.set(segment.key, { key: segment.key, problem });
+    else if (isKeyed) this.waiting.add(segment.key);
+    return problem === undefined && !(isKeyed && this.mayBeClaimed(segment));
+  }
+}

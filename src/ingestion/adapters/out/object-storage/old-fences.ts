@@ -1,0 +1,28 @@
+import type { Bucket } from './bucket.js';
+import { listSegments, markedUploads } from './day-segments.js';
+import { type Day, parseName, uploadIdIn } from './segment-names.js';
+
+const FENCE_AGE_MS = 24 * 60 * 60_000;
+
+export interface FenceRemovalOptions {
+  /** Whether to only count the fences, and remove none. */
+  readonly dryRun?: boolean;
+  /** Stops the removal after the day's segments were listed. The call rejects with the signal's reason. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/**
+ * Removes the fences of a day, which are empty segments, 24 hours after they were written by the store's clock. Leaves
+ * the fences of uploads that still have a marker. Rejects with errors of the bucket.
+ *
+ * @returns the number of fences that were removed; in a dry run, the number of those that would be.
+ */
+export async function removeOldFences(bucket: Bucket, day: Day, { dryRun = false, signal }: FenceRemovalOptions = {}): Promise<number> {
+  const segments = await listSegments(bucket, day, signal);
+  const marked = await markedUploads(bucket);
+  const keys = segments
+    .filter(({ key, size, ageMs }) => size === 0 && ageMs > FENCE_AGE_MS && parseName(day, key).origin !== 'foreign' && !marked.has(uploadIdIn(key)))
+    .map(({ key }) => key);
+  if (keys.length > 0 && !dryRun) await bucket.remove(keys);
+  return keys.length;
+}

@@ -1,0 +1,165 @@
+import {
+  type CompletedPart,
+  CompleteMultipartUploadCommand,
+  type CompleteMultipartUploadCommandOutput,
+  CreateMultipartUploadCommand,
+  PutObjectCommand,
+  UploadPartCommand,
+} from '@aws-sdk/client-s3';
+import { withTimeLimit } from '../../../../../common/time-limit.js';
+import { ObjectExistsError, StoreSilentError } from '../bucket.js';
+import type { PartMemory } from '../part-memory.js';
+import { sendParts } from '../parts.js';
+import { ConditionalWrite } from './conditional-write.js';
+import type { Leftovers } from './leftovers.js';
+import type { S3Connection } from './s3-connection.js';
+import { isPassing } from './s3-errors.js';
+import { abortUpload, removeParts } from './unfinished-parts.js';
+
+const MIB = 1024 * 1024;
+/** Parts of one upload that are sent at once, at most. Longer parts lower the number (MOST_BYTES_AT_ONCE). */
+const PARTS_AT_ONCE = 4;
+const MOST_BYTES_AT_ONCE = 20 * MIB;
+/** How long a failed upload waits for its parts to be removed, in milliseconds. Enough for a healthy store. */
+const LONGEST_GIVING_BACK_MS = 2_000;
+/** The checksum by which the store verifies each part. */
+const PART_CHECKSUM = { ChecksumAlgorithm: 'CRC32' } as const;
+
+/** What the uploads to one bucket share. */
+export interface UploadResources {
+  readonly connection: S3Connection;
+  /** The memory for parts, which also sets their length. */
+  readonly memory: PartMemory;
+  /** Removes the parts of failed uploads later, if the store doesn't answer now. */
+  readonly leftovers: Leftovers;
+}
+
+/** The creation of one object from bytes as they arrive: in parts, or in one request if they fit into one part. */
+export class MultipartUpload {
+  private readonly write: ConditionalWrite;
+  private readonly parts: CompletedPart[] = [];
+  private beginning: Promise<string | undefined> | undefined;
+  /** Undefined until the multipart upload has begun. */
+  private uploadId: string | undefined;
+  /** Whether there may be another multipart upload of this key, whose id was lost with the store's answer. */
+  private isUnsure = false;
+
+  constructor(
+    private readonly resources: UploadResources,
+    private readonly key: string,
+  ) {
+    this.write = new ConditionalWrite(resources.connection, key);
+  }
+
+  /**
+   * Sends all bytes, and creates the object when they have ended. Call it once. After a failure, removes the parts: at
+   * once if the store is healthy, and otherwise later. Rejects with errors of the bytes and of the SDK.
+   *
+   * @throws ObjectExistsError if the key is taken; StoreSilentError if the store made no progress for the time-out.
+   */
+  async send(bytes: AsyncIterable<Uint8Array>): Promise<void> {
+    const { connection, memory, leftovers } = this.resources;
+    const source = new Source(bytes);
+    const atOnce = Math.max(1, Math.min(PARTS_AT_ONCE, Math.floor(MOST_BYTES_AT_ONCE / memory.partBytes)));
+    try {
+      const count = await sendParts(source, { memory, atOnce }, {
+        sendPart: async (part, index) => {
+          const uploadId = await (this.beginning ??= connection.persist(() => this.begin()));
+          this.parts[index] = await connection.persist(() => this.sendPart(uploadId, index + 1, part));
+        },
+        sendWhole: (whole) => this.make(() => this.sendWhole(whole)),
+      });
+      if (count > 0) await this.make(() => this.complete());
+      if (this.isUnsure) leftovers.add(() => removeParts(connection, this.key));
+    } catch (error) {
+      await this.giveBack(source.hasFailed || error instanceof ObjectExistsError);
+      throw error;
+    }
+  }
+
+  /** Sends the request that makes the object visible, if its key isn't taken. */
+  private async make(send: () => Promise<{ readonly ETag?: string | undefined }>): Promise<void> {
+    const made = await this.resources.connection.persist(() => this.write.perform(send));
+    if (!made) throw new ObjectExistsError(this.key);
+  }
+
+  private sendWhole(Body: Buffer) {
+    const { connection } = this.resources;
+    const input = { ...this.write.object, IfNoneMatch: '*', Body };
+    return connection.within((ending) => connection.uploading.send(new PutObjectCommand(input), ending));
+  }
+
+  private async begin(): Promise<string | undefined> {
+    const { connection } = this.resources;
+    const command = new CreateMultipartUploadCommand({ ...this.write.object, ...PART_CHECKSUM });
+    try {
+      ({ UploadId: this.uploadId } = await connection.within((options) => connection.uploading.send(command, options)));
+      return this.uploadId;
+    } catch (error) {
+      this.isUnsure ||= isPassing(error) || error instanceof StoreSilentError;
+      throw error;
+    }
+  }
+
+  /** Sends a part. This may take longer than the time-out as long as there is progress. */
+  private async sendPart(UploadId: string | undefined, PartNumber: number, Body: Buffer): Promise<CompletedPart> {
+    const { connection } = this.resources;
+    const input = { ...connection.at(this.key), UploadId, PartNumber, Body, ...PART_CHECKSUM };
+    await connection.within(() => connection.uploading.config.credentials());
+    const { ETag, ChecksumCRC32 } = await connection.uploading.send(new UploadPartCommand(input));
+    return { PartNumber, ETag, ChecksumCRC32 };
+  }
+
+  /**
+   * Completes an upload in parts. Like `sendPart`, this may take longer than the time-out. A store may need long to
+   * join many parts, and keeps sending bytes meanwhile.
+   */
+  private async complete(): Promise<CompleteMultipartUploadCommandOutput> {
+    const { connection } = this.resources;
+    const input = { ...connection.at(this.key), UploadId: this.uploadId, IfNoneMatch: '*', MultipartUpload: { Parts: this.parts } };
+    await connection.within(() => connection.uploading.config.credentials());
+    return connection.uploading.send(new CompleteMultipartUploadCommand(input));
+  }
+
+  /** Removes the parts of a failed upload: at once if the store is healthy, and otherwise later. */
+  private async giveBack(isStoreHealthy: boolean): Promise<void> {
+    const { key, uploadId, isUnsure } = this;
+    const { connection, leftovers } = this.resources;
+    if (uploadId === undefined && !isUnsure) return;
+    const action = async () => {
+      if (uploadId === undefined || isUnsure) await removeParts(connection, key);
+      else await abortUpload(connection, key, uploadId);
+    };
+    if (!isStoreHealthy) {
+      // Twice, because the store may still carry out the request of a part after the first removal, although its answer
+      // is no longer awaited.
+      leftovers.add(action, 2);
+      return;
+    }
+    try {
+      await withTimeLimit(LONGEST_GIVING_BACK_MS, action(), connection.silence);
+    } catch {
+      // The removal is tried again later, and this error isn't reported: the caller gets the error that the upload
+      // failed with.
+      leftovers.add(action);
+    }
+  }
+}
+
+/**
+ * The bytes of an upload, and whether reading them failed. If it did, the store didn't cause the failure of the upload.
+ */
+class Source implements AsyncIterable<Uint8Array> {
+  hasFailed = false;
+
+  constructor(private readonly bytes: AsyncIterable<Uint8Array>) {}
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array> {
+    try {
+      yield* this.bytes;
+    } catch (error) {
+      this.hasFailed = true;
+      throw error;
+    }
+  }
+}

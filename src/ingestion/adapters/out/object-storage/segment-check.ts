@@ -1,0 +1,37 @@
+import { setImmediate } from 'node:timers/promises';
+import { parseJson } from '../../../application/line-text.js';
+
+const LINES_AT_ONCE_BYTES = 1024 * 1024;
+const NEWLINE = 0x0a;
+
+/** What `checkSegment` finds in a segment. */
+export interface SegmentCheck {
+  /** Describes what is wrong with the segment; undefined if nothing is. */
+  readonly problem?: string;
+  /** Whether a line has an idempotency key. Only lines before the problem count. */
+  readonly isKeyed: boolean;
+}
+
+/**
+ * Checks that a segment's lines are JSON objects, and whether one of them has an idempotency key. Lets other work run
+ * after each MiB.
+ */
+export async function checkSegment(bytes: Buffer): Promise<SegmentCheck> {
+  let isKeyed = false;
+  if (bytes.at(-1) !== NEWLINE) return { problem: 'its last line has no newline', isKeyed };
+  let looked = 0;
+  for (let begin = 0; begin < bytes.length; ) {
+    const end = bytes.indexOf(NEWLINE, begin);
+    const line = parseJson(bytes.subarray(begin, end));
+    if (typeof line !== 'object' || line === null || Array.isArray(line)) {
+      return { problem: `the line at byte ${begin} is no JSON object in UTF-8`, isKeyed };
+    }
+    isKeyed ||= 'idempotency_key' in line;
+    begin = end + 1;
+    if (begin - looked > LINES_AT_ONCE_BYTES) {
+      looked = begin;
+      await setImmediate();
+    }
+  }
+  return { isKeyed };
+}

@@ -1,0 +1,67 @@
+import type { Upload } from '../../../../domain/upload.js';
+import type { Bucket, ReadObject } from '../bucket.js';
+import { linesIn } from './segment-lines.js';
+
+/**
+ * Segments that are older than this, in milliseconds, are removed when they become empty. Compaction also removes only
+ * empty segments that are older.
+ */
+const FENCE_AGE_MS = 24 * 60 * 60_000;
+const MOST_ROUNDS = 10;
+
+/** A segment without the lines that are to be removed. */
+export interface Rewriting {
+  readonly key: string;
+  readonly version: string;
+  readonly bytes: Buffer;
+  readonly removed: readonly Upload[];
+  /** Whether the segment is removed, because it has no other line, and is too old to be written late. */
+  readonly isOver: boolean;
+}
+
+/**
+ * The segment without the lines of the uploads that `isWanted` selects; undefined if it has no such line. Overwrites
+ * the object's bytes.
+ */
+export async function withoutLines(key: string, { bytes, version, ageMs }: ReadObject, isWanted: (upload: Upload) => boolean): Promise<Rewriting | undefined> {
+  const removed: Upload[] = [];
+  let length = 0;
+  let keptFrom = 0;
+  const keepTo = (end: number): void => {
+    bytes.copyWithin(length, keptFrom, end);
+    length += end - keptFrom;
+  };
+  for await (const { upload, begin, end } of linesIn(bytes)) {
+    if (!isWanted(upload)) continue;
+    keepTo(begin);
+    keptFrom = end;
+    removed.push(upload);
+  }
+  if (removed.length === 0) return undefined;
+  keepTo(bytes.length);
+  return { key, version, bytes: bytes.subarray(0, length), removed, isOver: length === 0 && ageMs > FENCE_AGE_MS };
+}
+
+/**
+ * Writes a segment without the lines to remove, or removes it. If another process has changed the segment, reads it
+ * and tries again. Rejects with errors of the bucket, and if the segment has changed at ten attempts.
+ *
+ * @param first what to write at the first attempt.
+ * @param isWanted selects the uploads whose lines are removed, at the further attempts.
+ * @returns the uploads whose lines were removed.
+ */
+export async function rewrite(bucket: Bucket, first: Rewriting, isWanted: (upload: Upload) => boolean): Promise<readonly Upload[]> {
+  let rewriting: Rewriting | undefined = first;
+  for (let turn = 0; rewriting && turn < MOST_ROUNDS; turn++) {
+    const { key, bytes, version, removed, isOver }: Rewriting = rewriting;
+    if (isOver) {
+      await bucket.remove([key]);
+      return removed;
+    }
+    if ((await bucket.replace(key, bytes, version)) !== undefined) return removed;
+    const object: ReadObject | undefined = await bucket.read(key);
+    rewriting = object && (await withoutLines(key, object, isWanted));
+  }
+  if (rewriting) throw new Error(`${rewriting.key} changes faster than it can be rewritten.`);
+  return [];
+}
