@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type JsonMember, JsonReader, OTHER_VALUE } from './json-reader.js';
+import { type JsonMember, OTHER_VALUE } from './json-members.js';
+import { JsonReader } from './json-reader.js';
 
 const WANTED: ReadonlySet<string> = new Set(['text', 'list', '__proto__', 'ünï']);
 const REFUSED = Symbol('refused');

@@ -1,16 +1,12 @@
 import { isUtf8 } from 'node:buffer';
+import { endOfEscape } from './json-escape.js';
+import { type JsonMember, JsonMembers, OTHER_VALUE } from './json-members.js';
+import { JsonNumber } from './json-number.js';
+import { unexpected } from './json-syntax-error.js';
 import { endOfWholeCharacters } from './utf8.js';
 
 /** The deepest allowed nesting of lists and objects, in levels. */
 export const MAX_JSON_DEPTH = 128;
-/** The most distinct texts in a list that is built. A list with more of them becomes an `OTHER_VALUE`. */
-const MAX_ITEMS = 10_000;
-
-/** Stands for a value that is neither a text, nor null, nor a list of texts. Such a value is checked but not built. */
-export const OTHER_VALUE = Symbol('other JSON value');
-
-/** The value of a member. A list contains each of its texts once, in order of first occurrence. */
-export type JsonMember = string | null | readonly string[] | typeof OTHER_VALUE;
 
 const enum State {
   Value,
@@ -20,21 +16,7 @@ const enum State {
   Colon,
   AfterValue,
   Text,
-  Minus,
-  Zero,
-  Integer,
-  Point,
-  Fraction,
-  Exponent,
-  ExponentSign,
-  ExponentDigits,
-}
-
-const enum Capture {
-  Nothing,
-  Name,
-  Text,
-  Item,
+  Number,
 }
 
 const QUOTE = 0x22;
@@ -45,12 +27,6 @@ const OPEN_LIST = 0x5b;
 const CLOSE_LIST = 0x5d;
 const OPEN_OBJECT = 0x7b;
 const CLOSE_OBJECT = 0x7d;
-const MINUS = 0x2d;
-const PLUS = 0x2b;
-const POINT = 0x2e;
-const ZERO = 0x30;
-const NINE = 0x39;
-const LETTER_U = 0x75;
 
 const EMPTY = Buffer.alloc(0);
 const BYTE_ORDER_MARK = Buffer.from('\ufeff');
@@ -59,12 +35,6 @@ const LITERALS: Readonly<Record<number, Buffer>> = {
   0x66: Buffer.from('false'),
   0x6e: Buffer.from('null'),
 };
-/** The characters besides `u` that are allowed after a backslash: " \ / b f n r t */
-const ESCAPES: ReadonlySet<number> = new Set(Buffer.from('"\\/bfnrt'));
-
-const isDigit = (byte: number): boolean => byte >= ZERO && byte <= NINE;
-const isHex = (byte: number): boolean =>
-  isDigit(byte) || (byte >= 0x61 && byte <= 0x66) || (byte >= 0x41 && byte <= 0x46);
 
 /**
  * Checks a JSON text (RFC 8259) chunk by chunk and builds only the wanted members of its top-level object. Accepts the
@@ -72,14 +42,11 @@ const isHex = (byte: number): boolean =>
  * with one byte order mark. Memory use is bounded by the wanted values plus a few bytes.
  */
 export class JsonReader {
-  /** The wanted members that are complete so far. If a name is repeated, the last value counts. */
-  readonly members = new Map<string, JsonMember>();
-  /** Whether an unwanted member has begun. */
-  hasOtherMembers = false;
   /** Whether the top-level value is an object. False until the first byte of that value has been read. */
   isObject = false;
 
-  private readonly maxNameLength: number;
+  private readonly built: JsonMembers;
+  private readonly number = new JsonNumber();
   private state = State.Value;
   /** The kind of each level of nesting: 1 for an object, 0 for a list. */
   private readonly levels = new Uint8Array(MAX_JSON_DEPTH + 1);
@@ -88,15 +55,20 @@ export class JsonReader {
   private rest: Buffer = EMPTY;
   private hasBegun = false;
   private isKey = false;
-  private capture = Capture.Nothing;
-  private captured = '';
-  /** The name of the wanted member whose value is being read. */
-  private name: string | undefined;
-  private list: Set<string> | undefined;
 
   /** @param wanted the names of the members to build. */
-  constructor(private readonly wanted: ReadonlySet<string>) {
-    this.maxNameLength = Math.max(0, ...[...wanted].map((name) => name.length));
+  constructor(wanted: ReadonlySet<string>) {
+    this.built = new JsonMembers(wanted);
+  }
+
+  /** The wanted members that are complete so far. If a name is repeated, the last value counts. */
+  get members(): ReadonlyMap<string, JsonMember> {
+    return this.built.values;
+  }
+
+  /** Whether an unwanted member has begun. */
+  get hasOtherMembers(): boolean {
+    return this.built.hasOthers;
   }
 
   /**
@@ -123,12 +95,7 @@ export class JsonReader {
 
   /** @throws SyntaxError when the text is incomplete. */
   end(): void {
-    const isValueWhole =
-      this.state === State.AfterValue ||
-      this.state === State.Zero ||
-      this.state === State.Integer ||
-      this.state === State.Fraction ||
-      this.state === State.ExponentDigits;
+    const isValueWhole = this.state === State.AfterValue || (this.state === State.Number && this.number.isWhole);
     if (this.rest.length > 0 || this.depth > 0 || !isValueWhole) throw new SyntaxError('The text ends too early.');
   }
 
@@ -146,11 +113,11 @@ export class JsonReader {
         if (this.isInText()) return at;
         continue;
       }
-      if (this.state >= State.Minus) {
+      if (this.state === State.Number) {
         at = this.readNumber(bytes, at);
         continue;
       }
-      if (this.depth > 1 && this.list === undefined) {
+      if (this.depth > 1 && !this.built.isBuildingList) {
         at = this.skip(bytes, at);
         if (at === length) break;
         // The next pass of the loop handles a text, or the level above the skipped member. Otherwise a number or
@@ -249,15 +216,13 @@ export class JsonReader {
 
   /** @returns the number of bytes consumed; 0 for a literal that may be incomplete. */
   private beginValue(bytes: Buffer, at: number, byte: number): number {
-    const isTopMember = this.depth === 1 && this.levels[1] === 1;
     if (this.depth === 0) this.isObject = byte === OPEN_OBJECT;
     if (byte === CLOSE_LIST && this.state === State.ItemOrEnd) {
       this.close();
       return 1;
     }
     if (byte === QUOTE) {
-      if (isTopMember && this.name !== undefined) this.beginCapture(Capture.Text);
-      else if (this.list && this.depth === 2) this.beginCapture(Capture.Item);
+      this.built.beginText(this.depth);
       this.isKey = false;
       this.state = State.Text;
       return 1;
@@ -268,25 +233,19 @@ export class JsonReader {
       if (bytes.compare(literal, 0, bytes.length - at, at) !== 0) throw unexpected();
       return 0;
     }
-    if (isTopMember && this.name !== undefined) {
-      this.members.set(this.name, byte === 0x6e ? null : OTHER_VALUE);
-    } else if (this.depth === 2) {
-      // The list has an item that isn't a text, so it is no longer collected.
-      this.list = undefined;
-    }
+    if (byte === OPEN_LIST) this.built.beginList(this.depth);
+    else this.built.set(this.depth, byte === 0x6e ? null : OTHER_VALUE);
     if (literal) {
       if (bytes.compare(literal, 0, literal.length, at, at + literal.length) !== 0) throw unexpected();
       this.state = State.AfterValue;
       return literal.length;
     }
     if (byte === OPEN_OBJECT) this.open(true);
-    else if (byte === OPEN_LIST) {
-      if (isTopMember && this.name !== undefined) this.list = new Set();
-      this.open(false);
-    } else if (byte === MINUS) this.state = State.Minus;
-    else if (byte === ZERO) this.state = State.Zero;
-    else if (isDigit(byte)) this.state = State.Integer;
-    else throw unexpected();
+    else if (byte === OPEN_LIST) this.open(false);
+    else {
+      this.number.begin(byte);
+      this.state = State.Number;
+    }
     return 1;
   }
 
@@ -298,10 +257,7 @@ export class JsonReader {
   }
 
   private close(): void {
-    if (this.depth === 2 && this.name !== undefined && this.list) {
-      this.members.set(this.name, [...this.list]);
-      this.list = undefined;
-    }
+    if (this.depth === 2) this.built.endList();
     this.depth -= 1;
     this.state = State.AfterValue;
   }
@@ -316,14 +272,9 @@ export class JsonReader {
   }
 
   private beginKey(): void {
-    if (this.depth === 1) this.beginCapture(Capture.Name);
+    if (this.depth === 1) this.built.beginName();
     this.isKey = true;
     this.state = State.Text;
-  }
-
-  private beginCapture(what: Capture): void {
-    this.capture = what;
-    this.captured = '';
   }
 
   /**
@@ -337,8 +288,9 @@ export class JsonReader {
     for (; at < length; at++) {
       const byte = bytes[at] ?? 0;
       if (byte === QUOTE) {
-        this.take(bytes, begin, at, hasEscapes);
-        this.endText();
+        this.built.add(bytes, begin, at, hasEscapes);
+        this.built.endText();
+        this.state = this.isKey ? State.Colon : State.AfterValue;
         return at + 1;
       }
       if (byte < 0x20) throw unexpected();
@@ -348,95 +300,16 @@ export class JsonReader {
       if (end < 0) break;
       at = end - 1;
     }
-    this.take(bytes, begin, at, hasEscapes);
+    this.built.add(bytes, begin, at, hasEscapes);
     return at;
-  }
-
-  private take(bytes: Buffer, begin: number, end: number, hasEscapes: boolean): void {
-    if (this.capture === Capture.Nothing || begin === end) return;
-    const text = bytes.toString('utf8', begin, end);
-    this.captured += hasEscapes ? (JSON.parse(`"${text}"`) as string) : text;
-    // This name is longer than any wanted name, so its rest isn't captured.
-    if (this.capture === Capture.Name && this.captured.length > this.maxNameLength) this.beginName(undefined);
-  }
-
-  private endText(): void {
-    const { capture, captured } = this;
-    if (capture === Capture.Name) this.beginName(this.wanted.has(captured) ? captured : undefined);
-    else if (capture === Capture.Text && this.name !== undefined) this.members.set(this.name, captured);
-    else if (capture === Capture.Item && this.list && this.list.add(captured).size > MAX_ITEMS) this.list = undefined;
-    this.beginCapture(Capture.Nothing);
-    this.state = this.isKey ? State.Colon : State.AfterValue;
-  }
-
-  private beginName(name: string | undefined): void {
-    this.beginCapture(Capture.Nothing);
-    this.name = name;
-    if (name === undefined) this.hasOtherMembers = true;
   }
 
   /** @returns the position where reading stopped: after the number (the state has then changed), or the end. */
   private readNumber(bytes: Buffer, begin: number): number {
-    let { state } = this;
-    let at = begin;
-    for (; at < bytes.length; at++) {
-      const next = nextInNumber(state, bytes[at] ?? 0);
-      if (next === undefined) {
-        this.state = State.AfterValue;
-        return at;
-      }
-      state = next;
-    }
-    this.state = state;
-    return at;
+    const end = this.number.read(bytes, begin);
+    if (end < bytes.length) this.state = State.AfterValue;
+    return end;
   }
 }
 
-const unexpected = (): SyntaxError => new SyntaxError('The text is no JSON.');
 const tooDeep = (): SyntaxError => new SyntaxError(`The text is deeper than ${MAX_JSON_DEPTH} levels.`);
-
-/** The position after the escape that begins at a backslash; -1 if the escape is incomplete. */
-function endOfEscape(bytes: Buffer, at: number): number {
-  if (at + 1 >= bytes.length) return -1;
-  const byte = bytes[at + 1] ?? 0;
-  if (byte !== LETTER_U) {
-    if (!ESCAPES.has(byte)) throw unexpected();
-    return at + 2;
-  }
-  for (let digit = at + 2; digit < at + 6; digit++) {
-    if (digit >= bytes.length) return -1;
-    if (!isHex(bytes[digit] ?? 0)) throw unexpected();
-  }
-  return at + 6;
-}
-
-/** The state after one more byte of a number; undefined when the number ends before that byte. */
-function nextInNumber(state: State, byte: number): State | undefined {
-  const digit = isDigit(byte);
-  switch (state) {
-    case State.Minus:
-      if (!digit) throw unexpected();
-      return byte === ZERO ? State.Zero : State.Integer;
-    case State.Integer:
-      if (digit) return State.Integer;
-      break;
-    case State.Point:
-    case State.Fraction:
-      if (digit) return State.Fraction;
-      if (state === State.Point) throw unexpected();
-      break;
-    case State.Exponent:
-      if (byte === MINUS || byte === PLUS) return State.ExponentSign;
-      if (!digit) throw unexpected();
-      return State.ExponentDigits;
-    case State.ExponentSign:
-    case State.ExponentDigits:
-      if (digit) return State.ExponentDigits;
-      if (state === State.ExponentSign) throw unexpected();
-      return undefined;
-    default:
-      break;
-  }
-  if (byte === POINT && state !== State.Fraction) return State.Point;
-  return byte === 0x65 || byte === 0x45 ? State.Exponent : undefined;
-}

@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { randomUUID } from 'node:crypto';
 import type { IdentityProvider, ProviderCallOptions } from '../identity-management/application/ports/identity-provider.port.js';
 import {
   ProviderUnavailable,
@@ -8,9 +7,11 @@ import {
   UserAlreadyExists,
   UserNotFound,
 } from '../identity-management/domain/errors.js';
-import { MAX_PERMISSIONS, MAX_ROLE_NAME_LENGTH, newRole, type Role } from '../identity-management/domain/role.js';
-import { MAX_EMAIL_LENGTH, MAX_USER_NAME_LENGTH, type NewUser, type User } from '../identity-management/domain/user.js';
+import { MAX_PERMISSIONS, MAX_ROLE_NAME_LENGTH, newRole } from '../identity-management/domain/role.js';
+import { MAX_EMAIL_LENGTH, MAX_USER_NAME_LENGTH } from '../identity-management/domain/user.js';
 import { assertContains, assertEqual, assertInstance, assertLength, rejectionOf } from './expectations.js';
+import { identityProviderListsContract } from './identity-provider-lists.contract.js';
+import { allOf, providerCalls, someUser, unique } from './identity-provider.calls.js';
 import { PROMISES } from './identity-provider.promises.js';
 import { type IdentityProviderSetting, labelled, MALFORMED_IDS, ODD_NAMES } from './identity-provider.subject.js';
 import { promisesOf } from './port-promise.js';
@@ -41,12 +42,7 @@ export function identityProviderContract(name: string, setUp: () => Promise<Iden
       await setting.tearDown();
     });
 
-    const unique = (): string => randomUUID().replaceAll('-', '');
-    const someUser = (user: Partial<NewUser> = {}): NewUser => ({ email: `${unique()}@example.com`, name: 'Ada', roleIds: [], ...user });
-    const someRole = (permissions: readonly string[] = ['read:users']): Promise<string> =>
-      provider.createRole(newRole(`role ${unique()}`, permissions), options);
-    const users = (from = provider): Promise<User[]> => allOf(from.listUsers(options));
-    const roles = (from = provider): Promise<Role[]> => allOf(from.listRoles(options));
+    const { someRole, users, roles } = providerCalls(() => provider, options);
     const longestName = (): string => setting.longestName ?? '😀'.repeat(MAX_USER_NAME_LENGTH);
     const permissionsOf = async (userId: string): Promise<string[]> => [...(await setting.permissionsOf(userId))].sort();
 
@@ -236,67 +232,7 @@ export function identityProviderContract(name: string, setUp: () => Promise<Iden
       });
     });
 
-    describe('listUsers and listRoles', () => {
-      it(PROMISES.lists, 'list every user exactly once, over several pages', async () => {
-        const created: string[] = [];
-        for (let index = setting.moreThanOnePage ?? 501; index > 0; index--) {
-          created.push(await provider.createUser(someUser(), options));
-        }
-        const listed = (await users()).map(({ userId }) => userId);
-        assert.equal(new Set(listed).size, listed.length, 'Some are listed twice.');
-        assertLength(created.filter((id) => !listed.includes(id)), 0, 'Some that were created are not listed.');
-      });
-
-      it(PROMISES.lists, 'list every role exactly once, over several pages', async () => {
-        const created: string[] = [];
-        for (let index = setting.moreThanOnePage ?? 501; index > 0; index--) created.push(await someRole());
-        const listed = (await roles()).map(({ roleId }) => roleId);
-        assert.equal(new Set(listed).size, listed.length, 'Some are listed twice.');
-        assertLength(created.filter((id) => !listed.includes(id)), 0, 'Some that were created are not listed.');
-      });
-
-      it(PROMISES.listReturn, 'end when the iterator is returned', async () => {
-        await provider.createUser(someUser(), options);
-        await someRole();
-        for (const pages of [provider.listUsers(options), provider.listRoles(options)]) {
-          const iterator = pages[Symbol.asyncIterator]();
-          assert.equal((await iterator.next()).done, false);
-          await iterator.return?.();
-          assert.equal((await iterator.next()).done, true, 'The list goes on after return().');
-        }
-      });
-
-      it(PROMISES.aborts, 'reject between two pages when the signal aborts', async () => {
-        const created: string[] = [];
-        for (let index = setting.moreThanOnePage ?? 501; index > 0; index--) created.push(await provider.createUser(someUser(), options));
-        const controller = new AbortController();
-        let pages = 0;
-        const listed = new Set<string>();
-        const listing = async (): Promise<void> => {
-          for await (const page of provider.listUsers({ signal: controller.signal })) {
-            pages += Math.sign(page.length);
-            for (const { userId } of page) listed.add(userId);
-            controller.abort();
-          }
-        };
-        // A list of a single page ends before the aborted signal can reject it. It must be complete then.
-        const isWhole = await listing().then(
-          () => created.every((id) => listed.has(id)),
-          (error: unknown) => {
-            assertInstance(error, ProviderUnavailable);
-            return true;
-          },
-        );
-        assert.equal(pages, 1, `${pages} pages were listed, although the signal aborted after the first.`);
-        assert.ok(isWhole, 'The list ended after its first page as if it were whole.');
-      });
-
-      it(PROMISES.atOnce, 'can be read at the same time', async () => {
-        await provider.createUser(someUser(), options);
-        const [one, other] = await Promise.all([users(), users()]);
-        assertEqual(one, other);
-      });
-    });
+    identityProviderListsContract(() => setting, runner);
 
     it(PROMISES.aborts, 'rejects every call whose signal has already aborted, and changes nothing', async () => {
       const aborted: ProviderCallOptions = { signal: AbortSignal.abort() };
@@ -339,12 +275,6 @@ export function identityProviderContract(name: string, setUp: () => Promise<Iden
       await provider.checkHealth(options);
     });
   });
-}
-
-async function allOf<Item>(pages: AsyncIterable<readonly Item[]>): Promise<Item[]> {
-  const items: Item[] = [];
-  for await (const page of pages) items.push(...page);
-  return items;
 }
 
 function assertOneWinner(results: readonly PromiseSettledResult<string>[], refusal: new (message: string) => Error): void {

@@ -14,6 +14,9 @@ export const digestOf = (text: string): Buffer => hash('sha256', text, 'buffer')
  */
 export const partOf = (digest: Buffer, parts: number): number => digest.readUInt32LE(WORDS * 4) % parts;
 
+/** A text that stands for a digest. It has as many bits of the digest as a `DigestSet` compares. */
+export const nameOf = (digest: Buffer): string => digest.toString('latin1', 0, WORDS * 4);
+
 /** The store grew so much during the check that its digests no longer fit into a set. */
 export class DigestSetFullError extends Error {
   constructor() {

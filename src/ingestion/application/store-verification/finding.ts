@@ -49,3 +49,16 @@ export interface Finding {
   /** The finding in words, for a person. */
   readonly detail: string;
 }
+
+/** The detail of a finding about something that couldn't be read. */
+export const messageOf = (error: unknown): string => (error as Error).message;
+
+/** The finding about a directory or segment that can't be read. */
+export const unreadable = (path: string, error: unknown): Finding => ({
+  state: 'unknown',
+  kind: 'unreadable',
+  path,
+  uploadId: null,
+  line: null,
+  detail: messageOf(error),
+});

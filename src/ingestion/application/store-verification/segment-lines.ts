@@ -1,3 +1,4 @@
+import { digestOf } from './digest-set.js';
 import { LineText, parseJson } from '../line-text.js';
 
 const NEWLINE = 0x0a;
@@ -14,6 +15,15 @@ export interface SegmentLine {
   readonly isTorn: boolean;
   /** Whether the next boot cuts the line off, provided that the line's segment is still open (`StoreView.isOpen`). */
   readonly isMendable: boolean;
+}
+
+/** The members of a line's JSON object; empty if the line is none. */
+export const members = ({ value }: SegmentLine): Record<string, unknown> => (value ?? {}) as Record<string, unknown>;
+
+/** The digest of the id of a line's upload, for a `DigestSet`; undefined if the line has none. */
+export function uploadKey(line: SegmentLine): Buffer | undefined {
+  const { upload_id: uploadId } = members(line);
+  return typeof uploadId === 'string' ? digestOf(uploadId) : undefined;
 }
 
 /** A line as `LineSplitter` yields it. */

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { Injectable } from '@nestjs/common';
 import { plainToInstance } from 'class-transformer';
 import { getMetadataStorage, validateSync } from 'class-validator';
-import type { JsonMember } from '../../../../common/json-reader.js';
+import type { JsonMember } from '../../../../common/json-members.js';
 import { ServiceError } from '../../../../common/service-error.js';
 import { isJsonType } from '../../../../http/request-head.js';
 import { assertJsonContent, readJson } from '../../../../http/json-body.js';

@@ -2,7 +2,7 @@ import { Logger, type OnApplicationShutdown } from '@nestjs/common';
 import { ServiceError } from '../../../../common/service-error.js';
 import { SharedProbe } from '../../../../common/shared-probe.js';
 import { withTimeLimit } from '../../../../common/time-limit.js';
-import { ContentDigest, readContent } from '../../../application/content-digest.js';
+import { readContent } from '../../../application/content-digest.js';
 import { encodeIndexLine } from '../../../application/encoded-upload.js';
 import { FileStorage, type StoredContent, type UploadDraft, type UploadReceipt } from '../../../application/ports/file-storage.port.js';
 import type { IndexFlush } from '../../../application/ports/index-flush.js';
@@ -12,6 +12,7 @@ import { segmentDirectory } from '../../../domain/layout.js';
 import type { Upload } from '../../../domain/upload.js';
 import { type Bucket, StoreSilentError } from './bucket.js';
 import { Compactor } from './compactor.js';
+import { ContentSource } from './content-source.js';
 import { BucketEventOutbox } from './event-outbox/bucket-event-outbox.js';
 import { LateSegments } from './event-outbox/late-segments.js';
 import { type Claim, IdempotencyClaims } from './idempotency-claims.js';
@@ -286,58 +287,6 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
     await Promise.all([...this.unmarking]);
     await Promise.all([this.sweeper.close(), this.compactor.close(), this.eventOutbox.close()]);
     this.bucket.close();
-  }
-}
-
-interface Concluded {
-  readonly upload: Upload;
-  readonly segment: string;
-}
-
-/**
- * The bytes of a file on their way to the bucket. They end only after the upload was concluded, because the file
- * becomes visible when they end.
- */
-class ContentSource implements AsyncIterable<Uint8Array> {
-  /** Whether the bytes or the conclusion failed, rather than the store. */
-  hasFailed = false;
-  private failure: { readonly error: unknown } | undefined;
-  private result: Concluded | undefined;
-
-  constructor(
-    private readonly bytes: AsyncIterable<Uint8Array>,
-    private readonly conclude: (stored: StoredContent) => Promise<Concluded>,
-  ) {}
-
-  /** The concluded upload. Available after the bytes have ended; throws before. */
-  get concluded(): Concluded {
-    if (!this.result) throw new Error('The bytes were not read to their end.');
-    return this.result;
-  }
-
-  /** Makes the bytes fail at the next chunk, or at their end. */
-  fail(error: unknown): void {
-    this.failure ??= { error };
-  }
-
-  async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array> {
-    const digest = new ContentDigest();
-    try {
-      for await (const chunk of this.bytes) {
-        this.assertGoesOn();
-        digest.add(chunk);
-        yield chunk;
-      }
-      this.assertGoesOn();
-      this.result = await this.conclude(digest.end());
-    } catch (error) {
-      this.hasFailed = true;
-      throw error;
-    }
-  }
-
-  private assertGoesOn(): void {
-    if (this.failure) throw this.failure.error;
   }
 }
 

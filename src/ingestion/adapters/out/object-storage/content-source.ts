@@ -1,0 +1,58 @@
+import { ContentDigest } from '../../../application/content-digest.js';
+import type { StoredContent } from '../../../application/ports/file-storage.port.js';
+import type { Upload } from '../../../domain/upload.js';
+
+/** An upload whose file has arrived whole. */
+interface Concluded {
+  readonly upload: Upload;
+  /** The key of the segment that will contain only the upload's line. */
+  readonly segment: string;
+}
+
+/**
+ * The bytes of a file on their way to the bucket. They end only after the upload was concluded, because the file
+ * becomes visible when they end.
+ */
+export class ContentSource implements AsyncIterable<Uint8Array> {
+  /** Whether the bytes or the conclusion failed, rather than the store. */
+  hasFailed = false;
+  private failure: { readonly error: unknown } | undefined;
+  private result: Concluded | undefined;
+
+  /** @param conclude called after the last byte. If it rejects, the bytes fail instead of ending. */
+  constructor(
+    private readonly bytes: AsyncIterable<Uint8Array>,
+    private readonly conclude: (stored: StoredContent) => Promise<Concluded>,
+  ) {}
+
+  /** The concluded upload. Available after the bytes have ended; throws before. */
+  get concluded(): Concluded {
+    if (!this.result) throw new Error('The bytes were not read to their end.');
+    return this.result;
+  }
+
+  /** Makes the bytes fail at the next chunk, or at their end. */
+  fail(error: unknown): void {
+    this.failure ??= { error };
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array> {
+    const digest = new ContentDigest();
+    try {
+      for await (const chunk of this.bytes) {
+        this.assertGoesOn();
+        digest.add(chunk);
+        yield chunk;
+      }
+      this.assertGoesOn();
+      this.result = await this.conclude(digest.end());
+    } catch (error) {
+      this.hasFailed = true;
+      throw error;
+    }
+  }
+
+  private assertGoesOn(): void {
+    if (this.failure) throw this.failure.error;
+  }
+}

@@ -1,0 +1,76 @@
+import { IDEMPOTENCY_PERIOD_MS } from '../../domain/idempotency.js';
+import { DigestSet, digestOf, nameOf } from './digest-set.js';
+import type { Finding } from './finding.js';
+import type { IndexReader } from './index-reader.js';
+import { type KeyedLine, keyedLine } from './keyed-line.js';
+import { lineFinding } from './line-finding.js';
+import type { StoreView } from './store-view.js';
+
+/** Finds the idempotency keys under which two uploads were received less than 24 hours apart. */
+export class DuplicateKeys {
+  /** The keys that were added, each with the period of 24 hours in which the upload of its line was received. */
+  private readonly periods: DigestSet;
+  /**
+   * The keys that were added more than once: for lines of several uploads, or for one line, read twice. During the
+   * search, also the lines of each key, one for each upload.
+   */
+  private readonly suspects = new Map<string, KeyedLine[]>();
+
+  /** @param places the number of places in the set of keys: a power of two. */
+  constructor(
+    private readonly view: StoreView,
+    private readonly index: IndexReader,
+    places: number,
+  ) {
+    this.periods = new DigestSet(places);
+  }
+
+  /** Removes all keys, before those of another part of the index are added. */
+  clear(): void {
+    this.periods.clear();
+    this.suspects.clear();
+  }
+
+  /**
+   * Adds the key of a line.
+   *
+   * @throws DigestSetFullError if there is no place left for the key.
+   */
+  add(line: KeyedLine): void {
+    if (!this.addPeriod(line)) this.suspects.set(nameOf(line.key), []);
+  }
+
+  /**
+   * Reads the index again if a key was added more than once. Yields a finding for each line whose key another upload
+   * has too.
+   */
+  async *findings(): AsyncGenerator<Finding> {
+    if (this.suspects.size === 0) return;
+    for await (const line of this.index.lines(false)) {
+      if ('state' in line) {
+        yield line;
+        continue;
+      }
+      const keyed = keyedLine(line);
+      const others = keyed && this.suspects.get(nameOf(keyed.key));
+      if (!others || others.some(({ uploadId }) => uploadId === keyed.uploadId)) continue;
+      if (!(await this.view.stays(line.segment, line.end))) continue;
+      const other = others.find(({ receivedAt }) => Math.abs(receivedAt - keyed.receivedAt) < IDEMPOTENCY_PERIOD_MS);
+      others.push(keyed);
+      if (!other) continue;
+      const detail = `upload ${other.uploadId} has the same idempotency key, less than 24 hours apart`;
+      yield lineFinding(line, { state: 'defect', kind: 'key-duplicate', detail });
+    }
+  }
+
+  /**
+   * Returns false if the same key was added before for an upload that may have been received less than 24 hours earlier
+   * or later.
+   */
+  private addPeriod({ key, receivedAt }: KeyedLine): boolean {
+    const period = Math.floor(receivedAt / IDEMPOTENCY_PERIOD_MS);
+    const nameIn = (other: number) => digestOf(`${nameOf(key)}\n${other}`);
+    const isNear = [period - 1, period + 1].some((other) => this.periods.has(nameIn(other)));
+    return this.periods.add(nameIn(period)) && !isNear;
+  }
+}

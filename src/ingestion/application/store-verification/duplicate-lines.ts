@@ -1,0 +1,110 @@
+import { DigestSet, nameOf } from './digest-set.js';
+import type { Finding } from './finding.js';
+import type { IndexReader } from './index-reader.js';
+import { lineFinding, type LinePlace, placeOf } from './line-finding.js';
+import { type SegmentLine, uploadKey } from './segment-lines.js';
+import type { StoreView } from './store-view.js';
+
+/** Finds the uploads that have two lines in the index. */
+export class DuplicateLines {
+  private readonly uploads: DigestSet;
+  private suspects = new Suspects();
+  /** The segments that were reported as part of a compaction in progress. Each is reported only once. */
+  private readonly replacing = new Set<string>();
+
+  /** @param places the number of places in the set of uploads: a power of two. */
+  constructor(
+    private readonly view: StoreView,
+    private readonly index: IndexReader,
+    places: number,
+  ) {
+    this.uploads = new DigestSet(places);
+  }
+
+  /** Removes all uploads, before those of another part of the index are added. */
+  clear(): void {
+    this.uploads.clear();
+    this.suspects = new Suspects();
+  }
+
+  /**
+   * Adds the upload of a line. Returns false if the upload was added before.
+   *
+   * @param key the digest of the upload's id.
+   * @throws DigestSetFullError if there is no place left for the upload.
+   */
+  add(key: Buffer): boolean {
+    return this.uploads.add(key);
+  }
+
+  /**
+   * Judges a line whose upload was added before. Resolves to a finding if the upload is certain to have two lines. If
+   * the line may have been moved between the two reads, `findings` decides later.
+   */
+  async suspect(key: Buffer, line: SegmentLine): Promise<Finding | undefined> {
+    if (!(await this.view.stays(line.segment, line.end))) return undefined;
+    if (!this.view.movesLines) return duplicate(line);
+    this.suspects.add(key);
+    return undefined;
+  }
+
+  /**
+   * Of the uploads that were read twice, finds those that really have two lines. The others have one line, which is
+   * being moved or was moved to another segment. Reads the index again if there is such an upload.
+   */
+  async *findings(): AsyncGenerator<Finding> {
+    const { suspects } = this;
+    if (suspects.size === 0) return;
+    for await (const line of this.index.lines(false)) {
+      if ('state' in line) {
+        yield line;
+        continue;
+      }
+      const key = uploadKey(line);
+      const first = key && suspects.firstOf(key, line);
+      if (!key || !first || (first.segment === line.segment && first.offset === line.offset)) continue;
+      const relation = first.segment === line.segment ? 'both' : await this.view.relation(first.segment, line.segment);
+      if (relation === 'both') yield duplicate(line);
+      else if (relation === 'replaces') yield* this.replacement(line.segment);
+      else if (relation === 'second-only') suspects.moveTo(key, line);
+    }
+  }
+
+  private *replacement(segment: string): Generator<Finding> {
+    if (this.replacing.has(segment)) return;
+    this.replacing.add(segment);
+    const detail = 'it has the lines of segments that are being compacted, or is one of them';
+    yield { state: 'under-way', kind: 'line-duplicate', path: segment, uploadId: null, line: null, detail };
+  }
+}
+
+const duplicate = (line: SegmentLine): Finding =>
+  lineFinding(line, { state: 'defect', kind: 'line-duplicate', detail: 'another line has the same upload_id' });
+
+/** Uploads that were read twice. During the second search, also the place where the line of each was read first. */
+class Suspects {
+  private readonly places = new Map<string, LinePlace | undefined>();
+
+  get size(): number {
+    return this.places.size;
+  }
+
+  add(key: Buffer): void {
+    this.places.set(nameOf(key), undefined);
+  }
+
+  /**
+   * The place of a suspect's line that was read before the given one. Undefined if the given line is the suspect's
+   * first, whose place is then remembered, or if the upload isn't a suspect.
+   */
+  firstOf(key: Buffer, line: SegmentLine): LinePlace | undefined {
+    const name = nameOf(key);
+    const place = this.places.get(name);
+    if (!place && this.places.has(name)) this.moveTo(key, line);
+    return place;
+  }
+
+  moveTo(key: Buffer, line: SegmentLine): void {
+    this.places.set(nameOf(key), placeOf(line));
+  }
+}

@@ -1,0 +1,79 @@
+import { dirname } from 'node:path';
+import { concurrently } from './concurrently.js';
+import { type Finding, messageOf } from './finding.js';
+import type { IndexReader } from './index-reader.js';
+import { keyedLine } from './keyed-line.js';
+import { lineFinding, placeOf } from './line-finding.js';
+import { checkLine } from './line-rules.js';
+import type { SegmentLine } from './segment-lines.js';
+import type { StoreView } from './store-view.js';
+import type { VerificationTotals } from './verification-progress.js';
+
+const FILES_AT_ONCE = 4;
+
+/**
+ * The phase of a verification that checks every line by itself: that it is whole and matches its file, and that the
+ * claim of its idempotency key exists if the store keeps claims.
+ */
+export class LineCheck {
+  constructor(
+    private readonly view: StoreView,
+    private readonly index: IndexReader,
+    private readonly totals: VerificationTotals,
+  ) {}
+
+  /** Yields the findings about all lines, and counts the lines and the bytes of their files. */
+  async *findings(): AsyncGenerator<Finding> {
+    this.index.begin('lines', 1);
+    for await (const finding of concurrently(this.index.lines(), FILES_AT_ONCE, (line) => this.check(line))) {
+      if (finding) yield finding;
+    }
+  }
+
+  /** Checks a line of the index. A finding in place of a line is returned unchanged. Never rejects. */
+  private async check(line: SegmentLine | Finding): Promise<Finding | undefined> {
+    if ('state' in line) return line;
+    if (!line.isTorn) this.totals.uploads += 1;
+    try {
+      return (await this.lineFinding(line)) ?? (await this.claimFinding(line));
+    } catch (error) {
+      return lineFinding(line, { state: 'unknown', kind: 'unreadable', detail: messageOf(error) });
+    }
+  }
+
+  private async lineFinding(line: SegmentLine): Promise<Finding | undefined> {
+    const { segment, isTorn, isMendable, end } = line;
+    if (isTorn) {
+      return isMendable
+        ? lineFinding(line, { state: 'under-way', kind: 'line-torn', detail: 'the last line is being written, or left for the next boot to cut off' })
+        : lineFinding(line, { state: 'defect', kind: 'line-torn', detail: 'the last line is torn' });
+    }
+    const checked = checkLine(line.value, dirname(segment));
+    if ('problem' in checked) {
+      if (!(await this.view.stays(segment, end))) return undefined;
+      return isMendable && (await this.view.isOpen(segment))
+        ? lineFinding(line, { state: 'under-way', kind: 'line-malformed', detail: 'the line was lost with the power, and the next boot cuts it off' })
+        : lineFinding(line, { state: 'defect', kind: 'line-malformed', detail: `the line is malformed: ${checked.problem}` });
+    }
+    const { content_path: path, content_size: size, content_sha256: sha256, upload_id: uploadId } = checked.line;
+    if (path === null || size === null || sha256 === null) return undefined;
+    try {
+      const problem = await this.view.check({ path, size, sha256 }, (bytes) => (this.totals.bytes += bytes));
+      // The line of a failed upload is removed before its file. So if the line is gone by now, nothing is wrong.
+      if (!problem || !(await this.view.stays(segment, end))) return undefined;
+      if (await this.view.isRestorable(uploadId, path)) {
+        return { state: 'under-way', path, uploadId, line: placeOf(line), ...problem, detail: `${problem.detail}; a journal has it, and a boot after a loss of the process restores it` };
+      }
+      return { state: 'defect', path, uploadId, line: placeOf(line), ...problem };
+    } catch (error) {
+      return { state: 'unknown', kind: 'unreadable', path, uploadId, line: placeOf(line), detail: messageOf(error) };
+    }
+  }
+
+  private async claimFinding(line: SegmentLine): Promise<Finding | undefined> {
+    const keyed = keyedLine(line);
+    if (!keyed || !(await this.view.isClaimAbsent?.(keyed.scope, new Date(keyed.receivedAt)))) return undefined;
+    const detail = 'the claim of its idempotency key is absent; sent again, the upload is stored twice';
+    return lineFinding(line, { state: 'defect', kind: 'claim-absent', detail });
+  }
+}

@@ -1,0 +1,133 @@
+import { uploadIdOfFile } from '../../domain/layout-names.js';
+import { DigestSet, digestOf, partOf } from './digest-set.js';
+import { DuplicateKeys } from './duplicate-keys.js';
+import { DuplicateLines } from './duplicate-lines.js';
+import type { Finding } from './finding.js';
+import type { IndexReader } from './index-reader.js';
+import { keyedLine } from './keyed-line.js';
+import { members, type SegmentLine, uploadKey } from './segment-lines.js';
+import type { StoreView } from './store-view.js';
+
+/**
+ * The largest number of places in each of the three sets that matching needs. Together the sets take at most 26 MiB.
+ */
+const MOST_PLACES = 2 ** 19;
+/** The smallest number of places in a set. It has room for uploads that arrive while a small store is matched. */
+const LEAST_PLACES = 2 ** 16;
+
+/** What is collected of one part of the store. */
+interface MatchingSets {
+  /** The files for which no line has been found yet. */
+  readonly files: DigestSet;
+  readonly lines: DuplicateLines;
+  readonly keys: DuplicateKeys;
+}
+
+/**
+ * The phase of a verification that compares lines and files with each other: checks that every file has a line, that no
+ * upload has two lines, and that no idempotency key has two uploads.
+ */
+export class Matching {
+  /** @param uploadsPerPass about how many uploads are matched with their files in one pass over the index. */
+  constructor(
+    private readonly view: StoreView,
+    private readonly index: IndexReader,
+    private readonly uploadsPerPass = MOST_PLACES / 2,
+  ) {}
+
+  /**
+   * Yields the findings about the whole store.
+   *
+   * @param count about how many uploads or files the store has, whichever is more.
+   * @throws DigestSetFullError if the store grows too much meanwhile.
+   */
+  async *findings(count: number): AsyncGenerator<Finding> {
+    const parts = Math.max(1, Math.ceil(count / this.uploadsPerPass));
+    const places = placesFor(count / parts);
+    const files = new DigestSet(places);
+    const lines = new DuplicateLines(this.view, this.index, places);
+    const keys = new DuplicateKeys(this.view, this.index, places);
+    this.index.begin('matching', parts);
+    for (let part = 0; part < parts; part++) {
+      files.clear();
+      lines.clear();
+      keys.clear();
+      const isOfPart = (key: Buffer): boolean => partOf(key, parts) === part;
+      yield* this.matchPart(isOfPart, { files, lines, keys });
+    }
+  }
+
+  /**
+   * Matches one part of the files, uploads and idempotency keys (see `partOf`). Lists the files before it reads the
+   * index, because the line of a file is written after the file.
+   */
+  private async *matchPart(isOfPart: (key: Buffer) => boolean, { files, lines, keys }: MatchingSets): AsyncGenerator<Finding> {
+    for await (const { key } of this.files(isOfPart)) files.add(key);
+    for await (const line of this.index.lines()) {
+      if ('state' in line) {
+        yield line;
+        continue;
+      }
+      deleteFileOf(line, files);
+      const keyed = keyedLine(line);
+      if (keyed && isOfPart(keyed.key)) keys.add(keyed);
+      const key = uploadKey(line);
+      if (!key || !isOfPart(key) || lines.add(key)) continue;
+      const finding = await lines.suspect(key, line);
+      if (finding) yield finding;
+    }
+    yield* lines.findings();
+    yield* keys.findings();
+    yield* this.filesWithoutLine(files);
+  }
+
+  /**
+   * Of the files that no line named, finds those that really have no line. The line of another was written or moved
+   * after its place in the index had been read, or isn't written yet.
+   */
+  private async *filesWithoutLine(files: DigestSet): AsyncGenerator<Finding> {
+    if (files.size === 0) return;
+    // If the marker of a file is gone after the file was listed, the file has its line by now, or no longer exists.
+    const isPublished = await this.view.publications();
+    for await (const { key, path, uploadId } of this.files((key) => files.has(key))) {
+      if (!(await isPublished(uploadId, path))) continue;
+      files.delete(key);
+      yield { state: 'under-way', kind: 'line-absent', path, uploadId, line: null, detail: `its line is being written, or left for ${this.view.mender} to remove` };
+    }
+    if (files.size === 0) return;
+    for await (const line of this.index.lines(false)) {
+      if ('state' in line) yield line;
+      else deleteFileOf(line, files);
+    }
+    if (files.size === 0) return;
+    for await (const { path, uploadId } of this.files((key) => files.has(key))) {
+      // If a part of the index couldn't be read, the file's line may be in that part.
+      const state = this.index.isWhole ? 'defect' : 'unknown';
+      yield { state, kind: 'line-absent', path, uploadId, line: null, detail: 'no line names the file' };
+    }
+  }
+
+  private async *files(isWanted: (key: Buffer) => boolean): AsyncGenerator<{ key: Buffer; path: string; uploadId: string }> {
+    for await (const { type, path, name } of this.view.content()) {
+      if (type !== 'file') continue;
+      const key = digestOf(path);
+      if (isWanted(key)) yield { key, path, uploadId: uploadIdOfFile(name) };
+    }
+  }
+}
+
+/** Deletes the file of a line from a set of files, if the line has a file. */
+function deleteFileOf(line: SegmentLine, files: DigestSet): void {
+  const { content_path: path } = members(line);
+  if (typeof path === 'string') files.delete(digestOf(path));
+}
+
+/**
+ * The number of places in a set for about this many digests: a power of two, of which at least half stay free unless
+ * that would be more than MOST_PLACES.
+ */
+function placesFor(digests: number): number {
+  let places = LEAST_PLACES;
+  while (places < 2 * digests && places < MOST_PLACES) places *= 2;
+  return places;
+}
