@@ -96,7 +96,10 @@ export function parseEnvironment(variables: Variables) {
   };
 }
 
-/** The settings of the chosen adapter. A team's module checks its own variables when it is loaded. */
+/**
+ * Validates the settings of the adapter that `variable` names, if it is one of the service's own. An adapter of a team
+ * (`module:` and a path or package) validates its own variables when its module is loaded.
+ */
 function chosen<Schemas extends Readonly<Record<string, z.ZodType>>>(variable: string, schemas: Schemas, name: (keyof Schemas & string) | `module:${string}`, set: Variables) {
   const module = adapterModule(variable, name, set);
   return module ? { success: true as const, data: module, error: undefined } : (schemas[name] as Schemas[keyof Schemas]).safeParse(set);

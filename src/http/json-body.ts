@@ -99,7 +99,8 @@ export function arrivedJson(request: IncomingMessage, { maxBytes, digests = [] }
   // When the last byte arrives, Node calls the handlers before it counts the request as complete.
   if (isTouched || length === 0 || length > SMALL_BODY_BYTES || !(request.complete || length === declaredLength(request))) return undefined;
   const exchange = exchangeOf(request);
-  // Without `100 Continue`, Node would close the connection after the answer.
+  // If the client waits for `100 Continue`, the body is left to `openJson`, which sends it. Otherwise Node would close
+  // the connection after the answer.
   if (exchange?.awaitsContinue || request.headers['content-encoding'] !== undefined) return undefined;
   if (length > maxBytes) throw new ServiceError('payload-too-large');
   const bytes = request.read() as Buffer;

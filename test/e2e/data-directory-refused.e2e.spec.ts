@@ -14,7 +14,8 @@ describe('a DATA_DIR that cannot be used', () => {
   beforeAll(async () => {
     base = await mkdtemp(join(tmpdir(), 'refused-'));
   });
-  afterAll(() => rm(base, { recursive: true, force: true }));
+  // A service that was refused may still be writing to its directory.
+  afterAll(() => rm(base, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 }));
 
   /** Expects that the service refuses to start, and explains this in one line. */
   async function expectRefused(data: string, line: RegExp): Promise<void> {

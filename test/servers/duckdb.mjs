@@ -44,7 +44,7 @@ async function moveExtensions(home) {
   const target = join(home, '.duckdb/extensions', `v${VERSION}`, stdout.trim());
   await mkdir(target, { recursive: true });
   for (const name of await readdir(python)) {
-    if (!name.startsWith('duckdb_extension_')) continue;
+    if (!name.startsWith('duckdb_extension_') || name.endsWith('.dist-info')) continue;
     const source = join(python, name, 'extensions', `v${VERSION}`);
     for (const file of await readdir(source)) await rename(join(source, file), join(target, file));
   }

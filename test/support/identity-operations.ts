@@ -12,8 +12,8 @@ export interface ProviderUnderTest {
   /** A well-formed id that no role has. */
   readonly unknownRoleId: string;
   /**
-   * The longest names to test: a role's of 128 characters, and a user's of 255. Default: those that are longest in
-   * UTF-16.
+   * The names of a role (128 characters) and of a user (255 characters) with the most UTF-16 units that the provider
+   * accepts. Default: two units for each character.
    */
   readonly longestRoleName?: string;
   readonly longestUserName?: string;

@@ -61,7 +61,7 @@ export async function lockDataDirectory(directory: string, name: string, { creat
 export function isLocked(directory: string, name: string): boolean {
   const path = lockFile(directory, name);
   if (!existsSync(path)) return false;
-  // A shared lock conflicts with an exclusive one, but two simultaneous probes don't conflict.
+  // The probe takes a shared lock. It conflicts with the exclusive lock of a holder, but not with another probe.
   const probe = openUnlessBusy(path, 'BEGIN; SELECT count(*) FROM sqlite_master');
   probe?.close();
   return !probe;

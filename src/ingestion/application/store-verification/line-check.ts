@@ -30,7 +30,10 @@ export class LineCheck {
     }
   }
 
-  /** Checks a line of the index. A finding in place of a line is returned unchanged. Never rejects. */
+  /**
+   * Returns the finding about a line of the index, if any. An argument that is a finding already, about a segment that
+   * can't be read, is returned unchanged. Never rejects.
+   */
   private async check(line: SegmentLine | Finding): Promise<Finding | undefined> {
     if ('state' in line) return line;
     if (!line.isTorn) this.totals.uploads += 1;

@@ -123,7 +123,7 @@ export class RealmRoles {
   }
 
   /**
-   * Keycloak's internal id of the API's client.
+   * Keycloak's internal id of the client that represents the API: the client whose `clientId` is OIDC_AUDIENCE.
    *
    * @throws ProviderError when there is no such client; otherwise as `ApiClient.get`.
    */

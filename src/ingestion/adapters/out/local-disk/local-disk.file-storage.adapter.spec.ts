@@ -37,7 +37,7 @@ class CoveredDisk extends NodeDisk {
   }
 }
 
-/** Also refuses to rename between the covered directory and the others, as between volumes. */
+/** A `CoveredDisk` that also refuses renames into and out of the covered directory, as between two volumes. */
 class TwoVolumes extends CoveredDisk {
   override rename(from: string, to: string): Promise<void> {
     if (this.isCovered(from) !== this.isCovered(to)) return Promise.reject(Object.assign(new Error(`EXDEV: ${to}`), { code: 'EXDEV' }));

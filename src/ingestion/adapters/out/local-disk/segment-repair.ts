@@ -46,7 +46,7 @@ async function soundLength(file: DiskFile, size: number): Promise<number> {
   }
 }
 
-/** The offset in `bytes` where the valid lines that begin at `begin` end. The first line that isn't valid ends them. */
+/** The offset in `bytes` of the first invalid or torn line from `begin` on; the length of `bytes` if there is none. */
 function soundLines(bytes: Buffer, begin: number): number {
   let sound = begin;
   for (let end = bytes.indexOf(NEWLINE, sound); end >= 0; end = bytes.indexOf(NEWLINE, sound)) {

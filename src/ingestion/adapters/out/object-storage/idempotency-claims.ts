@@ -40,7 +40,7 @@ const CLAIM = z.object({
   return isOwnSegment(segment, uploadId) && (path === null || path.startsWith('files/'));
 });
 
-/** The content of a claim: the object at `idempotency/` and the SHA-256 of an idempotency scope. */
+/** The content of a claim. The key of its object is `idempotency/` plus the SHA-256 of the idempotency scope in hex. */
 export type Claim = Readonly<z.infer<typeof CLAIM>>;
 
 const bytesOf = (claim: Claim): Buffer => Buffer.from(JSON.stringify(claim));

@@ -8,7 +8,7 @@ import type { PartBuffer, PartMemory } from './part-memory.js';
 const MOST_HEAD_CHUNKS = 32;
 
 export interface PartOptions {
-  /** The memory for parts. It also sets the length of every part but the last. */
+  /** Provides the memory of the parts. Its `partBytes` is the length of every part but the last. */
   readonly memory: PartMemory;
   /** How many parts are sent at once. */
   readonly atOnce: number;

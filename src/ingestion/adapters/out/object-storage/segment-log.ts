@@ -35,7 +35,7 @@ interface WaitingLine {
 
 /** Writes index lines to new segments. Lines that wait for the same directory share a segment. */
 export class SegmentLog {
-  /** The waiting lines, by the directory of their segment. */
+  /** The lines that wait to be written, by the directory of their segment. */
   private readonly waiting = new Map<string, WaitingLine[]>();
   private readonly inFlight = new Set<Promise<void>>();
   /**

@@ -14,8 +14,9 @@ const SWEEP_EVERY_MS = 60_000;
 const LATE_FOR_MS = 10 * 60_000;
 
 /**
- * Cleans up what crashed processes left in `staging/`, whichever process of the service they were: completes or removes
- * their unfinished uploads, and completes their removals of uploads. Any number of processes may clean up at once.
+ * Cleans up what failed uploads and crashed processes left in `staging/`, including those of other replicas. Completes
+ * or removes the unfinished uploads, and completes the unfinished removals of uploads. Any number of processes may
+ * clean up at once.
  */
 export class Sweeper {
   private timer: NodeJS.Timeout | undefined;

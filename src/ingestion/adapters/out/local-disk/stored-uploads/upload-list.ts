@@ -55,7 +55,8 @@ export class UploadList {
     private readonly after: UploadPosition | undefined,
   ) {
     this.earliest = filter.from?.getTime() ?? -Infinity;
-    // Uploads received at the very time of a position without an id come before that position.
+    // The list begins with the newest upload. A position without an id is after all uploads received at its very time,
+    // so only uploads received earlier follow it.
     const following = after ? after.receivedAt.getTime() - Number(after.uploadId === '') : Infinity;
     this.latest = Math.min(filter.to ? filter.to.getTime() - 1 : Infinity, following);
   }

@@ -173,7 +173,10 @@ export async function isPartlyTold(bucket: Bucket, day: Day): Promise<boolean> {
   return found !== undefined && stateOf(day, parseCursor(found.bytes).positions[day.kind]) === 'partly';
 }
 
-/** The days of segments whose names have times from `begin` to `end`, in milliseconds since 1970. */
+/**
+ * The days to which segments may belong if the times in their names are from `begin` to `end`, in milliseconds since
+ * 1970. The two are at most a day apart. The time in a name may be up to 10 s outside of the segment's day.
+ */
 export const daysBetween = (kind: UploadKind, begin: number, end: number): Day[] => {
   const dates = new Set([begin - NAME_TOLERANCE_MS, begin, end, end + NAME_TOLERANCE_MS].map(dateAt));
   return [...dates].sort().map((date) => ({ kind, date }));

@@ -170,8 +170,8 @@ export class SegmentScan implements EventSource {
   }
 
   /**
-   * Moves the watermark to the time of the first segment whose events aren't all confirmed, or to the earliest time at
-   * which a segment may still appear.
+   * Moves the watermark forward to the earliest of three times: that of the first segment whose events aren't all
+   * confirmed, the end of the listed span, and the earliest time that the name of a new segment may still have.
    */
   private advance(): void {
     advance(this.position, Math.min(this.queue[0]?.time ?? Infinity, this.coveredTo, this.listedAt - SETTLED_MS));

@@ -17,8 +17,8 @@ const WRITE_ID = 'write-id';
 const CONFLICTS: ReadonlySet<string> = new Set(['ConditionalRequestConflict', 'ExistingObjectIsDirectory']);
 
 /**
- * Errors by which a write is refused. `NoSuchKey`: the version to replace is gone. `NoSuchUpload`: the upload is
- * complete.
+ * Errors with which the store refuses a write. `NoSuchKey`: the version to replace is gone. `NoSuchUpload`: the
+ * multipart upload no longer exists, usually because an earlier attempt has completed it.
  */
 const REFUSALS: ReadonlySet<string> = new Set([
   'PreconditionFailed',

@@ -39,8 +39,8 @@ const NO_UPLOAD_ID = 'bm9uZQ';
  * A bucket of S3, or of a store that speaks its protocol and supports `If-None-Match` and `If-Match`.
  *
  * A version is an ETag, which is the same for the same bytes. Rejects with errors of the SDK, with `StoreSilentError`
- * if the store made no progress for the time-out, and with the errors of `Bucket`. A reader of `open` that pauses for
- * longer than the time-out loses its connection.
+ * if the store made no progress for the time-out, and with the errors of `Bucket`. The connection behind an iterator
+ * that `open` has returned is lost if its reader pauses for longer than the time-out.
  */
 export class S3Bucket extends Bucket {
   private readonly connection: S3Connection;

@@ -81,8 +81,9 @@ export class StoreWatch {
 }
 
 /**
- * Marks the refusal of a request that was signed by a wrong clock, so that the SDK repeats the request by the store's
- * clock. The SDK itself doesn't mark it when this machine's clock was wrong before and is right again.
+ * Marks the refusal of a request whose signature has a wrong time, so that the SDK repeats the request by the store's
+ * clock. The SDK signs with this machine's time plus the offset that it learned from earlier answers. If this machine's
+ * clock was corrected since then, this offset is wrong, but the SDK itself doesn't mark the refusal.
  */
 function markWrongClock(error: S3ServiceException, assumedAheadMs: number): void {
   const { $metadata: metadata, $response: response } = error;

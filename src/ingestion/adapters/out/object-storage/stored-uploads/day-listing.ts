@@ -13,7 +13,10 @@ const FEW = { segments: 64, bytes: 4 * 1024 * 1024 };
 /** Whether compaction may have begun, even on a machine whose clock is an hour ahead. */
 export const mayBeCompacted = (day: Day): boolean => Date.now() > endOf(day) - HOUR_MS;
 
-/** Whether segments are so few and short that they are read whatever their names say. */
+/**
+ * Whether segments are so few and short that all of them are read, even those that the times in their names would
+ * exclude.
+ */
 export const isFew = (segments: readonly ListedObject[]): boolean =>
   segments.length <= FEW.segments && segments.reduce((sum, { size }) => sum + size, 0) <= FEW.bytes;
 
