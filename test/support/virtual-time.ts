@@ -1,8 +1,12 @@
+import { request } from 'undici';
 import { vi } from 'vitest';
 
 const STEP_MS = 10;
 /** More turns of the event loop than an exchange over HTTP takes when client and server are in one process. */
 const TURNS_PER_STEP = 30;
+
+/** An address that refuses connections. */
+const CLOSED = 'http://127.0.0.1:1';
 
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
@@ -12,6 +16,8 @@ const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve)
  * `AbortSignal.timeout` and the time limits of `node:http` are real.
  */
 export async function inVirtualTime<T>(begin: () => Promise<T>): Promise<T> {
+  // undici has one timer for all of its time limits, which it keeps forever. This call makes sure that it is a real one.
+  await request(CLOSED).catch(() => undefined);
   vi.useFakeTimers({ now: Date.now(), toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval', 'Date', 'performance'] });
   const work = { isOver: false };
   try {

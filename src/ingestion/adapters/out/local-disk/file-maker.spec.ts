@@ -36,14 +36,15 @@ describe('FileMaker', () => {
   it('creates files in a new thread when its idle thread has died', async () => {
     await writeFile(
       at('worker.mjs'),
-      `import { parentPort } from 'node:worker_threads';
-      parentPort.on('message', () => {
-        parentPort.postMessage(new Map());
-        setImmediate(() => { throw new Error('lost'); });
-      });`,
+      `import { existsSync } from 'node:fs';
+      import { parentPort } from 'node:worker_threads';
+      parentPort.on('message', () => { parentPort.postMessage(new Map()); });
+      setInterval(() => { if (existsSync(${JSON.stringify(at('end'))})) throw new Error('lost'); }, 5);`,
     );
     const maker = new FileMaker(new MakerThreads(pathToFileURL(at('worker.mjs'))));
     await maker.make(at('one'), Buffer.from('one'));
+    // Only now, because the news of an error may overtake the thread's answer.
+    await writeFile(at('end'), '');
     await copyFile(WORKER, at('worker.mjs'));
     // The dying thread may still take a file.
     const isMade = () => maker.make(at('two'), Buffer.from('two')).then(() => existsSync(at('two')), () => false);
