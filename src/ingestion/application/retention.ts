@@ -1,6 +1,7 @@
 import { Injectable, Logger, type OnApplicationBootstrap, type OnApplicationShutdown } from '@nestjs/common';
 import { utcDate } from '../domain/layout.js';
 import { FileStorage } from './ports/file-storage.port.js';
+import type { StoredUploads } from './ports/stored-uploads.port.js';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 const EVERY_MS = 60 * 60 * 1000;
@@ -31,7 +32,8 @@ export class Retention implements OnApplicationBootstrap, OnApplicationShutdown 
   onApplicationBootstrap(): void {
     const { days } = this.period;
     if (days === 0) return;
-    if (this.fileStorage.storedUploads) this.run();
+    const { storedUploads } = this.fileStorage;
+    if (storedUploads) this.run(storedUploads);
     else this.logger.warn(`RETENTION_DAYS is ${days}, but the store can't remove uploads, so all are kept.`);
   }
 
@@ -41,19 +43,19 @@ export class Retention implements OnApplicationBootstrap, OnApplicationShutdown 
     await this.removing;
   }
 
-  private run(): void {
-    this.removing = this.removeExpired().finally(() => {
-      if (!this.ending.signal.aborted) this.timer = setTimeout(() => { this.run(); }, EVERY_MS).unref();
+  private run(storedUploads: StoredUploads): void {
+    this.removing = this.removeExpired(storedUploads).finally(() => {
+      if (!this.ending.signal.aborted) this.timer = setTimeout(() => { this.run(storedUploads); }, EVERY_MS).unref();
     });
   }
 
   /** Removes the expired uploads once. A failure is logged, and the next hourly run tries again. */
-  private async removeExpired(): Promise<void> {
+  private async removeExpired(storedUploads: StoredUploads): Promise<void> {
     const { days } = this.period;
     const first = utcDate(new Date(Date.now() - days * DAY_MS));
     const { signal } = this.ending;
     try {
-      const uploads = (await this.fileStorage.storedUploads?.removeExpired(new Date(first), { signal })) ?? 0;
+      const uploads = await storedUploads.removeExpired(new Date(first), { signal });
       if (uploads > 0) this.logger.log(`Removed ${uploads} uploads of the days before ${first}, because RETENTION_DAYS is ${days}.`);
     } catch (error) {
       if (!signal.aborted) this.logger.warn(`Removing the uploads of the days before ${first} failed; retrying in an hour.`, error);

@@ -2,7 +2,8 @@ import type { Bucket } from './bucket.js';
 import { listSegments, markedUploads } from './day-segments.js';
 import { type Day, parseName, uploadIdIn } from './segment-names.js';
 
-const FENCE_AGE_MS = 24 * 60 * 60_000;
+/** How old an empty segment must be before it is removed, in milliseconds. A younger one may still be written late. */
+export const FENCE_AGE_MS = 24 * 60 * 60_000;
 
 export interface FenceRemovalOptions {
   /** Whether to only count the fences, and remove none. */

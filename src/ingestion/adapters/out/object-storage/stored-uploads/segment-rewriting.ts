@@ -1,12 +1,8 @@
 import type { Upload } from '../../../../domain/upload.js';
 import type { Bucket, ReadObject } from '../bucket.js';
+import { FENCE_AGE_MS } from '../old-fences.js';
 import { linesIn } from './segment-lines.js';
 
-/**
- * Segments that are older than this, in milliseconds, are removed when they become empty. Compaction also removes only
- * empty segments that are older.
- */
-const FENCE_AGE_MS = 24 * 60 * 60_000;
 const MOST_ROUNDS = 10;
 
 /** A segment without the lines that are to be removed. */
