@@ -1,4 +1,5 @@
 import { defineConfig } from 'vitest/config';
+import { RetriedTests, retry } from './test/support/retries.js';
 
 /** `npm run test:browser`: Swagger UI in Chromium. */
 export default defineConfig({
@@ -6,6 +7,8 @@ export default defineConfig({
     include: ['test/browser/**/*.spec.mjs'],
     environment: 'node',
     testTimeout: 120_000,
+    retry,
     hookTimeout: 120_000,
+    reporters: ['default', new RetriedTests()],
   },
 });

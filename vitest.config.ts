@@ -1,4 +1,5 @@
 import { configDefaults, defineConfig } from 'vitest/config';
+import { RetriedTests, retry } from './test/support/retries.js';
 
 /** `npm test`: every rule of the interface, against the in-memory fakes, the local disk and the stand-ins. */
 export default defineConfig({
@@ -11,7 +12,8 @@ export default defineConfig({
     // Many tests wait, so that more workers than cores are busy.
     maxWorkers: 4,
     testTimeout: 60_000,
+    retry,
     hookTimeout: 60_000,
-    reporters: ['default', ['json', { outputFile: 'dist/test-results.json' }]],
+    reporters: ['default', new RetriedTests(), ['json', { outputFile: 'dist/test-results.json' }]],
   },
 });

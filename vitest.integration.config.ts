@@ -1,4 +1,5 @@
 import { defineConfig } from 'vitest/config';
+import { RetriedTests, retry } from './test/support/retries.js';
 
 export default defineConfig({
   test: {
@@ -9,6 +10,8 @@ export default defineConfig({
     maxWorkers: 2,
     // In CI, other tests run beside them.
     testTimeout: 120_000,
+    retry,
     hookTimeout: 120_000,
+    reporters: ['default', new RetriedTests()],
   },
 });

@@ -1,5 +1,6 @@
 import { defineConfig } from 'vitest/config';
 import fast from './vitest.config.js';
+import { RetriedTests } from './test/support/retries.js';
 
 /** `npm run test:slow`: faults at every operation, storms, power cuts, and what only processes of their own show. */
 export default defineConfig({
@@ -11,6 +12,6 @@ export default defineConfig({
     maxWorkers: 4,
     testTimeout: 180_000,
     hookTimeout: 180_000,
-    reporters: ['default', ['json', { outputFile: 'dist/slow-test-results.json' }]],
+    reporters: ['default', new RetriedTests(), ['json', { outputFile: 'dist/slow-test-results.json' }]],
   },
 });

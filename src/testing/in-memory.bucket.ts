@@ -24,6 +24,9 @@ export class InMemoryBucket extends Bucket {
    */
   after: (operation: keyof Bucket, key: string) => Promise<void> | void = () => undefined;
 
+  /** The number of operations that were begun by this instance, failed ones too. */
+  operations = 0;
+
   /** Can falsify listings: gets the correct objects of a listing, and returns the objects that the listing yields. */
   listed: (objects: ListedObject[]) => ListedObject[] = (objects) => objects;
 
@@ -165,6 +168,7 @@ export class InMemoryBucket extends Bucket {
   }
 
   private async run<T>(operation: keyof Bucket, key: string, action: () => T, bytes?: Uint8Array): Promise<T> {
+    this.operations += 1;
     await this.before(operation, key, bytes);
     await new Promise(setImmediate);
     const result = action();

@@ -12,7 +12,7 @@ afterAll(() => workspace.dispose());
 describe.each(['20.19.2', '22.23.3', '24.21.0'])('Node %s', (version) => {
   it('passes npm test', async () => {
     const node = await installNode(version);
-    const home = { HOME: process.env.HOME ?? '', NO_COLOR: '1' };
+    const home = { HOME: process.env.HOME ?? '', NO_COLOR: '1', TEST_RETRIES: process.env.TEST_RETRIES ?? '0' };
     const tests = workspace.run(node, ['node_modules/vitest/vitest.mjs', 'run', '--config', 'vitest.node-versions.config.ts'], home, resolve('.'));
     const { code } = await tests.exited;
     expect(code, tests.stdout + tests.stderr).toBe(0);
