@@ -7,6 +7,7 @@ import { Readiness } from '../operations/health/readiness.js';
 import { readyLine } from '../operations/ready-line.js';
 import { ServiceAddress } from '../operations/service-address.js';
 import { shutDownOnSignal } from '../operations/shutdown.js';
+import { returnUnusedMemory } from '../operations/unused-memory.js';
 import { ENVIRONMENT } from './app.module.js';
 
 const READINESS_INTERVAL_MS = 1_000;
@@ -28,4 +29,5 @@ export async function serve(app: NestExpressApplication): Promise<void> {
   const server: Server = app.getHttpServer();
   const { port } = server.address() as AddressInfo;
   process.stdout.write(`${readyLine(environment, port)}\n`);
+  await returnUnusedMemory();
 }

@@ -1,5 +1,3 @@
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { type HeldMemory, type MemoryBudget, processMemory } from '../../../../common/memory-budget.js';
 
 const MIB = 1024 * 1024;
@@ -14,11 +12,6 @@ const LOOK_EVERY_MS = 250;
 const MOST_KEPT_BYTES = 16 * MIB;
 /** How long idle memory is kept, in milliseconds. */
 const KEPT_FOR_MS = 10_000;
-/**
- * If parts had at least this many bytes of memory at some time, garbage is collected explicitly once they have returned
- * all of it.
- */
-const MUCH_BYTES = 32 * MIB;
 
 /** Memory for one part of an upload. */
 export interface PartBuffer {
@@ -55,7 +48,6 @@ export class PartMemory {
   /** Idle memory, and since when it has been idle (`performance.now()`). The memory used last is reused first. */
   private readonly idle: { readonly memory: ArrayBuffer; readonly since: number }[] = [];
   private readonly inUse = new Set<Part>();
-  private mostBytes = 0;
   private timer: NodeJS.Timeout | undefined;
 
   /** @param partBytes the length of a part. */
@@ -96,7 +88,6 @@ export class PartMemory {
 
   private look(): void {
     const now = performance.now();
-    this.mostBytes = Math.max(this.mostBytes, this.residentBytes);
     // A resizable buffer returns its memory to the operating system when it shrinks. Any other buffer does so when it
     // is garbage-collected, perhaps never.
     for (const { memory, since } of this.idle) if (now - since >= KEPT_FOR_MS) memory.resize(0);
@@ -104,11 +95,6 @@ export class PartMemory {
     clearInterval(this.timer);
     this.timer = undefined;
     this.idle.length = 0;
-    const wasMuch = this.mostBytes >= MUCH_BYTES;
-    this.mostBytes = 0;
-    // Without this, the garbage of hundreds of uploads stays in memory until the process allocates much else. An idle
-    // process never does.
-    if (wasMuch) collectGarbage();
   }
 }
 
@@ -159,9 +145,4 @@ function bytesOf(holders: Iterable<{ readonly memory: ArrayBuffer | undefined }>
   let bytes = 0;
   for (const { memory } of holders) bytes += memory?.byteLength ?? 0;
   return bytes;
-}
-
-function collectGarbage(): void {
-  setFlagsFromString('--expose-gc');
-  (runInNewContext('gc') as () => void)();
 }

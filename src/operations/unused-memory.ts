@@ -1,0 +1,85 @@
+import { performance } from 'node:perf_hooks';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+
+const INTERVAL_MS = 10_000;
+const NOTABLE_BYTES = 16 * 1024 * 1024;
+/** The most that the event loop of an idle process is busy, as a part of the time. */
+const IDLE_UTILIZATION = 0.1;
+
+/**
+ * Returns memory to the system when hundreds of clients have gone. It looks every ten seconds for two kinds:
+ *
+ * - Buffers that nobody uses any more. V8 frees them when the process allocates much else, which an idle process never
+ *   does. So an idle process with 16 MiB more of buffers than before collects its garbage.
+ * - Memory that is free but that glibc keeps, in pieces of a few KiB between others that are in use. If it has grown by
+ *   16 MiB, malloc_trim(3) returns it, in a thread of its own. Other C libraries return memory themselves.
+ *
+ * The timer doesn't keep the process alive.
+ */
+export async function returnUnusedMemory(intervalMs = INTERVAL_MS): Promise<void> {
+  const trim = await mallocTrim();
+  const buffers = new Growth(() => process.memoryUsage().arrayBuffers);
+  const others = new Growth(notOfV8);
+  let since = performance.eventLoopUtilization();
+  const look = async (): Promise<void> => {
+    const now = performance.eventLoopUtilization();
+    const isIdle = performance.eventLoopUtilization(now, since).utilization < IDLE_UTILIZATION;
+    since = now;
+    if (buffers.isNotable && isIdle) {
+      collectGarbage();
+      buffers.restart();
+    }
+    if (others.isNotable && trim) {
+      await trim();
+      others.restart();
+    }
+  };
+  const schedule = (): void => {
+    setTimeout(() => void look().then(schedule), intervalMs).unref();
+  };
+  schedule();
+}
+
+/** How much a number of bytes has grown since it was least. */
+class Growth {
+  private least: number;
+
+  constructor(private readonly bytes: () => number) {
+    this.least = bytes();
+  }
+
+  get isNotable(): boolean {
+    const bytes = this.bytes();
+    this.least = Math.min(this.least, bytes);
+    return bytes - this.least >= NOTABLE_BYTES;
+  }
+
+  restart(): void {
+    this.least = this.bytes();
+  }
+}
+
+/** The resident memory that is neither V8's heap nor buffers, in bytes. */
+function notOfV8(): number {
+  const { rss, heapTotal, arrayBuffers } = process.memoryUsage();
+  return rss - heapTotal - arrayBuffers;
+}
+
+function collectGarbage(): void {
+  setFlagsFromString('--expose-gc');
+  (runInNewContext('gc') as () => void)();
+}
+
+/** glibc's `malloc_trim(0)`; undefined if the process has another C library. */
+async function mallocTrim(): Promise<(() => Promise<unknown>) | undefined> {
+  if (process.platform !== 'linux') return undefined;
+  const { DataType, load, open } = await import('ffi-rs');
+  const library = 'libc.so.6';
+  try {
+    open({ library, path: library });
+  } catch {
+    return undefined;
+  }
+  return () => load({ library, funcName: 'malloc_trim', retType: DataType.I32, paramsType: [DataType.U64], paramsValue: [0], runInNewThread: true });
+}
