@@ -147,6 +147,10 @@ export class ForgetfulDisk extends Disk {
     return { dev: 1n, ino: 1n };
   }
 
+  override placeCheck(): () => boolean {
+    return () => true;
+  }
+
   override originOf(): DirectoryOrigin {
     return { device: 1n, inode: 1n, bornAt: 0n };
   }

@@ -135,6 +135,10 @@ export class GatedDisk extends Disk {
     return this.disk.identityOf(path);
   }
 
+  override placeCheck(path: string, file: FileIdentity): () => boolean {
+    return this.disk.placeCheck(path, file);
+  }
+
   override originOf(path: string): DirectoryOrigin | undefined {
     return this.disk.originOf(path);
   }

@@ -6,9 +6,6 @@ export interface FileIdentity {
   readonly ino: bigint;
 }
 
-export const isSameFile = (one: FileIdentity | undefined, other: FileIdentity | undefined): boolean =>
-  one?.ino === other?.ino && one?.dev === other?.dev;
-
 /**
  * The status of the file at a path, after following links. Undefined if the file is missing (`ENOENT`, `ENOTDIR`).
  * Throws other file system errors. Synchronous: one stat.

@@ -82,6 +82,11 @@ export abstract class Disk {
    * the call costs less than a turn of the event loop.
    */
   abstract identityOf(path: string): FileIdentity | undefined;
+  /**
+   * Returns a check whether a path leads to the given file. The check never throws. If the path can't be read, it counts
+   * as missing. Synchronous: one stat a check.
+   */
+  abstract placeCheck(path: string, file: FileIdentity): () => boolean;
   /** Identifies a directory even if its device number changes, with links followed; undefined if nothing is there. */
   abstract originOf(path: string): DirectoryOrigin | undefined;
   /** @throws DataDirectoryError unless the path is a directory or a link to one. */

@@ -28,6 +28,13 @@ class CoveredDisk extends NodeDisk {
     return this.isCovered(path) ? { dev: this.device, ino: 2n } : super.identityOf(path);
   }
 
+  override placeCheck(path: string, file: FileIdentity): () => boolean {
+    return () => {
+      const now = this.identityOf(path);
+      return now?.ino === file.ino && now.dev === file.dev;
+    };
+  }
+
   override originOf(path: string): DirectoryOrigin | undefined {
     return this.isCovered(path) ? { device: this.device, inode: 2n, bornAt: 3n } : super.originOf(path);
   }

@@ -5,7 +5,7 @@ import { release } from 'node:os';
 import { dirname, sep } from 'node:path';
 import { promisify } from 'node:util';
 import { type DataDirectoryLock, lockDataDirectory } from '../../../../common/data-directory/data-directory-lock.js';
-import { type FileIdentity, fileIdentity, isSameFile, statUnlessAbsent } from '../../../../common/data-directory/file-identity.js';
+import { type FileIdentity, fileIdentity, placeCheck, statUnlessAbsent } from '../../../../common/data-directory/file-identity.js';
 import { assertDirectory } from '../../../../common/data-directory/make-directories.js';
 import { type DirectoryOrigin, Disk, type DiskFile } from './disk.js';
 import { hasCode, NotAFileError, unlessAbsent } from './disk-error.js';
@@ -95,6 +95,10 @@ export class NodeDisk extends Disk {
 
   override identityOf(path: string): FileIdentity | undefined {
     return fileIdentity(path);
+  }
+
+  override placeCheck(path: string, file: FileIdentity): () => boolean {
+    return placeCheck(path, file);
   }
 
   override originOf(path: string): DirectoryOrigin | undefined {
@@ -229,9 +233,9 @@ class NodeDiskFile implements DiskFile {
 
   async standsAt(path: string): Promise<boolean> {
     // Synchronous on purpose: waiting for another thread while a sync is running would cost far more.
-    const named = fileIdentity(path);
-    this.own ??= await this.handle.stat({ bigint: true });
-    return isSameFile(this.own, named);
+    const named = statUnlessAbsent(path);
+    const own = (this.own ??= await this.handle.stat({ bigint: true }));
+    return named?.ino === own.ino && named.dev === own.dev;
   }
 
   close(): Promise<void> {

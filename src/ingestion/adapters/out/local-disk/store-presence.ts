@@ -1,5 +1,4 @@
 import type { DataDirectoryLock } from '../../../../common/data-directory/data-directory-lock.js';
-import { type FileIdentity, isSameFile } from '../../../../common/data-directory/file-identity.js';
 import { hasCode, OtherVolumeError, StoreAwayError } from './disk-error.js';
 import type { Disk } from './disk.js';
 
@@ -13,7 +12,7 @@ const UNWRITABLE = ['EROFS', 'EACCES', 'EPERM'];
  */
 export class StorePresence {
   private away: StoreAwayError | undefined;
-  private readonly identities = new Map<string, FileIdentity | undefined>();
+  private readonly watched = new Map<string, { readonly device: bigint; readonly isThere: () => boolean }>();
 
   constructor(
     private readonly disk: Disk,
@@ -35,12 +34,13 @@ export class StorePresence {
 
   /** Call `watchParts` when all parts exist. From then on, a missing or replaced part means that the store is away. */
   watchParts(): void {
-    for (const part of this.parts) this.identities.set(part, this.disk.identityOf(part));
+    for (const part of this.parts) this.watch(part);
   }
 
   /** Watches one more directory, which must exist. `assertHere` checks that directory only if `parts` names it. */
   watch(directory: string): void {
-    this.identities.set(directory, this.disk.identityOf(directory));
+    const identity = this.disk.identityOf(directory);
+    if (identity) this.watched.set(directory, { device: identity.dev, isThere: this.disk.placeCheck(directory, identity) });
   }
 
   /**
@@ -51,10 +51,7 @@ export class StorePresence {
   assertHere(parts = this.parts): void {
     if (this.away) throw this.away;
     if (!this.lock.isHeld()) this.leave(`${this.root} is gone or was replaced, or its uploads.lock was`);
-    for (const part of parts) {
-      const known = this.identities.get(part);
-      if (known && !isSameFile(known, this.identityOf(part))) this.leave(`${part} is gone or was replaced`);
-    }
+    for (const part of parts) if (this.watched.get(part)?.isThere() === false) this.leavePart(part);
   }
 
   /**
@@ -63,12 +60,12 @@ export class StorePresence {
    * @throws OtherVolumeError if a path is on another volume than the part was when the store was opened.
    */
   assertOnVolumeOf(part: string, path: string): void {
-    if (this.identityOf(path)?.dev !== this.identities.get(part)?.dev) throw new OtherVolumeError(path, part);
+    if (this.deviceAt(path) !== this.deviceOf(part)) throw new OtherVolumeError(path, part);
   }
 
   /** The device of a part when the store was opened. */
   deviceOf(part: string): bigint | undefined {
-    return this.identities.get(part)?.dev;
+    return this.watched.get(part)?.device;
   }
 
   /**
@@ -80,11 +77,16 @@ export class StorePresence {
     if (hasCode(error, ...UNWRITABLE)) this.leave(`${this.root} can't be written: mount it for writing, and let the user that runs the service write there`, error);
   }
 
-  private identityOf(part: string): FileIdentity | undefined {
+  private leavePart(part: string): never {
+    this.deviceAt(part);
+    this.leave(`${part} is gone or was replaced`);
+  }
+
+  private deviceAt(path: string): bigint | undefined {
     try {
-      return this.disk.identityOf(part);
+      return this.disk.identityOf(path)?.dev;
     } catch (error) {
-      return this.leave(`${part} can't be read`, error);
+      return this.leave(`${path} can't be read`, error);
     }
   }
 
