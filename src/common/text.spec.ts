@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { hasControlCharacter, isNameUpTo } from './text.js';
+import { hasControlCharacter, nameUpTo } from './text.js';
 
-const isName = (text: unknown, most: number) => isNameUpTo(most)(text);
+const isName = (text: string, most: number) => nameUpTo(most).test(text);
 
 describe('texts', () => {
   it('have their length as names counted in code points', () => {
@@ -43,8 +43,6 @@ describe('texts', () => {
     [' ', 9, false],
     ['a\u0000', 9, false],
     ['\ud800', 9, false],
-    [1, 9, false],
-    [null, 9, false],
   ])('%j is a name of at most %i characters: %s', (text, most, is) => {
     expect(isName(text, most)).toBe(is);
   });

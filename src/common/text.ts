@@ -19,22 +19,10 @@ export function trimBlanks(text: string): string {
 }
 
 /**
- * Returns a check for names as people write them: Unicode text of 1 to `most` code points, neither blank (only
- * White_Space) nor with control characters.
+ * The pattern of names as people write them: Unicode text of 1 to `most` code points, neither blank (only White_Space)
+ * nor with control characters.
  */
-export function isNameUpTo(most: number): (text: unknown) => text is string {
-  const pattern = new RegExp(`^(?!\\p{White_Space}*$)[^${CONTROL}\\p{Surrogate}]{1,${most}}$`, 'u');
-  return (text): text is string => typeof text === 'string' && pattern.test(text);
-}
-
-/**
- * Percent-encodes the UTF-8 bytes of a text in upper-case hex, except for `A-Z a-z 0-9 - _ .`. Encodes the whole texts
- * `.` and `..` as `%2E` and `%2E%2E`. Throws a URIError for a lone surrogate.
- */
-export function encodePathSegment(text: string): string {
-  if (text === '.' || text === '..') return text.replaceAll('.', '%2E');
-  return encodeURIComponent(text).replace(/[!'()*~]/g, (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`);
-}
+export const nameUpTo = (most: number): RegExp => new RegExp(`^(?!\\p{White_Space}*$)[^${CONTROL}\\p{Surrogate}]{1,${most}}$`, 'u');
 
 /**
  * The longest text that is processed in one go, in UTF-16 units. Longer texts are processed in turns, because

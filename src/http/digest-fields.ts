@@ -63,11 +63,13 @@ function endOfMatch(pattern: RegExp, text: string, at: number): [end: number, ..
  *
  * @throws ServiceError `digest-mismatch` after the last byte, when a digest differs.
  */
-export function verified(
-  bytes: AsyncGenerator<Buffer, void, undefined>,
-  expected: readonly ExpectedDigest[],
-): AsyncGenerator<Buffer, void, undefined> {
-  return expected.length === 0 ? bytes : verify(bytes, expected);
+export async function* verified(bytes: AsyncIterable<Buffer>, expected: readonly ExpectedDigest[]): AsyncGenerator<Buffer, void, undefined> {
+  const digest = new ExpectedDigests(expected);
+  for await (const chunk of bytes) {
+    digest.add(chunk);
+    yield chunk;
+  }
+  digest.end();
 }
 
 /** @throws ServiceError `digest-mismatch` unless the bytes have all expected digests. */
@@ -79,18 +81,6 @@ export function assertDigests(bytes: Uint8Array, expected: readonly ExpectedDige
 
 /** The value of a digest field with the given sha-256, which is in hex (RFC 9530, section 2). */
 export const sha256Field = (sha256: string): string => `sha-256=:${Buffer.from(sha256, 'hex').toString('base64')}:`;
-
-async function* verify(
-  bytes: AsyncIterable<Buffer>,
-  expected: readonly ExpectedDigest[],
-): AsyncGenerator<Buffer, void, undefined> {
-  const digest = new ExpectedDigests(expected);
-  for await (const chunk of bytes) {
-    digest.add(chunk);
-    yield chunk;
-  }
-  digest.end();
-}
 
 class ExpectedDigests {
   private readonly hashes: readonly { readonly value: Buffer; readonly hash: Hash }[];

@@ -32,7 +32,8 @@ const RATE_INTERVAL_MS = 1_000;
  */
 export function requestBody(request: IncomingMessage, limits: RequestBodyLimits): AsyncGenerator<Buffer, void, undefined> {
   assertUnread(request);
-  return verified(receivedBody(request, limits), limits.digests ?? []);
+  const bytes = receivedBody(request, limits);
+  return limits.digests?.length ? verified(bytes, limits.digests) : bytes;
 }
 
 function assertUnread(request: IncomingMessage): void {

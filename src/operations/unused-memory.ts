@@ -5,13 +5,13 @@ import { runInNewContext } from 'node:vm';
 const INTERVAL_MS = 10_000;
 const NOTABLE_BYTES = 16 * 1024 * 1024;
 /** The most that the event loop of an idle process is busy, as a part of the time. */
-const IDLE_UTILIZATION = 0.1;
+const IDLE_UTILIZATION = 0.01;
 
 /**
  * Returns memory to the system when hundreds of clients have gone. It looks every ten seconds for two kinds:
  *
- * - Buffers that nobody uses any more. V8 frees them when the process allocates much else, which an idle process never
- *   does. So an idle process with 16 MiB more of buffers than before collects its garbage.
+ * - Objects and buffers that nobody uses any more. V8 frees them when the process allocates much else, which an idle
+ *   process never does. So an idle process with 16 MiB more of them than before collects its garbage.
  * - Memory that is free but that glibc keeps, in pieces of a few KiB between others that are in use. If it has grown by
  *   16 MiB, malloc_trim(3) returns it, in a thread of its own. Other C libraries return memory themselves.
  *
@@ -19,16 +19,16 @@ const IDLE_UTILIZATION = 0.1;
  */
 export async function returnUnusedMemory(intervalMs = INTERVAL_MS): Promise<void> {
   const trim = await mallocTrim();
-  const buffers = new Growth(() => process.memoryUsage().arrayBuffers);
-  const others = new Growth(notOfV8);
+  const ofV8 = new Growth(memoryOfV8);
+  const others = new Growth(() => process.memoryUsage.rss() - memoryOfV8());
   let since = performance.eventLoopUtilization();
   const look = async (): Promise<void> => {
     const now = performance.eventLoopUtilization();
     const isIdle = performance.eventLoopUtilization(now, since).utilization < IDLE_UTILIZATION;
     since = now;
-    if (buffers.isNotable && isIdle) {
+    if (ofV8.isNotable && isIdle) {
       collectGarbage();
-      buffers.restart();
+      ofV8.restart();
     }
     if (others.isNotable && trim) {
       await trim();
@@ -60,10 +60,10 @@ class Growth {
   }
 }
 
-/** The resident memory that is neither V8's heap nor buffers, in bytes. */
-function notOfV8(): number {
-  const { rss, heapTotal, arrayBuffers } = process.memoryUsage();
-  return rss - heapTotal - arrayBuffers;
+/** The memory of V8's heap and of buffers, in bytes. */
+function memoryOfV8(): number {
+  const { heapTotal, arrayBuffers } = process.memoryUsage();
+  return heapTotal + arrayBuffers;
 }
 
 function collectGarbage(): void {

@@ -43,6 +43,8 @@ function copyOfRepository() {
   const copy = mkdtempSync(join(tmpdir(), 'load-data-mutation-'));
   for (const name of tracked([])) cpSync(name, join(copy, name));
   symlinkSync(resolve('node_modules'), join(copy, 'node_modules'));
+  // Some specs start processes, which run the program without the mutant.
+  cpSync('dist', join(copy, 'dist'), { recursive: true });
   return copy;
 }
 

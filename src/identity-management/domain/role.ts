@@ -1,4 +1,4 @@
-import { isNameUpTo } from '../../common/text.js';
+import { nameUpTo } from '../../common/text.js';
 import { InvalidIdentityValue } from './errors.js';
 
 export interface Role {
@@ -22,7 +22,7 @@ export const MAX_PERMISSION_LENGTH = 255;
  */
 export const PERMISSION_PATTERN = /^[A-Za-z0-9_.*-]+:[A-Za-z0-9_./:*-]+$/;
 
-const isRoleName = isNameUpTo(MAX_ROLE_NAME_LENGTH);
+const ROLE_NAME = nameUpTo(MAX_ROLE_NAME_LENGTH);
 
 const isPermission = (value: unknown): value is string =>
   typeof value === 'string' && value.length <= MAX_PERMISSION_LENGTH && PERMISSION_PATTERN.test(value);
@@ -35,7 +35,7 @@ const isPermission = (value: unknown): value is string =>
  */
 export function newRole(name: string, permissions: readonly string[]): NewRole {
   const distinct = [...new Set(permissions)];
-  if (!isRoleName(name)) throw new InvalidIdentityValue('role name');
+  if (!ROLE_NAME.test(name)) throw new InvalidIdentityValue('role name');
   if (distinct.length === 0 || distinct.length > MAX_PERMISSIONS || !distinct.every(isPermission)) {
     throw new InvalidIdentityValue('permissions');
   }

@@ -1,4 +1,4 @@
-import { isNameUpTo } from '../../common/text.js';
+import { nameUpTo } from '../../common/text.js';
 import { InvalidIdentityValue } from './errors.js';
 
 export interface User {
@@ -21,17 +21,18 @@ export interface NewUser {
 export const MAX_EMAIL_LENGTH = 254;
 export const MAX_USER_NAME_LENGTH = 255;
 
-const isUserName = isNameUpTo(MAX_USER_NAME_LENGTH);
+const USER_NAME = nameUpTo(MAX_USER_NAME_LENGTH);
+const EMAIL = nameUpTo(MAX_EMAIL_LENGTH);
 
 /**
  * Whether a value is a text of 1 to 254 code points that is not blank and has no control character. The form of an
  * e-mail address is not checked.
  */
-export const isEmailText = isNameUpTo(MAX_EMAIL_LENGTH);
+export const isEmailText = (value: unknown): value is string => typeof value === 'string' && EMAIL.test(value);
 
 /** @throws InvalidIdentityValue when the name is invalid. */
 export function assertUserName(name: string): void {
-  if (!isUserName(name)) throw new InvalidIdentityValue('name');
+  if (!USER_NAME.test(name)) throw new InvalidIdentityValue('name');
 }
 
 /**

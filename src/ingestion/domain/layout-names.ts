@@ -1,6 +1,5 @@
-import { encodePathSegment } from '../../common/text.js';
 import { utcDate } from './layout.js';
-import { UPLOAD_KINDS } from './upload.js';
+import { encodePathSegment, UPLOAD_KINDS } from './upload.js';
 
 export const UPLOAD_ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 

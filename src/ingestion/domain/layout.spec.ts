@@ -1,8 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { encodePathSegment } from '../../common/text.js';
 import { contentPath, extensionOf, indexLine, segmentDirectory, utcDate } from './layout.js';
-import { isCustomerId, isFilename, MAX_ENCODED_CUSTOMER_ID_BYTES } from './upload.js';
+import { encodePathSegment, isCustomerId, isFilename, MAX_ENCODED_CUSTOMER_ID_BYTES } from './upload.js';
 
 const customerIds = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 128 }).filter(isCustomerId);
 const filenames = fc

@@ -1,5 +1,4 @@
-import { encodePathSegment } from '../../common/text.js';
-import type { Upload, UploadKind } from './upload.js';
+import { encodePathSegment, type Upload, type UploadKind } from './upload.js';
 
 /**
  * The last extension of the client's file name, in lower case, if it is `.` and 1-8 ASCII letters or digits; otherwise

@@ -1,4 +1,4 @@
-import { encodePathSegment, isNameUpTo } from '../../common/text.js';
+import { nameUpTo } from '../../common/text.js';
 
 export const UPLOAD_KINDS = ['historical', 'nowcast'] as const;
 /** The purpose of the data: training forecasting models (`historical`), or generating forecasts (`nowcast`). */
@@ -44,25 +44,34 @@ export const MAX_PARAMETER_LENGTH = 128;
 export const MAX_FILENAME_LENGTH = 255;
 export const MAX_ENCODED_CUSTOMER_ID_BYTES = 240;
 
-const isParameter = isNameUpTo(MAX_PARAMETER_LENGTH);
-const isLongName = isNameUpTo(MAX_FILENAME_LENGTH);
+const PARAMETER = nameUpTo(MAX_PARAMETER_LENGTH);
+const FILENAME = nameUpTo(MAX_FILENAME_LENGTH);
 
 /**
  * Whether a value is a valid customer id: 1-128 code points, not blank, no control characters, and at most 240 bytes
  * when encoded as a directory name.
  */
 export const isCustomerId = (value: unknown): value is string =>
-  isParameter(value) && encodePathSegment(value).length <= MAX_ENCODED_CUSTOMER_ID_BYTES;
+  typeof value === 'string' && PARAMETER.test(value) && encodePathSegment(value).length <= MAX_ENCODED_CUSTOMER_ID_BYTES;
 
 /**
  * Whether a value is a valid file name: 1-255 code points, not blank, no control characters, no `/` or `\`, neither `.`
  * nor `..`.
  */
 export const isFilename = (value: unknown): value is string =>
-  isLongName(value) && !/[/\\]/.test(value) && value !== '.' && value !== '..';
+  typeof value === 'string' && FILENAME.test(value) && !/[/\\]/.test(value) && value !== '.' && value !== '..';
 
 /** Whether a value is a valid manufacturer: 1-128 code points, not blank, no control characters. */
-export const isManufacturer = isParameter;
+export const isManufacturer = (value: unknown): value is string => typeof value === 'string' && PARAMETER.test(value);
+
+/**
+ * Percent-encodes the UTF-8 bytes of a text in upper-case hex, except for `A-Z a-z 0-9 - _ .`. Encodes the whole texts
+ * `.` and `..` as `%2E` and `%2E%2E`. Throws a URIError for a lone surrogate.
+ */
+export function encodePathSegment(text: string): string {
+  if (text === '.' || text === '..') return text.replaceAll('.', '%2E');
+  return encodeURIComponent(text).replace(/[!'()*~]/g, (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`);
+}
 
 /**
  * Maximum duration of an upload in milliseconds, from its beginning, which its id contains, to `receivedAt`: 24 hours.

@@ -45,7 +45,8 @@ export class MultipartReader {
    */
   private inside = true;
   private parts = 0;
-  private readonly turns = new Turns();
+  /** Undefined until the form has many parts. */
+  private turns: Turns | undefined;
 
   constructor(
     private readonly source: AsyncIterator<Buffer>,
@@ -67,7 +68,10 @@ export class MultipartReader {
     }
     this.parts += 1;
     if (this.parts > MAX_PARTS) throw malformed('too many parts');
-    if (this.parts > FEW_PARTS && this.turns.isOver) await this.turns.next();
+    if (this.parts > FEW_PARTS) {
+      this.turns ??= new Turns();
+      if (this.turns.isOver) await this.turns.next();
+    }
     const headers = parseHeaders(await this.readHeaders());
     this.inside = true;
     return { ...headers, bytes: this.upToDelimiter() };

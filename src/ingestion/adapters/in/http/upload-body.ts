@@ -104,6 +104,7 @@ async function additionalDataOf(object: JsonObject | undefined): Promise<string 
  * All other digests are verified while the bytes are read.
  */
 function fileOf(contentType: string, bytes: AsyncGenerator<Buffer, void, undefined>, digests: readonly ExpectedDigest[]): UploadBody['file'] {
+  if (digests.length === 0) return { contentType, bytes, expectedSha256: [] };
   const isSha256 = ({ algorithm }: ExpectedDigest): boolean => algorithm === 'sha-256';
   return {
     contentType,

@@ -114,4 +114,33 @@ describe('DurableDirectories', () => {
     await expect(away.ensure(at('root/a'))).rejects.toThrow('away');
     expect(await readdir(at('root'))).toEqual([]);
   });
+
+  it('lets callers that arrive during a sync share the next one, not the one in progress', async () => {
+    const held = disk.holdNext('syncDirectory');
+    const first = directories.sync(base);
+    await held.reached;
+    const later = [1, 2, 3].map(() => directories.sync(base));
+    let laterDone = false;
+    void Promise.race(later).then(() => (laterDone = true));
+    await directories.sync(tmpdir());
+    expect(laterDone).toBe(false);
+    held.release();
+    await Promise.all([first, ...later]);
+    expect(operations.filter((operation) => operation === 'syncDirectory ')).toHaveLength(2);
+    await directories.sync(base);
+    expect(operations.filter((operation) => operation === 'syncDirectory ')).toHaveLength(3);
+  });
+
+  it('rejects the callers that waited for a failed sync, and no others', async () => {
+    const held = disk.holdNext('syncDirectory');
+    const first = directories.sync(base);
+    await held.reached;
+    const error = disk.failNext('syncDirectory');
+    const shared = [directories.sync(base), directories.sync(base)];
+    const outcomes = Promise.allSettled(shared);
+    held.release();
+    await first;
+    expect(await outcomes).toEqual([{ status: 'rejected', reason: error }, { status: 'rejected', reason: error }]);
+    await directories.sync(base);
+  });
 });

@@ -21,10 +21,15 @@ export async function makeRoot(disk: Disk, directory: string): Promise<void> {
   });
 }
 
-/** Creates directories below a root and syncs the entry of each in its parent. Remembers those it created or found. */
+/**
+ * Creates directories below a root and syncs the entry of each in its parent. Remembers those it created or found.
+ * Also syncs directories. Callers that ask while a directory is being synced share its next sync.
+ */
 export class DurableDirectories {
   private readonly known = new Set<string>();
   private readonly making = new Map<string, Promise<void>>();
+  private readonly syncing = new Map<string, Promise<void>>();
+  private readonly nextSync = new Map<string, Promise<void>>();
 
   constructor(
     private readonly disk: Disk,
@@ -57,6 +62,29 @@ export class DurableDirectories {
       await this.made(directory);
       return action();
     });
+  }
+
+  /** Resolves when the names that a directory had at the call are durable (see `Disk.syncDirectory`). */
+  sync(directory: string): Promise<void> {
+    const syncing = this.syncing.get(directory);
+    if (!syncing) return this.beginSync(directory);
+    const waiting = this.nextSync.get(directory);
+    if (waiting) return waiting;
+    const after = () => {
+      this.nextSync.delete(directory);
+      return this.beginSync(directory);
+    };
+    const next = syncing.then(after, after);
+    this.nextSync.set(directory, next);
+    return next;
+  }
+
+  private beginSync(directory: string): Promise<void> {
+    const syncing = this.disk.syncDirectory(directory).finally(() => {
+      if (this.syncing.get(directory) === syncing) this.syncing.delete(directory);
+    });
+    this.syncing.set(directory, syncing);
+    return syncing;
   }
 
   private async made(directory: string): Promise<void> {

@@ -35,12 +35,16 @@ class MakerThread {
 
   /** Creates files. The thread keeps the process alive until `ended` is called. */
   send(batch: readonly WaitingFile[], ended: Ended): void {
-    const bytes = new Uint8Array(batch.reduce((sum, file) => sum + file.bytes.length, 0));
+    let length = 0;
+    for (const file of batch) length += file.bytes.length;
+    const bytes = new Uint8Array(length);
+    const files = [];
     let end = 0;
-    const files = batch.map((file) => {
+    for (const file of batch) {
       bytes.set(file.bytes, end);
-      return { path: file.path, device: file.device, end: (end += file.bytes.length) };
-    });
+      end += file.bytes.length;
+      files.push({ path: file.path, device: file.device, end });
+    }
     this.ended = ended;
     this.worker.ref();
     this.worker.postMessage({ files, bytes }, [bytes.buffer]);

@@ -5,7 +5,6 @@ import { FileRemovedError } from './disk-error.js';
 import type { Disk, DiskFile } from './disk.js';
 import type { DurableDirectories } from './durable-directories.js';
 import { asMarker, type PublicationMarker } from './pending-markers.js';
-import type { SharedSyncs } from './shared-syncs.js';
 import { closeQuietly } from './staged-file.js';
 import type { StorePresence } from './store-presence.js';
 
@@ -32,7 +31,6 @@ export interface JournalSite {
   readonly disk: Disk;
   readonly directories: DurableDirectories;
   readonly presence: StorePresence;
-  readonly syncs: SharedSyncs;
 }
 
 /**
@@ -63,12 +61,12 @@ export class Journal {
    * @param bytes the preallocated length; a single record may be longer.
    */
   static async make(site: JournalSite, path: string, bytes: number): Promise<Journal> {
-    const { disk, directories, syncs } = site;
+    const { disk, directories } = site;
     const directory = dirname(path);
     const file = await directories.within(directory, () => disk.createSynchronized(path));
     try {
       await file.write([Buffer.alloc(bytes)], 0);
-      await syncs.sync(directory);
+      await directories.sync(directory);
       return new Journal(site, file, path, bytes);
     } catch (error) {
       await closeQuietly(file);

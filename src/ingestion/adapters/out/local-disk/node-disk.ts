@@ -44,7 +44,9 @@ export class NodeDisk extends Disk {
   }
 
   override async remove(path: string): Promise<void> {
-    await unlessAbsent(unlink(path));
+    await unlink(path).catch((error: unknown) => {
+      if (!hasCode(error, 'ENOENT', 'ENOTDIR')) throw error;
+    });
   }
 
   override removeTree(path: string): Promise<void> {

@@ -1,8 +1,7 @@
-import { joined } from '../../../../common/joined.js';
 import { ServiceError } from '../../../../common/service-error.js';
 import type { Wakeup } from '../../../../common/wakeup.js';
 import type { DataDirectoryLock } from '../../../../common/data-directory/data-directory-lock.js';
-import { digestOf, readContent } from '../../../application/content-digest.js';
+import { behindHead, digestOf, type Head, readContent, readHead } from '../../../application/content.js';
 import { encodeIndexLine } from '../../../application/encoded-upload.js';
 import type { UploadDraft, UploadReceipt } from '../../../application/ports/file-storage.port.js';
 import { storageFailure } from '../../../application/storage-failure.js';
@@ -17,13 +16,15 @@ import { HealthProbe } from './health-probe.js';
 import { IndexLog, type IndexLogOptions } from './index-log.js';
 import { type Publication, publishSmall, publishStaged, type StagedFile } from './publication.js';
 import { recover } from './recovery.js';
-import { behindHead, closeQuietly, type Head, readHead, writeStagedFile } from './staged-file.js';
+import { closeQuietly, writeStagedFile } from './staged-file.js';
 import { StoreDirectory } from './store-directory.js';
 import { Archive } from './stored-uploads/archive.js';
 import { Segments } from './stored-uploads/segments.js';
 
 /** Longest file that is stored without staging, in bytes. */
 const MOST_SMALL_BYTES = 16 * 1024;
+/** Longest file that is in memory before any of it is written, in bytes. */
+const MOST_WHOLE_BYTES = 64 * 1024;
 
 export interface OpenStoreOptions extends IndexLogOptions {
   /** Absolute path of the store's root directory, which must exist. */
@@ -142,34 +143,38 @@ export class OpenStore {
       await this.finish(() => this.logs[kind].append(segmentDirectory(kind, upload.receivedAt), upload.receivedAt, line));
       return upload;
     }
-    const head = await readHead(content.bytes, MOST_SMALL_BYTES);
-    return head.rest ? this.keepLarge(draft, content.path, head) : this.keepSmall(draft, content.path, head.chunks);
+    const head = await readHead(content.bytes, MOST_WHOLE_BYTES);
+    return head.rest ? this.keepLarge(draft, content.path, head) : this.keepWhole(draft, content.path, Buffer.concat(head.chunks));
   }
 
-  private async keepSmall(draft: UploadDraft, contentPath: string, chunks: readonly Uint8Array[]): Promise<Upload> {
-    const log = this.logs[draft.kind];
-    const bytes = joined(chunks);
+  private async keepWhole(draft: UploadDraft, contentPath: string, bytes: Buffer): Promise<Upload> {
     const upload = await draft.conclude(digestOf(bytes));
-    const publication = await publicationOf(upload, contentPath);
-    await this.finish(async () => {
+    const publication = publicationOf(upload, contentPath, await encodeIndexLine(upload));
+    await this.finish(() => this.publishWhole(this.logs[draft.kind], bytes, publication));
+    return upload;
+  }
+
+  /** Publishes a file that is in memory: by a journal if it is small and there is one, otherwise staged. */
+  private async publishWhole(log: IndexLog, bytes: Buffer, publication: Publication): Promise<void> {
+    if (bytes.length <= MOST_SMALL_BYTES) {
       try {
         await publishSmall(this.directory, log, bytes, publication);
+        return;
       } catch (error) {
         if (!(error instanceof JournalUnavailableError)) throw error;
-        await this.withStaged(upload.uploadId, async (staged) => {
-          await staged.file.write([bytes], 0);
-          await publishStaged(this.directory, log, staged, publication);
-        });
       }
+    }
+    await this.withStaged(publication.uploadId, async (staged) => {
+      await staged.file.write([bytes], 0);
+      await publishStaged(this.directory, log, staged, publication);
     });
-    return upload;
   }
 
   private async keepLarge(draft: UploadDraft, contentPath: string, head: Head): Promise<Upload> {
     try {
       return await this.withStaged(draft.uploadId, async (staged) => {
         const upload = await draft.conclude(await writeStagedFile(staged.file, behindHead(head)));
-        const publication = await publicationOf(upload, contentPath);
+        const publication = publicationOf(upload, contentPath, await encodeIndexLine(upload));
         await this.finish(() => publishStaged(this.directory, this.logs[draft.kind], staged, publication));
         return upload;
       });
@@ -199,7 +204,11 @@ export class OpenStore {
       presence.assertHere([this.staging]);
       return { path, file: await disk.create(this.directory.at(path)) };
     };
-    return this.directory.directories.within(this.staging, create).catch(storageFailure('A staged file could not be made.'));
+    try {
+      return await this.directory.directories.within(this.staging, create);
+    } catch (error) {
+      return storageFailure('A staged file could not be made.')(error);
+    }
   }
 
   /** Runs the part of an upload that changes visible state. `close` waits for that part. */
@@ -243,10 +252,10 @@ export class OpenStore {
   }
 }
 
-const publicationOf = async (upload: Upload, contentPath: string): Promise<Publication> => ({
+const publicationOf = (upload: Upload, contentPath: string, line: Buffer): Publication => ({
   uploadId: upload.uploadId,
   contentPath,
   segmentDirectory: segmentDirectory(upload.kind, upload.receivedAt),
   receivedAt: upload.receivedAt,
-  line: await encodeIndexLine(upload),
+  line,
 });

@@ -4,7 +4,6 @@ import { CONTENT, isLayoutPath, SEGMENTS, uploadIdOfFile } from '../../../domain
 import { hasCode } from './disk-error.js';
 import type { Disk } from './disk.js';
 import type { DurableDirectories } from './durable-directories.js';
-import type { SharedSyncs } from './shared-syncs.js';
 import type { StorePresence } from './store-presence.js';
 
 /** A lower bound for the position of a line in the index. */
@@ -57,7 +56,6 @@ export class PendingMarkers {
   constructor(
     private readonly disk: Disk,
     private readonly directories: DurableDirectories,
-    private readonly syncs: SharedSyncs,
     private readonly presence: StorePresence,
     /** Absolute path of the directory `pending/`. */
     readonly directory: string,
@@ -71,7 +69,7 @@ export class PendingMarkers {
   async add(id: string, marker: Marker): Promise<void> {
     this.presence.assertHere();
     await this.directories.within(this.directory, () => this.disk.link(JSON.stringify(marker), this.path(id)));
-    await this.syncs.sync(this.directory);
+    await this.directories.sync(this.directory);
   }
 
   /** Resolves when the new marker is durable. At any time before, the old or the new one is in place. */
@@ -80,7 +78,7 @@ export class PendingMarkers {
     const replacement = this.path(uuidV7());
     await this.directories.within(this.directory, () => this.disk.link(JSON.stringify(marker), replacement));
     await this.disk.rename(replacement, this.path(id));
-    await this.syncs.sync(this.directory);
+    await this.directories.sync(this.directory);
   }
 
   /** Removes a marker. Also resolves if the marker is missing. */
@@ -104,7 +102,7 @@ export class PendingMarkers {
   }
 
   sync(): Promise<void> {
-    return this.syncs.sync(this.directory);
+    return this.directories.sync(this.directory);
   }
 
   private path(id: string): string {

@@ -1,5 +1,4 @@
 import { dirname } from 'node:path';
-import { allDone } from './all-done.js';
 import type { DiskFile } from './disk.js';
 import { type IndexLog, LineMayRemainError } from './index-log.js';
 import { closeQuietly } from './staged-file.js';
@@ -45,16 +44,18 @@ export async function publishStaged(
   const { disk, directories, markers } = store;
   const { uploadId, contentPath, segmentDirectory, receivedAt, line } = publication;
   const directory = dirname(store.at(contentPath));
+  const begun = [
+    staged.file.sync(),
+    markers.add(uploadId, { content_path: contentPath, ...log.position(segmentDirectory) }),
+  ];
   try {
-    await allDone([
-      staged.file.sync(),
-      markers.add(uploadId, { content_path: contentPath, ...log.position(segmentDirectory) }),
-    ]);
+    await Promise.all(begun);
     await closeQuietly(staged.file);
     await directories.within(directory, () => disk.rename(store.at(staged.path), store.at(contentPath)));
-    await store.syncs.sync(directory);
+    await directories.sync(directory);
     await log.append(segmentDirectory, receivedAt, line);
   } catch (error) {
+    await Promise.allSettled(begun);
     // A line that may remain needs its file. Recovery finds out whether the line exists and follows the marker.
     if (!(error instanceof LineMayRemainError)) {
       await store.attempt(`Undoing the upload of ${contentPath}`, async () => {

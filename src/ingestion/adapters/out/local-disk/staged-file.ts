@@ -1,12 +1,10 @@
-import { readContent } from '../../../application/content-digest.js';
+import { MOST_CHUNKS, readContent } from '../../../application/content.js';
 import type { StoredContent } from '../../../application/ports/file-storage.port.js';
 import { storageFailure } from '../../../application/storage-failure.js';
 import type { DiskFile } from './disk.js';
 
 /** How much may be gathered while a write runs, in bytes. The next write takes all of it. */
 const MOST_GATHERED_BYTES = 1024 * 1024;
-/** How many chunks may be held in memory. A tiny chunk takes far more memory than its length. */
-const MOST_CHUNKS = 1024;
 /**
  * A sync starts each time this many bytes were written. The disk then works while the rest arrives, and little is left
  * to sync at the end.
@@ -35,35 +33,6 @@ export async function writeStagedFile(file: DiskFile, bytes: AsyncIterable<Uint8
  * only read. Idempotent.
  */
 export const closeQuietly = (file: DiskFile): Promise<void> => file.close().catch(() => undefined);
-
-/** The bytes of a file, of which the first chunks have been read into memory. */
-export interface Head {
-  readonly chunks: readonly Uint8Array[];
-  /** The bytes after the chunks; undefined if there are none. */
-  readonly rest: AsyncIterator<Uint8Array> | undefined;
-}
-
-/** Reads until it has all of the bytes, more than `most` bytes, or MOST_CHUNKS chunks. Throws the errors of `bytes`. */
-export async function readHead(bytes: AsyncIterable<Uint8Array>, most: number): Promise<Head> {
-  const rest = bytes[Symbol.asyncIterator]();
-  const chunks: Uint8Array[] = [];
-  for (let length = 0; length <= most && chunks.length < MOST_CHUNKS; ) {
-    const next = await rest.next();
-    if (next.done) return { chunks, rest: undefined };
-    chunks.push(next.value);
-    length += next.value.length;
-  }
-  return { chunks, rest };
-}
-
-/**
- * Yields the chunks of a head, and then the rest of the bytes. Throws the errors of the rest. A caller that stops early
- * must end `rest` itself.
- */
-export async function* behindHead({ chunks, rest }: Head): AsyncGenerator<Uint8Array> {
-  yield* chunks;
-  for (let next = await rest?.next(); next && !next.done; next = await rest?.next()) yield next.value;
-}
 
 /**
  * Writes to a file from its beginning. Chunks that arrive during a write are written together afterwards, so that few
@@ -109,7 +78,7 @@ class GatheringWriter {
     const writing = this.writeGathered().then(() => {
       this.writing = undefined;
       if (this.gathered.length > 0) this.begin();
-    }, storageFailure('A staged file could not be written.'));
+    });
     // A later `add` or `finish` reports the error.
     writing.catch(() => undefined);
     this.writing = writing;
@@ -119,7 +88,11 @@ class GatheringWriter {
     const { gathered, gatheredBytes } = this;
     this.gathered = [];
     this.gatheredBytes = 0;
-    await this.file.write(gathered, this.written);
+    try {
+      await this.file.write(gathered, this.written);
+    } catch (error) {
+      storageFailure('A staged file could not be written.')(error);
+    }
     this.written += gatheredBytes;
     if (this.written - this.synced < SYNC_EVERY_BYTES) return;
     await this.syncing;

@@ -11,7 +11,6 @@ import { DurableDirectories } from './durable-directories.js';
 import { EventEntries } from './event-outbox/event-entries.js';
 import { IdempotencyKeys, type OpenSegment } from './idempotency-keys.js';
 import { PendingMarkers } from './pending-markers.js';
-import { SharedSyncs } from './shared-syncs.js';
 import { StorePresence } from './store-presence.js';
 
 /**
@@ -26,7 +25,6 @@ export class StoreDirectory {
   readonly directories: DurableDirectories;
   /** Absolute paths of `STORE_PARTS`. */
   readonly parts: readonly string[];
-  readonly syncs: SharedSyncs;
   readonly markers: PendingMarkers;
   readonly journals: ContentJournals;
   readonly idempotency: IdempotencyKeys;
@@ -47,12 +45,11 @@ export class StoreDirectory {
   ) {
     this.parts = STORE_PARTS.map((name) => this.at(name));
     this.presence = new StorePresence(disk, root, this.parts, lock);
-    this.syncs = new SharedSyncs(disk);
     this.directories = new DurableDirectories(disk, root, this.presence);
-    this.markers = new PendingMarkers(disk, this.directories, this.syncs, this.presence, this.at('pending'));
+    this.markers = new PendingMarkers(disk, this.directories, this.presence, this.at('pending'));
     this.journals = new ContentJournals(this, logger, this.at('pending'), maxJournalBytes);
     this.idempotency = new IdempotencyKeys(disk, this.directories, this.presence, logger, root, this.openSegments);
-    this.events = new EventEntries(disk, this.directories, this.syncs, this.presence, logger, root, news);
+    this.events = new EventEntries(disk, this.directories, this.presence, logger, root, news);
   }
 
   /** The absolute path of a path that is relative to the root. */
@@ -67,21 +64,19 @@ export class StoreDirectory {
    * @throws OtherVolumeError if another volume is mounted below the directory of the kind, because the loss of that
    *   volume would go unnoticed. After any other error of the file system, part of the file may exist.
    */
-  async makeContent(contentPath: string, bytes: Uint8Array): Promise<void> {
+  makeContent(contentPath: string, bytes: Uint8Array): Promise<void> {
     const part = this.at(contentPath.split('/', 2).join('/'));
     const path = this.at(contentPath);
-    try {
-      await this.disk.createWith(path, bytes, this.presence.deviceOf(part));
-    } catch (error) {
+    return this.disk.createWith(path, bytes, this.presence.deviceOf(part)).catch((error: unknown) => {
       throw hasCode(error, 'EXDEV') ? new OtherVolumeError(path, part) : error;
-    }
+    });
   }
 
   /** Removes a file so that it doesn't reappear after a power cut. Also resolves if the file is missing. */
   async removeDurably(path: string): Promise<void> {
     const absolute = this.at(path);
     await this.disk.remove(absolute);
-    await this.syncs.sync(dirname(absolute)).catch((error: unknown) => {
+    await this.directories.sync(dirname(absolute)).catch((error: unknown) => {
       if (!hasCode(error, 'ENOENT')) throw error;
     });
   }

@@ -1,4 +1,4 @@
-import { ContentDigest } from '../../../application/content-digest.js';
+import { ContentDigest } from '../../../application/content.js';
 import type { StoredContent } from '../../../application/ports/file-storage.port.js';
 import type { Upload } from '../../../domain/upload.js';
 

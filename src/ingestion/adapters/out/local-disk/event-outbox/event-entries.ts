@@ -6,7 +6,6 @@ import { isLayoutPath, SEGMENTS, UPLOAD_ID } from '../../../../domain/layout-nam
 import { hasCode } from '../disk-error.js';
 import type { Disk } from '../disk.js';
 import type { DurableDirectories } from '../durable-directories.js';
-import type { SharedSyncs } from '../shared-syncs.js';
 import type { StorePresence } from '../store-presence.js';
 import { UNFINISHED_EXTENSION, writeWhole } from '../whole-file.js';
 
@@ -73,7 +72,6 @@ export class EventEntries {
   constructor(
     private readonly disk: Disk,
     private readonly directories: DurableDirectories,
-    private readonly syncs: SharedSyncs,
     private readonly presence: StorePresence,
     private readonly logger: StorageLogger,
     /** Absolute path of the store's root. */
@@ -133,7 +131,7 @@ export class EventEntries {
     if (!this.isBegun) return;
     this.presence.assertHere(this.parts);
     await this.disk.link(JSON.stringify({ lines, offset: 0 } satisfies EventEntry), join(this.path, id));
-    await this.syncs.sync(this.path);
+    await this.directories.sync(this.path);
     this.note(id);
   }
 
@@ -207,7 +205,7 @@ export class EventEntries {
       const entry = await this.read(id);
       if (entry && movedTo(entry.offset) !== entry.offset) {
         await this.replace(id, { ...entry, offset: movedTo(entry.offset) });
-        await this.syncs.sync(this.path);
+        await this.directories.sync(this.path);
       }
       if (this.inFlight?.id === id) this.inFlight.end = movedTo(this.inFlight.end);
       await replace();
@@ -233,7 +231,7 @@ export class EventEntries {
       // The entry is from an attempt before a crash. Its offset is valid, because the file is the same.
       if (!hasCode(error, 'EEXIST')) throw error;
     });
-    await this.syncs.sync(this.path);
+    await this.directories.sync(this.path);
     this.note(ownId);
     this.news.wake();
   }

@@ -41,7 +41,7 @@ async function decide(store: StoreDirectory, list: RemovalList): Promise<string>
   const path = store.at('pending', `${uuidV7()}${REMOVAL_EXTENSION}`);
   store.presence.assertHere();
   await writeWhole(store.disk, path, encodeRemovalList(list));
-  await store.syncs.sync(store.at('pending'));
+  await store.directories.sync(store.at('pending'));
   return path;
 }
 

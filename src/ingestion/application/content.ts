@@ -1,0 +1,71 @@
+import { createHash, hash } from 'node:crypto';
+import type { StoredContent } from './ports/file-storage.port.js';
+
+/** How many chunks may be held in memory. A tiny chunk takes far more memory than its length. */
+export const MOST_CHUNKS = 1024;
+
+/** Computes the size and sha-256 of bytes that are added chunk by chunk. */
+export class ContentDigest {
+  private readonly hash = createHash('sha256');
+  private size = 0;
+
+  add(chunk: Uint8Array): void {
+    this.hash.update(chunk);
+    this.size += chunk.length;
+  }
+
+  /** The result for all chunks that were added. Call it only once. */
+  end(): StoredContent {
+    return { size: this.size, sha256: this.hash.digest('hex') };
+  }
+}
+
+/**
+ * Reads bytes and returns their size and sha-256. Passes each chunk to `consume`, and waits for it before the next
+ * chunk is requested.
+ */
+export async function readContent(
+  bytes: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
+  consume: (chunk: Uint8Array) => Promise<void> | undefined = () => undefined,
+): Promise<StoredContent> {
+  const digest = new ContentDigest();
+  for await (const chunk of bytes) {
+    // Hashes the chunk while it is being consumed.
+    const consumed = consume(chunk);
+    digest.add(chunk);
+    await consumed;
+  }
+  return digest.end();
+}
+
+/** Size and sha-256 of bytes that are all in memory. */
+export const digestOf = (bytes: Uint8Array): StoredContent => ({ size: bytes.length, sha256: hash('sha256', bytes) });
+
+/** The bytes of a file, of which the first chunks have been read into memory. */
+export interface Head {
+  readonly chunks: readonly Uint8Array[];
+  /** The bytes after the chunks; undefined if there are none. */
+  readonly rest: AsyncIterator<Uint8Array> | undefined;
+}
+
+/** Reads until it has all of the bytes, more than `most` bytes, or MOST_CHUNKS chunks. Throws the errors of `bytes`. */
+export async function readHead(bytes: AsyncIterable<Uint8Array>, most: number): Promise<Head> {
+  const rest = bytes[Symbol.asyncIterator]();
+  const chunks: Uint8Array[] = [];
+  for (let length = 0; length <= most && chunks.length < MOST_CHUNKS; ) {
+    const next = await rest.next();
+    if (next.done) return { chunks, rest: undefined };
+    chunks.push(next.value);
+    length += next.value.length;
+  }
+  return { chunks, rest };
+}
+
+/**
+ * Yields the chunks of a head, and then the rest of the bytes. Throws the errors of the rest. A caller that stops early
+ * must end `rest` itself.
+ */
+export async function* behindHead({ chunks, rest }: Head): AsyncGenerator<Uint8Array> {
+  yield* chunks;
+  for (let next = await rest?.next(); next && !next.done; next = await rest?.next()) yield next.value;
+}
