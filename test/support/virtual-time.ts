@@ -9,6 +9,8 @@ const TURNS_PER_STEP = 30;
 const CLOSED = 'http://127.0.0.1:1';
 
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+/** Lets the other threads of a busy machine do what this thread waits for. */
+const realMillisecond = ((realTimeout) => (): Promise<void> => new Promise((resolve) => realTimeout(resolve, 1)))(setTimeout);
 
 /**
  * Does the work on a virtual clock, which stands still while this process has something to do. So the work doesn't
@@ -25,6 +27,7 @@ export async function inVirtualTime<T>(begin: () => Promise<T>): Promise<T> {
     // The rejection is the caller's.
     outcome.catch(() => undefined);
     while (!work.isOver) {
+      await realMillisecond();
       for (let count = 0; count < TURNS_PER_STEP; count++) await turn();
       await vi.advanceTimersByTimeAsync(STEP_MS);
     }
