@@ -476,7 +476,7 @@ describe('early answers', () => {
 
 describe('the service and interrupted uploads:', () => {
   /** A file with more bytes than the service keeps in memory, so that it creates a file in staging/. */
-  const STAGED = 'x'.repeat(20_000);
+  const STAGED = 'x'.repeat(70_000);
   const begin = (...headers: string[]): string => head(`POST ${UPLOAD} HTTP/1.1`, 'Content-Type: text/csv', ...headers);
   const staging = (): Promise<string[]> => service.files('staging');
 

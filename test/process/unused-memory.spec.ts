@@ -12,11 +12,11 @@ const program = `
 import { setTimeout as delay } from 'node:timers/promises';
 import { returnUnusedMemory } from '${MODULE}';
 const mib = () => Math.round(process.memoryUsage.rss() / 1024 / 1024);
-await returnUnusedMemory(50);
+await returnUnusedMemory(300);
 let pieces = Array.from({ length: 20_000 }, () => Buffer.allocUnsafeSlow(16 * 1024).fill(1));
 console.log('full ' + mib());
 pieces = pieces.filter((_, index) => index % 20 === 0);
-for (;; await delay(50)) console.log('now ' + mib() + ' with ' + pieces.length);
+for (;; await delay(1_000)) console.log('now ' + mib() + ' with ' + pieces.length);
 `;
 
 let workspace: Workspace;

@@ -26,7 +26,9 @@ interface Scenario {
 
 const file = () => anUploadDraft().with({ customerId: 'file' }).file('some ', 'bytes');
 /** An upload whose file is too large for a journal. */
-const large = () => anUploadDraft().with({ customerId: 'large' }).file('x'.repeat(20_000));
+const staged = () => anUploadDraft().with({ customerId: 'staged' }).file('x'.repeat(20_000));
+/** An upload whose file is written while it arrives. */
+const large = () => anUploadDraft().with({ customerId: 'large' }).file('x'.repeat(70_000), 'x');
 const json = () => anUploadDraft().with({ customerId: 'json', additionalData: 'text' });
 
 const SCENARIOS: Record<string, Scenario> = {
@@ -34,12 +36,12 @@ const SCENARIOS: Record<string, Scenario> = {
   'a file after others': { stored: 1, maxSegmentBytes: 1e6, uploads: () => [file()] },
   'a file for which a journal is full': { stored: 3, maxSegmentBytes: 1e6, maxJournalBytes: 1, uploads: () => [file()] },
   'a first large file': { stored: 0, maxSegmentBytes: 1e6, uploads: () => [large()] },
-  'a large file after others': { stored: 1, maxSegmentBytes: 1e6, uploads: () => [large()] },
+  'a staged file after others': { stored: 1, maxSegmentBytes: 1e6, uploads: () => [staged()] },
   'a large file for which a segment is full': { stored: 1, maxSegmentBytes: 1, uploads: () => [large()] },
   'a first upload without a file': { stored: 0, maxSegmentBytes: 1e6, uploads: () => [json()] },
   'an upload without a file after others': { stored: 1, maxSegmentBytes: 1e6, uploads: () => [json()] },
   'a file for which a segment is full': { stored: 1, maxSegmentBytes: 1, uploads: () => [file()] },
-  'several at once': { stored: 1, maxSegmentBytes: 1e6, uploads: () => [file(), json(), large(), file(), json()] },
+  'several at once': { stored: 1, maxSegmentBytes: 1e6, uploads: () => [file(), json(), large(), staged(), json()] },
 };
 
 describe('faults of the disk', () => {

@@ -221,6 +221,7 @@ export class OpenStore {
     try {
       await running;
     } catch (error) {
+      if (error instanceof ServiceError) throw error;
       storageFailure('An upload could not be made durable.')(error);
     } finally {
       this.finishing.delete(running);
