@@ -91,7 +91,7 @@ async function baselines(copy, mutants) {
   const known = new Map();
   for (const specs of new Set(mutants.flatMap(({ stages }) => stages))) {
     const began = performance.now();
-    const failure = await firstFailure(copy, specs, 30 * 60_000);
+    const failure = (await firstFailure(copy, specs, 30 * 60_000)) && (await firstFailure(copy, specs, 30 * 60_000));
     if (failure) throw new Error(`Without a mutant, "${failure}" fails.`);
     known.set(specs, performance.now() - began);
   }
