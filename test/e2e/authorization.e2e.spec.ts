@@ -174,6 +174,23 @@ function flip(text: string, index: number): string {
   return `${text.slice(0, index)}${text[index] === 'A' ? 'B' : 'A'}${text.slice(index + 1)}`;
 }
 
+const UNKNOWN = '/uploads/0197f0a0-0000-7000-8000-000000000000';
+
+describe.each([
+  ['GET', '/uploads?customer_id=acme', 'read:uploads', 200],
+  ['GET', UNKNOWN, 'read:uploads', 404],
+  ['GET', `${UNKNOWN}/content`, 'read:uploads', 404],
+  ['DELETE', '/uploads?customer_id=acme&before=2020-01-01T00:00:00Z', 'delete:uploads', 200],
+  ['DELETE', UNKNOWN, 'delete:uploads', 404],
+])('%s %s', (method, target, permission, status) => {
+  const ask = async (permissions: readonly string[]): Promise<Response> => send(method, target, `Bearer ${await tokenWith(permissions)}`);
+
+  it(`serves a caller with only ${permission}, and refuses one with every other permission`, async () => {
+    expect((await ask([permission])).status).toBe(status);
+    await expectRefused(await ask(PERMISSIONS.filter((other) => other !== permission)));
+  });
+});
+
 describe('create-user with roles', () => {
   const PATH = `${BASE}/create-user`;
   const both = ['create:users', 'assign:roles'];

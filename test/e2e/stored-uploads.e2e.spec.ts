@@ -1,4 +1,6 @@
 import { createHash } from 'node:crypto';
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { InMemoryFileStorage } from '../../src/testing/in-memory.file-storage.js';
 import { FileStorage } from '../../src/ingestion/application/ports/file-storage.port.js';
@@ -171,6 +173,19 @@ describe('GET /uploads', () => {
     await expectError(await ask(`/uploads?${query}`), 400, 'Invalid or missing query parameter.');
   });
 
+  it('refuses a token before it looks at the query', async () => {
+    expect((await fetch(`${service.url}/uploads?customer_id=acme&limit=0`)).status).toBe(403);
+    await expectError(await ask('/uploads?customer_id=acme&limit=0', { covers: ['other'] }), 403, 'Unauthorized.');
+  });
+
+  it('lists 100 uploads without a limit', async () => {
+    const customer = newCustomer();
+    for (let count = 0; count < 101; count++) await store({ customer, type: 'application/json', body: '{}' });
+    const page = await list({ customer_id: customer });
+    expect(page.uploads).toHaveLength(100);
+    expect((await list({ customer_id: customer, page_token: page.next_page_token ?? '' })).uploads).toHaveLength(1);
+  });
+
   it.each(['limit=1', 'limit=1000', 'from=2025-01-01T00:00:00Z', 'from=2025-01-01t00:00:00.123456z', 'to=2025-01-01T00:00:00%2B01:00', 'unknown=x'])('accepts ?%s', async (query) => {
     expect((await ask(`/uploads?${query}`)).status).toBe(200);
   });
@@ -211,7 +226,7 @@ describe('GET /uploads/<upload_id>/content', () => {
     const { id } = await store();
     const answer = await ask(`/uploads/${id}/content`, { headers: { Range: range } });
     expect({ status: answer.status, bytes: await answer.text(), range: answer.headers.get('content-range') }).toEqual({ status, bytes, range: contentRange });
-    expect(answer.headers.get('etag')).toBe(etag);
+    expect(Object.fromEntries(answer.headers)).toMatchObject({ etag, 'x-content-type-options': 'nosniff', 'content-security-policy': 'sandbox' });
   });
 
   it.each([`bytes=${BYTES.length}-`, 'bytes=99999999-', 'bytes=-0'])('refuses Range: %s', async (range) => {
@@ -265,6 +280,26 @@ describe('DELETE', () => {
     expect((await ask(`/uploads/${kept.id}/content`)).status).toBe(200);
     const again = await store({ customer, key: 'again' });
     expect(again.id).not.toBe(id);
+  });
+
+  it.each([
+    ['a small file', 'text/csv', 'bytes of Ada, '.repeat(10)],
+    ['a large file', 'text/csv', 'bytes of Ada, '.repeat(10_000)],
+    ['additional_data', 'application/json', '{"additional_data":"bytes of Ada, "}'],
+  ])('leaves nothing of %s in the data directory', async (_, type, body) => {
+    const customer = `Ada-${newCustomer()}`;
+    const { id } = await store({ customer, type, body, key: 'key-of-Ada', filename: 'file-of-Ada.csv' });
+    const traces = async (): Promise<string[]> => {
+      const entries = await readdir(service.dataDirectory, { recursive: true, withFileTypes: true });
+      const files = entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
+      const found = await Promise.all(files.map(async (path) => [path, await readFile(path)] as const));
+      const isTrace = (path: string, bytes: Buffer): boolean =>
+        [id, customer, 'of Ada'].some((text) => path.includes(text) || bytes.includes(text)) || bytes.includes(Buffer.from(id.replaceAll('-', ''), 'hex'));
+      return found.filter(([path, bytes]) => isTrace(path, bytes)).map(([path]) => path);
+    };
+    expect(await traces()).not.toEqual([]);
+    expect((await ask(`/uploads/${id}`, { method: 'DELETE' })).status).toBe(204);
+    expect(await traces()).toEqual([]);
   });
 
   it('removes all uploads of a customer, or those before a time', async () => {
