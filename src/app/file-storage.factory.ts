@@ -1,4 +1,4 @@
-import { type DynamicModule, Logger } from '@nestjs/common';
+import type { DynamicModule } from '@nestjs/common';
 import { openBucket } from './bucket.factory.js';
 import type { ProviderDefinition } from '../common/provider-definition.js';
 import type { Environment } from '../configuration/service.js';
@@ -6,6 +6,7 @@ import { EnvironmentError } from '../configuration/variables.js';
 import { LocalDiskFileStorage } from '../ingestion/adapters/out/local-disk/local-disk.file-storage.adapter.js';
 import type { IndexFlush } from '../ingestion/application/ports/index-flush.js';
 import type { FileStorage } from '../ingestion/application/ports/file-storage.port.js';
+import type { StorageLogger } from '../ingestion/application/storage-logger.js';
 import { MeasuredFileStorage, measuredFlush } from '../operations/metrics/measured-file-storage.js';
 import { Metrics } from '../operations/metrics/metrics.js';
 import type { ProvidedReplacement } from './replacement.js';
@@ -14,22 +15,20 @@ import { contextOf, createAdapter, type FileStorageAdapter, loadAdapter } from '
 /**
  * Opens one of the service's own stores. The caller closes it.
  *
- * @param onFlush called after each group commit of index lines.
+ * @param options `onFlush` is called after each group commit of index lines. `logger` is Nest's by default.
  * @throws EnvironmentError when FILE_STORAGE names a team's module.
  */
 export async function openFileStorage(
   { fileStorage, dataDirectory, maxUploadBytes }: Environment,
-  onFlush: (flush: IndexFlush) => void = () => undefined,
+  { onFlush = () => undefined, logger }: { onFlush?: (flush: IndexFlush) => void; logger?: StorageLogger } = {},
 ): Promise<FileStorage & { close(): Promise<void> }> {
   switch (fileStorage.adapter) {
-    case 'local': {
-      const logger = new Logger(LocalDiskFileStorage.name);
-      return LocalDiskFileStorage.open({ directory: dataDirectory, logger, onFlush });
-    }
+    case 'local':
+      return LocalDiskFileStorage.open({ directory: dataDirectory, onFlush, ...(logger && { logger }) });
     case 's3':
     case 'azure': {
       const { ObjectStorageFileStorage } = await import('../ingestion/adapters/out/object-storage/object-storage.file-storage.adapter.js');
-      return new ObjectStorageFileStorage({ bucket: await openBucket(fileStorage, maxUploadBytes), onFlush });
+      return new ObjectStorageFileStorage({ bucket: await openBucket(fileStorage, maxUploadBytes), onFlush, ...(logger && { logger }) });
     }
     case 'module':
       throw new EnvironmentError(["FILE_STORAGE: must be one of the service's own adapters here, not a module"]);
@@ -39,7 +38,7 @@ export async function openFileStorage(
 /** Opens the store that the environment selects, which may be a team's. */
 async function openAny(environment: Environment, metrics: Metrics): Promise<FileStorage> {
   const { fileStorage } = environment;
-  if (fileStorage.adapter !== 'module') return openFileStorage(environment, measuredFlush(metrics));
+  if (fileStorage.adapter !== 'module') return openFileStorage(environment, { onFlush: measuredFlush(metrics) });
   const loaded = await loadAdapter<FileStorageAdapter<never>>(fileStorage, ['create']);
   return createAdapter(fileStorage, loaded, contextOf(environment), ['store', 'checkHealth']);
 }

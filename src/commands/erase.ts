@@ -62,7 +62,9 @@ async function main(): Promise<number> {
     return 0;
   }
   const { customerId, before: to, dryRun, json } = wanted;
-  const storage = await openFileStorage(loadEnvironment());
+  // Standard output has only the result.
+  const logger = { warn: (message: string) => void process.stderr.write(`${message}\n`) };
+  const storage = await openFileStorage(loadEnvironment(), { logger });
   let done: RemovalProgress = { segments: 0, allSegments: 0, uploads: 0 };
   const progress = new ProgressLine(() => `${progressBar(done.segments / Math.max(1, done.allSegments))} ${done.uploads} uploads`);
   try {

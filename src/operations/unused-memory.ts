@@ -1,6 +1,7 @@
 import { performance } from 'node:perf_hooks';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
+import { Logger } from '@nestjs/common';
 
 const INTERVAL_MS = 10_000;
 const NOTABLE_BYTES = 16 * 1024 * 1024;
@@ -36,10 +37,14 @@ export async function returnUnusedMemory(intervalMs = INTERVAL_MS): Promise<void
     }
   };
   const schedule = (): void => {
-    setTimeout(() => void look().then(schedule), intervalMs).unref();
+    setTimeout(() => void look().then(schedule, reportFailure), intervalMs).unref();
   };
   schedule();
 }
+
+const reportFailure = (error: unknown): void => {
+  new Logger('UnusedMemory').warn('Unused memory can no longer be returned to the system.', error);
+};
 
 /** How much a number of bytes has grown since it was least. */
 class Growth {

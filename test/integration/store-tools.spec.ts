@@ -31,8 +31,8 @@ async function putSegment(bucket: Bucket, text: string): Promise<string> {
  *
  * @returns the keys of its segment and file.
  */
-async function putUpload(bucket: Bucket): Promise<{ segment: string; file: string }> {
-  const draft = anUploadDraft().with({ receivedAt: DAY }).file(BYTES).build();
+async function putUpload(bucket: Bucket, customerId = 'acme'): Promise<{ segment: string; file: string }> {
+  const draft = anUploadDraft().with({ customerId, receivedAt: DAY }).file(BYTES).build();
   const upload = await draft.conclude({ size: BYTES.length, sha256: createHash('sha256').update(BYTES).digest('hex') });
   const file = draft.content?.path ?? '';
   await expect(bucket.create(file, BYTES)).resolves.toBeDefined();
@@ -93,6 +93,32 @@ function toolsOn(open: () => Promise<{ bucket: Bucket; variables: Variables; els
     expect(findings).toEqual([{ state: 'compacted', path: DIRECTORY, sources: 0, targets: 0, bytes: 0, fences: 0 }]);
     expect(summary).toMatchObject({ days: 1, sources: 0, failed: 0, dry_run: true });
     expect(await view.keys()).toEqual(before);
+  });
+
+  it("erase removes a customer's uploads, those before a time or all", async () => {
+    const kept = await putUpload(bucket);
+    for (let count = 0; count < 2; count++) await putUpload(bucket, 'Ada');
+    const of = { Ada: ['--customer', 'Ada'], early: ['--customer', 'Ada', '--before', DAY.toISOString()] };
+    const view = new BucketView(bucket);
+    for (const [parameters, said] of [
+      [[...of.Ada, '--dry-run'], '2 uploads would be removed.\n'],
+      [of.early, '0 uploads were removed.\n'],
+      [[...of.Ada, '--before', new Date(DAY.getTime() + 1).toISOString(), '--dry-run'], '2 uploads would be removed.\n'],
+    ] as const) {
+      expect(await workspace.erase(parameters, variables)).toMatchObject({ code: 0, stderr: '', stdout: said });
+      expect(await view.keys('files/')).toHaveLength(3);
+    }
+    expect(await workspace.erase(of.Ada, variables)).toMatchObject({ code: 0, stderr: '', stdout: '2 uploads were removed.\n' });
+    expect(await view.keys('files/')).toEqual([kept.file]);
+    for (const key of await view.keys('uploads/')) expect(String(await view.bytes(key))).not.toContain('Ada');
+    expect(await workspace.verifyStore([], variables)).toMatchObject({ code: 0, stdout: `1 upload, 1 file, ${BYTES.length} bytes, 0 defects\n` });
+  });
+
+  it('erase ends with 2 and says so when the bucket does not exist', async () => {
+    const { code, stdout, stderr } = await workspace.erase(['--customer', 'Ada'], { ...variables, ...elsewhere });
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+    expect(stderr).toMatch(/^Uploads could not be removed.*(bucket|container).*$/im);
+    expect(stderr).not.toContain('    at ');
   });
 
   it.each(['verifyStore', 'compact'] as const)('%s ends with 2 and one line when the bucket does not exist', async (command) => {

@@ -342,6 +342,15 @@ describe('the pace of calls', () => {
     expect(bucket.served).toBe(2);
   });
 
+  it('keeps the calls behind one that is abandoned just as its turn comes', async () => {
+    const [pace, bucket] = [new CallPace(), new Bucket(10, 10)];
+    const leaving = new AbortController();
+    const [first, , next] = [new Operation(), new Operation(leaving.signal), new Operation()].map((operation) => pace.run(operation, () => bucket.answer()));
+    leaving.abort();
+    await vi.advanceTimersByTimeAsync(5_000);
+    expect(await Promise.all([first, next])).toMatchObject([{ status: 200 }, { status: 200 }]);
+  });
+
   it('starts no call that is already aborted', async () => {
     const bucket = new Bucket(1, 1);
     await expect(new CallPace().run(new Operation(AbortSignal.abort()), () => bucket.answer())).rejects.toThrow(ProviderUnavailable);

@@ -118,7 +118,10 @@ export class CallPace {
     await new Promise<void>((resolve, reject) => {
       const waiter = { place, go: resolve };
       const leave = (reason: () => Error) => () => {
-        this.line.splice(this.line.indexOf(waiter), 1);
+        const at = this.line.indexOf(waiter);
+        // The turn may have come in the meantime.
+        if (at < 0) return;
+        this.line.splice(at, 1);
         reject(reason());
       };
       timer = setTimeout(leave(() => this.refusal()), end - performance.now());

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, readFile, readdir, rename, rm, rmdir, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
+import { Readable } from 'node:stream';
 import { basename, dirname, join, relative } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { IndexFlush } from '../../../application/ports/index-flush.js';
@@ -18,6 +19,8 @@ import { LocalDiskFileStorage, type LocalDiskOptions } from './local-disk.file-s
 
 /** The bytes of a file that is too large for a journal. */
 const LARGE = 'bytes '.repeat(3_000);
+const KIB = 1024;
+const MIB = 1024 * KIB;
 
 /** Makes one directory appear to be the root of another volume. */
 class CoveredDisk extends NodeDisk {
@@ -495,6 +498,46 @@ describe('LocalDiskFileStorage', () => {
     expect(await storage.storedUploads.remove(uploadId)).toBe(true);
     expect((await view.lines()).map((line) => line.upload_id)).toEqual([kept.uploadId]);
     expect([...(await view.files('uploads')), ...(await view.files('pending'))].filter((path) => !/\.(ndjson|journal)$/.test(path) && path.includes('.'))).toEqual([]);
+    expect(warnings).toEqual([]);
+  });
+
+  it('reads little of each of many large files while the disk stalls', async () => {
+    const disk = new GatedDisk();
+    await open({ disk });
+    const writes: (() => void)[] = [];
+    disk.gate = async (perform, operation, path) => {
+      if (operation === 'file.write' && path.includes('/staging/')) await new Promise<void>((resolve) => writes.push(resolve));
+      return perform();
+    };
+    let read = 0;
+    function* chunks() {
+      for (let chunk = 0; chunk < 32; chunk++) {
+        read += 64 * KIB;
+        yield Buffer.alloc(64 * KIB);
+      }
+    }
+    const uploads = Array.from({ length: 100 }, () => storage.store(anUploadDraft().with({ bytes: Readable.from(chunks(), { highWaterMark: 1 }) }).build()));
+    for (let quiet = 0, before = 0; quiet < 50; quiet++) {
+      await new Promise(setImmediate);
+      if (read !== before) [before, quiet] = [read, 0];
+    }
+    expect(writes).toHaveLength(100);
+    expect(read).toBeLessThan(64 * MIB);
+    disk.gate = (perform) => perform();
+    for (const go of writes) go();
+    await Promise.all(uploads);
+    expect(read).toBe(200 * MIB);
+  });
+
+  it('copies a large file whose directory is on another volume than staging/', async () => {
+    const disk = new TwoVolumes();
+    disk.covered = view.at('files/kind=historical');
+    await open({ disk });
+    const bytes = 'x'.repeat(2_500_000);
+    const { content } = await storeUpload(storage, anUploadDraft().with({ kind: 'historical' }).file(bytes).build());
+    expect(String(await view.bytes(content?.path ?? ''))).toBe(bytes);
+    expect([...(await view.files('staging')), ...(await view.files('pending'))].filter((path) => path.includes(content?.path.split('_').at(-1) ?? ''))).toEqual([]);
+    await storage.checkHealth();
     expect(warnings).toEqual([]);
   });
 

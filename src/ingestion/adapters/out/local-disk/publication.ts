@@ -28,7 +28,7 @@ export interface StagedFile {
  * Publishes a staged file and its index line. Each step is durable before the next begins:
  *
  * 1. Add a marker and sync the file's bytes.
- * 2. Rename the file to its final path.
+ * 2. Move the file to its final path.
  * 3. Append the line.
  * 4. Remove the marker.
  *
@@ -41,7 +41,7 @@ export async function publishStaged(
   staged: StagedFile,
   publication: Publication,
 ): Promise<void> {
-  const { disk, directories, markers } = store;
+  const { directories, markers } = store;
   const { uploadId, contentPath, segmentDirectory, receivedAt, line } = publication;
   const directory = dirname(store.at(contentPath));
   const begun = [
@@ -51,7 +51,7 @@ export async function publishStaged(
   try {
     await Promise.all(begun);
     await closeQuietly(staged.file);
-    await directories.within(directory, () => disk.rename(store.at(staged.path), store.at(contentPath)));
+    await directories.within(directory, () => store.moveContent(staged.path, contentPath));
     await directories.sync(directory);
     await log.append(segmentDirectory, receivedAt, line);
   } catch (error) {

@@ -3,8 +3,14 @@ import type { StoredContent } from '../../../application/ports/file-storage.port
 import { storageFailure } from '../../../application/storage-failure.js';
 import type { DiskFile } from './disk.js';
 
-/** How much may be gathered while a write runs, in bytes. The next write takes all of it. */
+/** How much may be gathered for one file while a write runs, in bytes. The next write takes all of it. */
 const MOST_GATHERED_BYTES = 1024 * 1024;
+/**
+ * How much all files of the process may gather, in bytes. Beyond that, each gathers only FEW_BYTES. So a disk that
+ * stalls, with hundreds of uploads, costs little more memory than their connections.
+ */
+const MOST_GATHERED_BY_ALL_BYTES = 32 * 1024 * 1024;
+const FEW_BYTES = 16 * 1024;
 /**
  * A sync starts each time this many bytes were written. The disk then works while the rest arrives, and little is left
  * to sync at the end.
@@ -39,6 +45,9 @@ export const closeQuietly = (file: DiskFile): Promise<void> => file.close().catc
  * writes are needed.
  */
 class GatheringWriter {
+  /** How much all writers of the process hold, gathered or being written, in bytes. */
+  private static heldByAll = 0;
+
   private gathered: Uint8Array[] = [];
   private gatheredBytes = 0;
   private written = 0;
@@ -56,9 +65,10 @@ class GatheringWriter {
   add(chunk: Uint8Array): Promise<void> | undefined {
     this.gathered.push(chunk);
     this.gatheredBytes += chunk.length;
+    GatheringWriter.heldByAll += chunk.length;
     if (!this.writing) this.begin();
-    const isFull = this.gatheredBytes >= MOST_GATHERED_BYTES || this.gathered.length >= MOST_CHUNKS;
-    return isFull ? this.writing : undefined;
+    const most = GatheringWriter.heldByAll > MOST_GATHERED_BY_ALL_BYTES ? FEW_BYTES : MOST_GATHERED_BYTES;
+    return this.gatheredBytes >= most || this.gathered.length >= MOST_CHUNKS ? this.writing : undefined;
   }
 
   /** Resolves when everything is written. */
@@ -69,7 +79,9 @@ class GatheringWriter {
 
   /** Drops what is gathered. Resolves when no write or sync is in flight any more, even if they failed. */
   async abandon(): Promise<void> {
+    GatheringWriter.heldByAll -= this.gatheredBytes;
     this.gathered = [];
+    this.gatheredBytes = 0;
     await Promise.allSettled([this.writing]);
     await Promise.allSettled([this.syncing]);
   }
@@ -92,6 +104,8 @@ class GatheringWriter {
       await this.file.write(gathered, this.written);
     } catch (error) {
       storageFailure('A staged file could not be written.')(error);
+    } finally {
+      GatheringWriter.heldByAll -= gatheredBytes;
     }
     this.written += gatheredBytes;
     if (this.written - this.synced < SYNC_EVERY_BYTES) return;

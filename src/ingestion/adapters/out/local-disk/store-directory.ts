@@ -13,10 +13,10 @@ import { IdempotencyKeys, type OpenSegment } from './idempotency-keys.js';
 import { PendingMarkers } from './pending-markers.js';
 import { StorePresence } from './store-presence.js';
 
-/**
- * The lowest directories that every store has, relative to its root. Each may be a volume of its own, but files are
- * renamed from `staging` into the `files` directories, so these must be on one volume with `staging`.
- */
+/** How much of a file is copied at a time, in bytes. */
+const COPIED_BYTES = 1024 * 1024;
+
+/** The lowest directories that every store has, relative to its root. Each may be a volume of its own. */
 export const STORE_PARTS = [...UPLOAD_KINDS.flatMap((kind) => [linesDirectory(kind), contentDirectory(kind)]), 'staging', 'pending'];
 
 /** The root directory of a store, with the services that its operations share. */
@@ -65,10 +65,28 @@ export class StoreDirectory {
    *   volume would go unnoticed. After any other error of the file system, part of the file may exist.
    */
   makeContent(contentPath: string, bytes: Uint8Array): Promise<void> {
-    const part = this.at(contentPath.split('/', 2).join('/'));
+    const part = this.partOf(contentPath);
     const path = this.at(contentPath);
     return this.disk.createWith(path, bytes, this.presence.deviceOf(part)).catch((error: unknown) => {
       throw hasCode(error, 'EXDEV') ? new OtherVolumeError(path, part) : error;
+    });
+  }
+
+  /**
+   * Moves a staged file, whose bytes are durable, to its final path. If `staging` is on another volume, copies the file
+   * and syncs the copy.
+   *
+   * @param staged the file's path in `staging`, relative to the root.
+   * @param contentPath the file's final path relative to the root. Its directory must exist.
+   * @throws OtherVolumeError as `makeContent`. After any other error of the file system, part of the file may exist.
+   */
+  moveContent(staged: string, contentPath: string): Promise<void> {
+    const path = this.at(contentPath);
+    return this.disk.rename(this.at(staged), path).catch(async (error: unknown) => {
+      if (!hasCode(error, 'EXDEV')) throw error;
+      this.presence.assertOnVolumeOf(this.partOf(contentPath), dirname(path));
+      await this.copy(this.at(staged), path);
+      await this.disk.remove(this.at(staged));
     });
   }
 
@@ -93,6 +111,27 @@ export class StoreDirectory {
       await action();
     } catch (error) {
       if (!this.presence.isAway) this.logger.warn(`${what} failed; retrying at the next boot.`, error);
+    }
+  }
+
+  /** The absolute path of the part of the store that a file belongs to. */
+  private partOf(contentPath: string): string {
+    return this.at(contentPath.split('/', 2).join('/'));
+  }
+
+  private async copy(from: string, to: string): Promise<void> {
+    const source = await this.disk.open(from);
+    try {
+      const target = await this.disk.create(to);
+      try {
+        const bytes = Buffer.allocUnsafe(COPIED_BYTES);
+        for (let at = 0, read; (read = await source.read(bytes, at)) > 0; at += read) await target.write([bytes.subarray(0, read)], at);
+        await target.sync();
+      } finally {
+        await target.close();
+      }
+    } finally {
+      await source.close();
     }
   }
 }
