@@ -3,18 +3,20 @@ import type { StoredContent } from '../../../application/ports/file-storage.port
 import { storageFailure } from '../../../application/storage-failure.js';
 import type { DiskFile } from './disk.js';
 
-/** How much may be gathered while a write runs, in bytes. The next write takes all of it. */
+/** How many bytes of arriving chunks may be gathered while a write runs. The next write takes all of them. */
 const MOST_GATHERED_BYTES = 1024 * 1024;
 /**
- * A sync starts each time this many bytes were written. The disk then works while the rest arrives, and little is left
- * to sync at the end.
+ * A sync of the staged file starts each time this many bytes were written. The disk then works while the rest of the
+ * file arrives, and little is left to sync at the end.
  */
 const SYNC_EVERY_BYTES = 64 * 1024 * 1024;
 
 /**
- * Writes bytes to a new file as they arrive. The bytes are durable only after the file's `sync`.
+ * Writes bytes to a new file as they arrive. Resolves when all are written; they are durable only after the file is
+ * synced.
  *
- * @throws ServiceError `storage-failure`; errors of `bytes`, unchanged. No write or sync is in flight any more then.
+ * @throws ServiceError `storage-failure`; errors of `bytes`, unchanged. After an error, no write or sync is in flight
+ *   any more.
  */
 export async function writeStagedFile(file: DiskFile, bytes: AsyncIterable<Uint8Array>): Promise<StoredContent> {
   const writer = new GatheringWriter(file);
@@ -29,29 +31,32 @@ export async function writeStagedFile(file: DiskFile, bytes: AsyncIterable<Uint8
 }
 
 /**
- * Closes a file. Ignores errors, because they lose nothing: the bytes of the file are synced, no longer needed, or were
- * only read. Idempotent.
+ * Closes a file and ignores errors. A failed close loses nothing here: the bytes of the file are synced already, no
+ * longer needed, or were only read. Idempotent.
  */
 export const closeQuietly = (file: DiskFile): Promise<void> => file.close().catch(() => undefined);
 
 /**
- * Writes to a file from its beginning. Chunks that arrive during a write are written together afterwards, so that few
- * writes are needed.
+ * Writes chunks to a file from its beginning. Chunks that arrive during a write are written together afterwards, so
+ * that few writes are needed.
  */
 class GatheringWriter {
   private gathered: Uint8Array[] = [];
   private gatheredBytes = 0;
   private written = 0;
   private synced = 0;
-  /** The write in flight; undefined if there is none. After a failed write, the rejected promise stays. */
+  /**
+   * Settles when the write in flight has ended; undefined if there is none. After a failed write, the rejected promise
+   * stays.
+   */
   private writing: Promise<void> | undefined;
   private syncing: Promise<void> | undefined;
 
   constructor(private readonly file: DiskFile) {}
 
   /**
-   * Adds a chunk. Returns undefined if there is room for more chunks. Otherwise returns a promise that resolves when
-   * there is room, and rejects if a write failed.
+   * Adds a chunk. Returns undefined if more chunks can be added at once. Otherwise returns a promise that resolves when
+   * more can be added, and rejects if a write failed.
    */
   add(chunk: Uint8Array): Promise<void> | undefined {
     this.gathered.push(chunk);
@@ -61,13 +66,16 @@ class GatheringWriter {
     return isFull ? this.writing : undefined;
   }
 
-  /** Resolves when everything is written. */
+  /** Resolves when all chunks are written and no sync is in flight any more. Rejects if a write or a sync failed. */
   async finish(): Promise<void> {
     while (this.writing) await this.writing;
     await this.syncing;
   }
 
-  /** Drops what is gathered. Resolves when no write or sync is in flight any more, even if they failed. */
+  /**
+   * Drops the chunks that aren't written yet. Resolves when no write or sync is in flight any more, even if they
+   * failed.
+   */
   async abandon(): Promise<void> {
     this.gathered = [];
     await Promise.allSettled([this.writing]);
@@ -79,7 +87,7 @@ class GatheringWriter {
       this.writing = undefined;
       if (this.gathered.length > 0) this.begin();
     });
-    // A later `add` or `finish` reports the error.
+    // A later `add` or `finish` reports the failed write.
     writing.catch(() => undefined);
     this.writing = writing;
   }
